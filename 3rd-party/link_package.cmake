@@ -1,0 +1,16 @@
+# cmake -DSOURCE=<package folder> -DTARGET=<folder in the build tree> -P link_package.cmake
+# Makes TARGET hold one symbolic link to each entry of SOURCE, and removes links whose target has gone.
+file(MAKE_DIRECTORY "${TARGET}")
+file(GLOB links LIST_DIRECTORIES true "${TARGET}/*")
+foreach(link IN LISTS links)
+    if(IS_SYMLINK "${link}" AND NOT EXISTS "${link}")
+        file(REMOVE "${link}")
+    endif()
+endforeach()
+file(GLOB entries LIST_DIRECTORIES true RELATIVE "${SOURCE}" "${SOURCE}/*")
+list(REMOVE_ITEM entries "__pycache__")
+foreach(entry IN LISTS entries)
+    if(NOT EXISTS "${TARGET}/${entry}")
+        file(CREATE_LINK "${SOURCE}/${entry}" "${TARGET}/${entry}" SYMBOLIC)
+    endif()
+endforeach()
