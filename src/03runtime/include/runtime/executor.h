@@ -1,0 +1,119 @@
+#pragma once
+#include "runtime/plan.h"
+#include "runtime/value.h"
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+
+namespace refactor {
+class ThreadPool;
+}
+namespace refactor::mem_manager {
+class Allocator;
+class Device;
+}
+
+namespace refactor::runtime {
+
+/// Asks a run to stop: checked between steps, from any thread.
+class CancellationToken {
+    std::atomic<bool> cancelled_{false};
+
+public:
+    void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+    bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+};
+
+struct RunOptions {
+    CancellationToken const *token = nullptr;
+    std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+/// One row of `Executor::profile`.
+struct StepProfile {
+    uint32_t step = 0;
+    std::string node, type, kernel, shape;
+    double nanoseconds = 0;
+    double operations = 0;///< floating-point operations
+    double bytes = 0;///< read and written at least once
+};
+
+/// A tensor as a tracer sees it, row-major; valid during the call.
+struct TracedTensor {
+    uint32_t edge;
+    std::string const &name;
+    DataType dtype;
+    Dims const &dims;
+    void const *data;
+    size_t bytes;
+};
+
+/// Runs a Program: owns the memory and the values of one stream of runs. Not thread-safe; `clone()` gives another executor that shares the
+/// Program, its weights and its cached plans, and may run at the same time.
+///
+/// A run allocates nothing once its shapes have been seen, except outputs that the user still holds: an output whose value is not referenced
+/// outside is written again in place.
+class Executor {
+public:
+    /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0: `default_thread_count()`.
+    Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0);
+    ~Executor();
+    Executor(Executor &&) noexcept;
+
+    Planner const &planner() const { return *planner_; }
+    int threads() const { return threads_; }
+    std::string const &allocator() const { return allocator_name_; }
+
+    /// Throws `InvalidInput` if the number, the dtype, or the rank or a fixed size does not fit the declared input.
+    void set_input(size_t index, Value value);
+    Value const &input(size_t index) const { return inputs_[index]; }
+    /// Throws `InvalidInput` naming an input that is not set, or sizes that contradict each other; `Cancelled`; whatever a kernel reports.
+    void run(RunOptions const & = {});
+    /// The value of the last run. Throws `InvalidInput` before the first.
+    Value const &output(size_t index) const;
+
+    /// Like `run`, timing each step `repeats` times (the minimum counts).
+    std::vector<StepProfile> profile(int repeats = 1);
+    /// Like `run`; `visit(step, tensor, is_output)` sees the inputs before and the outputs after every step.
+    void trace(std::function<void(uint32_t step, TracedTensor const &, bool is_output)> const &visit);
+
+    std::unique_ptr<Executor> clone() const;
+    /// Moves to another allocator (and thread count), keeping the inputs.
+    void set_allocator(std::string allocator);
+    /// The plan of the current inputs.
+    Plan const &plan();
+    /// Bytes of intermediate memory now held.
+    size_t memory_bytes() const;
+    /// Gives memory that is not needed for the current plan back.
+    void trim();
+
+private:
+    struct Memory;
+    void activate();
+    void prepare_run();
+    void place();
+    void check_input(size_t index, Value const &value) const;
+    void *argument_address(uint32_t tensor) const;
+    TracedTensor traced(uint32_t tensor, std::vector<std::byte> &scratch) const;
+    template<class Before, class After>
+    void run_steps(Before &&before, After &&after);
+
+    std::shared_ptr<Planner> planner_;
+    std::string allocator_name_;
+    int threads_;
+    std::unique_ptr<ThreadPool> pool_;
+    std::vector<Value> inputs_, outputs_;
+    std::shared_ptr<Plan const> plan_;
+    bool stale_ = true;///< an input's sizes changed since `plan_` was made
+    bool ran_ = false;
+    std::vector<void *> addresses_;///< of `Plan::arguments`
+    std::vector<std::byte *> workspaces_;///< of `Plan::steps`
+    struct Patch {
+        uint32_t argument, port;
+    };
+    std::vector<Patch> input_patches_, output_patches_;
+    std::unique_ptr<Memory> memory_;
+};
+
+}// namespace refactor::runtime

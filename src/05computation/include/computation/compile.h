@@ -1,0 +1,38 @@
+#pragma once
+#include "computation/graph.h"
+#include "kernel/program.h"
+
+namespace refactor::computation {
+
+struct CompileOptions {
+    std::string device = "cpu";
+    /// Names as in `pipeline()`: empty is the default pipeline, "-name" removes one, "-all" starts from none, "name" adds one.
+    std::vector<std::string> passes;
+    int threads = 0;///< 0: `default_thread_count()`
+    kernel::Precision precision = kernel::Precision::Default;
+    /// Intermediate tensors that every pass must leave in place under their names.
+    std::vector<std::string> keep;
+    bool verify = false;///< run the graph verifier after every pass (always on in Debug builds)
+};
+
+/// What a pass did: for logs, `dbg` and the search for a guilty pass.
+struct PassReport {
+    std::string name;
+    int changes = 0;
+    double microseconds = 0;
+    std::string graph;///< the graph after the pass, if it changed anything and debug logging is on
+};
+
+struct Compiled {
+    std::shared_ptr<kernel::Program> program;
+    std::vector<PassReport> passes;
+};
+
+/// Runs the passes and asks for kernels. Throws `InvalidInput` for an unknown pass or kept tensor, `Unsupported` naming every node that no kernel
+/// accepts, with all reasons.
+Compiled compile(Model model, CompileOptions const &options);
+
+/// Names of all passes in the order of the default pipeline.
+std::vector<std::string> pass_names();
+
+}// namespace refactor::computation
