@@ -1,0 +1,114 @@
+# Everything is set up on demand: a virtual environment (.venv, or the active one), the tools from PyPI, the build folder.
+#
+#   make [build]          build everything            make test         C++ and Python tests
+#   make install-python   install into the environment make demo         read a picture with a real network
+#   make lint             all checks                  make lint-tidy    names, by clang-tidy
+#   make format           format all sources          make bench        compare with other engines
+#   make test-cuda        tests that need a GPU       make reconfig     configure anew
+#   make clean            remove build folders        make clean-log    remove logs
+#
+# Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>.
+
+TYPE ?= Release
+CUDA ?= OFF
+WERROR ?= OFF
+PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+ifeq ($(filter $(TYPE),Debug Release),)
+$(error TYPE is '$(TYPE)', expected Debug or Release)
+endif
+ifeq ($(filter $(CUDA),OFF ON),)
+$(error CUDA is '$(CUDA)', expected OFF or ON)
+endif
+
+VENV := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
+PY := $(VENV)/bin/python
+STAMPS := $(VENV)/.refactor_graph
+BUILD := build/$(TYPE)
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
+# Tools of the environment (cmake, ninja, clang-format ...) come before those of the system.
+export PATH := $(VENV)/bin:$(PATH)
+
+CCACHE := $(shell command -v ccache 2>/dev/null)
+CMAKE_DEFINES := RG_BUILD_TESTS=ON RG_CUDA=$(CUDA) RG_WERROR=$(WERROR) $(if $(CCACHE),CMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE))
+ifeq ($(CUDA),ON)
+CMAKE_DEFINES += $(if $(CCACHE),CMAKE_CUDA_COMPILER_LAUNCHER=$(CCACHE))
+endif
+CONFIGURE = $(VENV)/bin/cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(TYPE) -DPython_EXECUTABLE=$(PY) \
+	-DCMAKE_MAKE_PROGRAM=$(VENV)/bin/ninja $(addprefix -D,$(CMAKE_DEFINES))
+
+# clang-format and the checkers look at the same files.
+CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/*.cc' 'src/*.cuh' 'src/*.cu'
+
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+.PHONY: build install-python reconfig clean clean-log test test-cpp test-python format lint lint-tidy demo bench test-cuda
+
+build: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
+	@$(CONFIGURE) --log-level=WARNING
+	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS)
+
+reconfig: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
+	rm -rf $(BUILD)/CMakeCache.txt $(BUILD)/CMakeFiles
+	$(CONFIGURE)
+
+# Shares the build folder with `build`, so only what changed is compiled.
+install-python: build $(STAMPS)/run
+	$(PIP) install --no-build-isolation --no-deps --force-reinstall . \
+		--config-settings=build-dir=$(BUILD) --config-settings=cmake.build-type=$(TYPE) \
+		$(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES) Python_EXECUTABLE=$(PY))
+
+test: test-cpp test-python
+
+test-cpp: build
+	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+
+test-python: build $(STAMPS)/test
+	$(RUN) -m pytest
+
+test-cuda: build $(STAMPS)/test
+	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
+	$(RUN) -m pytest -m cuda
+
+demo: install-python $(STAMPS)/demo
+	$(PY) examples/demo.py
+
+bench: install-python $(STAMPS)/bench
+	$(PY) benchmarks/run.py
+
+lint: $(STAMPS)/lint
+	$(CXX_FILES) | xargs -r clang-format --dry-run --Werror
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) tools/lint/run.py
+
+lint-tidy: build $(STAMPS)/lint
+	$(PY) tools/lint/tidy.py $(BUILD) -j $(JOBS)
+
+format: $(STAMPS)/lint
+	$(CXX_FILES) | xargs -r clang-format -i
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+clean:
+	rm -rf build
+
+clean-log:
+	rm -rf log
+
+$(PY):
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
+		"Python %d.%d is too old, 3.10 is needed: make PYTHON=<interpreter>" % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each requirements file, kept in the environment that it describes.
+$(STAMPS)/gtest: requirements/gtest.txt tools/get_gtest.py | $(PY)
+	$(PY) tools/get_gtest.py $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/%: requirements/%.txt requirements/run.txt | $(PY)
+	$(PIP) install -r $<
+	@mkdir -p $(STAMPS) && touch $@

@@ -1,0 +1,65 @@
+"""Unpacks the GoogleTest sources of the PyPI wheel ros-gtest-vendor into <prefix>/src/gtest_vendor.
+
+Usage: python tools/get_gtest.py PREFIX
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+_MARK = ".data/data/src/gtest_vendor/"
+
+
+def download(requirements: Path, folder: Path) -> Path:
+    """Download the wheel of one fixed Python and machine (only its sources are used) and return its path."""
+    command = [sys.executable, "-m", "pip", "--quiet", "download", "--no-deps", "--only-binary=:all:"]
+    command += [
+        "--python-version",
+        "3.11",
+        "--platform",
+        "manylinux_2_28_x86_64",
+        "-r",
+        str(requirements),
+        "-d",
+        str(folder),
+    ]
+    subprocess.run(command, check=True)
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SystemExit(f"expected one wheel from {requirements}, got {len(wheels)}")
+    return wheels[0]
+
+
+def unpack(wheel: Path, target: Path) -> int:
+    """Write the GoogleTest sources of `wheel` to `target`; return the number of files."""
+    count = 0
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            _, found, relative = name.partition(_MARK)
+            if not found or not relative or relative.endswith("/"):
+                continue
+            path = target / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
+            count += 1
+    return count
+
+
+def main() -> None:
+    """Do nothing if the sources are there already."""
+    target = Path(sys.argv[1]) / "src" / "gtest_vendor"
+    if (target / "src" / "gtest-all.cc").exists():
+        return
+    requirements = Path(__file__).resolve().parent.parent / "requirements" / "gtest.txt"
+    with tempfile.TemporaryDirectory() as folder:
+        count = unpack(download(requirements, Path(folder)), target)
+    if not (target / "src" / "gtest-all.cc").exists():
+        raise SystemExit(f"the wheel holds no GoogleTest sources ({count} files were found)")
+
+
+if __name__ == "__main__":
+    main()
