@@ -61,7 +61,6 @@ public:
 
 private:
     Bindings bind_symbols(std::span<Dims const> input_dims) const;
-    struct Build;
 
     ProgramParts parts_;
     std::vector<runtime::PortInfo> inputs_, outputs_;

@@ -21,6 +21,13 @@ public:
     virtual kernel::Candidates candidates(kernel::Request const &) const = 0;
 };
 
+namespace detail {
+template<class Info>
+kernel::Candidates ask(Info const &info, kernel::Request const &request) {
+    return candidates(info, request);
+}
+}// namespace detail
+
 /// The operator of a kernel info struct: `Basic<kernel::ConvInfo>` is the semantic convolution.
 template<class Info>
 class Basic final : public Operator {
@@ -29,7 +36,7 @@ public:
     explicit Basic(Info i, std::vector<DimExpr> params = {}) : Operator(std::move(params)), info(std::move(i)) {}
     std::string_view type() const override { return Info::kType; }
     std::string attributes() const override { return info.attributes(); }
-    kernel::Candidates candidates(kernel::Request const &request) const override { return kernel::candidates(info, request); }
+    kernel::Candidates candidates(kernel::Request const &request) const override { return detail::ask(info, request); }
 };
 
 /// The info of `op` if it is a `Basic<Info>`, else null.

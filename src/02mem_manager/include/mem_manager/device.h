@@ -1,0 +1,38 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace refactor::mem_manager {
+
+/// Free and total memory of a device in bytes; 0 if unknown.
+struct MemoryInfo {
+    size_t free = 0, total = 0;
+};
+
+/// A place where tensors live. Thread-safe; devices live as long as the process.
+class Device {
+public:
+    virtual ~Device() = default;
+    virtual std::string_view kind() const = 0;  ///< "cpu", "nvidia"
+    virtual int ordinal() const = 0;
+    /// For people: "cpu:0 (AMD EPYC)".
+    virtual std::string name() const = 0;
+    virtual MemoryInfo memory() const = 0;
+
+    /// 64-byte aligned memory with undefined content; null for 0 bytes. Throws `OutOfMemory` with the bytes asked and, if known, free.
+    virtual void* allocate(size_t bytes) = 0;
+    virtual void deallocate(void* address, size_t bytes) noexcept = 0;
+
+    virtual void copy_from_host(void* target, void const* host, size_t bytes) = 0;
+    virtual void copy_to_host(void* host, void const* source, size_t bytes) = 0;
+    virtual void copy_within(void* target, void const* source, size_t bytes) = 0;
+};
+
+/// The host's memory. Blocks of 2 MiB and more are advised for huge pages.
+Device& cpu_device();
+
+/// The device of that kind ("cpu", "nvidia") and number. Throws `DeviceError` saying what is missing: the plugin, the driver, the device.
+Device& find_device(std::string_view kind, int ordinal);
+
+}  // namespace refactor::mem_manager

@@ -1,0 +1,289 @@
+#include "runtime/executor.h"
+
+#include "common/error.h"
+#include "common/thread_pool.h"
+#include "mem_manager/allocator.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+
+namespace refactor::runtime {
+
+using mem_manager::Blob;
+
+/// Where the blocks of the current plan are: one arena at the planned offsets, or wherever a run-time allocator put
+/// them.
+struct Executor::Memory {
+    std::shared_ptr<Blob> arena;
+    std::unique_ptr<mem_manager::Allocator> allocator;
+    std::vector<std::byte*> blocks;
+
+    /// Replays the life of every block on `allocator`: blocks that are never live together may share addresses.
+    void replay(Plan const& plan) {
+        blocks.assign(plan.blocks.size(), nullptr);
+        std::vector<std::vector<uint32_t>> births(plan.steps.size() + 1), deaths(plan.steps.size() + 1);
+        for (uint32_t i = 0; i < plan.blocks.size(); ++i) {
+            births[plan.blocks[i].first_step].push_back(i);
+            deaths[plan.blocks[i].last_step].push_back(i);
+        }
+        for (size_t step = 0; step < births.size(); ++step) {
+            for (auto i : births[step]) blocks[i] = static_cast<std::byte*>(allocator->allocate(plan.blocks[i].bytes));
+            for (auto i : deaths[step]) allocator->free(blocks[i]);
+        }
+    }
+};
+
+Executor::Executor(std::shared_ptr<Planner> planner, std::string allocator, int threads)
+    : planner_(std::move(planner)), threads_(threads > 0 ? threads : default_thread_count()) {
+    pool_ = std::make_unique<ThreadPool>(threads_);
+    inputs_.resize(planner_->inputs().size()), outputs_.resize(planner_->outputs().size());
+    set_allocator(std::move(allocator));
+}
+
+Executor::~Executor() = default;
+Executor::Executor(Executor&&) noexcept = default;
+
+void Executor::set_allocator(std::string allocator) {
+    auto memory = std::make_unique<Memory>();
+    if (allocator != "default") memory->allocator = mem_manager::make_allocator(allocator, mem_manager::cpu_device());
+    memory_ = std::move(memory);
+    allocator_name_ = std::move(allocator);
+    if (plan_) place();
+}
+
+void Executor::check_input(size_t index, Value const& value) const {
+    if (index >= inputs_.size())
+        throw InvalidInput("input number " + std::to_string(index) + " does not exist: the model has " +
+                           std::to_string(inputs_.size()));
+    auto const& port = planner_->inputs()[index];
+    bool fits = value.dtype == port.dtype && value.dims.size() == port.dims.size();
+    for (size_t i = 0; fits && i < port.dims.size(); ++i) fits = port.dims[i] < 0 || port.dims[i] == value.dims[i];
+    if (!fits)
+        throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
+                           ", got " + describe(value.dtype, value.dims));
+    auto needed = storage_bytes(value.dtype, element_count(value.dims));
+    if (!value.blob || value.blob->bytes() < needed)
+        throw InvalidInput("input \"" + port.name + "\": " + describe(value.dtype, value.dims) + " needs " +
+                           std::to_string(needed) + " bytes, got " +
+                           std::to_string(value.blob ? value.blob->bytes() : 0));
+}
+
+void Executor::set_input(size_t index, Value value) {
+    check_input(index, value);
+    stale_ |= !(inputs_[index].dims == value.dims) || !inputs_[index].blob;
+    inputs_[index] = std::move(value);
+}
+
+Value const& Executor::output(size_t index) const {
+    if (index >= outputs_.size())
+        throw InvalidInput("output number " + std::to_string(index) + " does not exist: the model has " +
+                           std::to_string(outputs_.size()));
+    if (!ran_)
+        throw InvalidInput("output \"" + planner_->outputs()[index].name + "\" has no value: the executor has not run");
+    return outputs_[index];
+}
+
+void Executor::activate() {
+    std::vector<Dims> dims;
+    std::string unset;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (!inputs_[i].blob) unset += (unset.empty() ? "\"" : ", \"") + planner_->inputs()[i].name + '"';
+        dims.push_back(inputs_[i].dims);
+    }
+    if (!unset.empty()) throw InvalidInput("no value was set for input " + unset);
+    auto plan = planner_->plan(dims);
+    std::swap(plan_, plan);
+    try {
+        place();
+    } catch (...) {
+        plan_ = nullptr, stale_ = true;
+        throw;
+    }
+    stale_ = false;
+}
+
+void Executor::place() {
+    auto const& plan = *plan_;
+    auto& memory = *memory_;
+    if (memory.allocator) {
+        memory.allocator->trim();
+        memory.replay(plan);
+    } else {
+        if (!memory.arena || memory.arena->bytes() < plan.arena_bytes)
+            memory.arena = nullptr, memory.arena = Blob::make(mem_manager::cpu_device(), plan.arena_bytes);
+        auto* base = static_cast<std::byte*>(memory.arena->data());
+        memory.blocks.resize(plan.blocks.size());
+        for (size_t i = 0; i < plan.blocks.size(); ++i) memory.blocks[i] = base + plan.blocks[i].offset;
+    }
+    input_patches_.clear(), output_patches_.clear();
+    addresses_.assign(plan.arguments.size(), nullptr);
+    for (uint32_t i = 0; i < plan.arguments.size(); ++i) {
+        if (plan.arguments[i] == kNoTensor) continue;
+        auto const& tensor = plan.tensors[plan.arguments[i]];
+        if (tensor.storage == Storage::Input)
+            input_patches_.push_back({i, tensor.index});
+        else if (tensor.storage == Storage::Output)
+            output_patches_.push_back({i, tensor.index});
+        else
+            addresses_[i] = argument_address(plan.arguments[i]);
+    }
+    workspaces_.assign(plan.steps.size(), nullptr);
+    for (size_t i = 0; i < plan.steps.size(); ++i)
+        if (plan.workspace_blocks[i] != kNoTensor) workspaces_[i] = memory.blocks[plan.workspace_blocks[i]];
+}
+
+void* Executor::argument_address(uint32_t number) const {
+    auto const& tensor = plan_->tensors[number];
+    switch (tensor.storage) {
+        case Storage::Arena:
+            return memory_->blocks[tensor.index] + tensor.offset;
+        case Storage::Constant:
+            return const_cast<void*>(tensor.address);
+        case Storage::Input:
+            return inputs_[tensor.index].blob->data();
+        case Storage::Output:
+            return outputs_[tensor.index].blob->data();
+    }
+    throw InternalError("unknown storage");
+}
+
+void Executor::prepare_run() {
+    if (stale_) activate();
+    auto const& plan = *plan_;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        auto const& tensor = plan.tensors[plan.outputs[i]];
+        auto& value = outputs_[i];
+        if (!value.blob || value.blob.use_count() > 1 || value.blob->bytes() != tensor.bytes)
+            value.blob = Blob::make(mem_manager::cpu_device(), tensor.bytes);
+        value.dtype = tensor.dtype;
+        if (!(value.dims == tensor.dims)) value.dims = tensor.dims;
+    }
+    for (auto patch : input_patches_) addresses_[patch.argument] = inputs_[patch.port].blob->data();
+    for (auto patch : output_patches_) addresses_[patch.argument] = outputs_[patch.port].blob->data();
+}
+
+template <class Before, class After>
+void Executor::run_steps(Before&& before, After&& after) {
+    prepare_run();
+    FlushDenormals flush;
+    RunContext context{*pool_, nullptr, nullptr};
+    uint32_t i = 0;
+    try {
+        for (auto count = static_cast<uint32_t>(plan_->steps.size()); i < count; ++i) {
+            auto const& step = plan_->steps[i];
+            before(i);
+            context.workspace = workspaces_[i];
+            step.task->run(addresses_.data() + step.first_argument, context);
+            after(i);
+        }
+    } catch (Cancelled&) {
+        throw;
+    } catch (Error& error) {
+        auto node = plan_->steps[i].node;
+        error.add_context(planner_->node_type(node) + " node \"" + planner_->node_name(node) + '"');
+        throw;
+    }
+    ran_ = true;
+}
+
+void Executor::run(RunOptions const& options) {
+    auto nothing = [](uint32_t) {};
+    if (!options.token && !options.deadline) return run_steps(nothing, nothing);
+    run_steps(
+        [&](uint32_t step) {
+            auto stop = [&](char const* why) {
+                throw Cancelled(std::string(why) + " before step " + std::to_string(step) + " of " +
+                                std::to_string(plan_->steps.size()));
+            };
+            if (options.token && options.token->cancelled()) stop("the run was cancelled");
+            if (options.deadline && std::chrono::steady_clock::now() >= *options.deadline) stop("the run timed out");
+        },
+        nothing);
+}
+
+std::vector<StepProfile> Executor::profile(int repeats) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> best;
+    Clock::time_point start;
+    for (int repeat = 0; repeat < repeats; ++repeat)
+        run_steps([&](uint32_t) { start = Clock::now(); },
+                  [&](uint32_t step) {
+                      auto ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+                      if (best.size() <= step)
+                          best.push_back(ns);
+                      else
+                          best[step] = std::min(best[step], ns);
+                  });
+    std::vector<StepProfile> rows;
+    for (uint32_t i = 0; i < best.size(); ++i) {
+        auto const& step = plan_->steps[i];
+        StepProfile row{i,
+                        planner_->node_name(step.node),
+                        planner_->node_type(step.node),
+                        plan_->kernel_ids[step.kernel],
+                        {},
+                        best[i],
+                        step.task->operations(),
+                        0};
+        for (uint32_t k = 0; k < step.inputs + step.outputs; ++k) {
+            auto number = plan_->arguments[step.first_argument + k];
+            if (number == kNoTensor) continue;
+            auto const& tensor = plan_->tensors[number];
+            row.bytes += static_cast<double>(tensor.bytes);
+            if (k == step.inputs) row.shape = describe(tensor.dtype, tensor.dims);
+        }
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) const {
+    auto const& tensor = plan_->tensors[number];
+    void const* data = argument_address(number);
+    auto bytes = storage_bytes(tensor.dtype, element_count(tensor.dims));
+    if (!tensor.plain) {
+        scratch.resize(bytes);
+        planner_->to_plain(tensor, data, scratch.data());
+        data = scratch.data();
+    }
+    return {tensor.edge, planner_->edge_name(tensor.edge), tensor.dtype, tensor.dims, data, bytes};
+}
+
+void Executor::trace(std::function<void(uint32_t, TracedTensor const&, bool)> const& visit) {
+    std::vector<std::byte> scratch;
+    auto visit_range = [&](uint32_t index, uint32_t first, uint32_t last, bool is_output) {
+        for (auto k = first; k < last; ++k) {
+            auto number = plan_->arguments[plan_->steps[index].first_argument + k];
+            if (number != kNoTensor) visit(index, traced(number, scratch), is_output);
+        }
+    };
+    run_steps([&](uint32_t i) { visit_range(i, 0, plan_->steps[i].inputs, false); },
+              [&](uint32_t i) {
+                  auto const& step = plan_->steps[i];
+                  visit_range(i, step.inputs, step.inputs + step.outputs, true);
+              });
+}
+
+std::unique_ptr<Executor> Executor::clone() const {
+    auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads_);
+    copy->inputs_ = inputs_;
+    return copy;
+}
+
+Plan const& Executor::plan() {
+    if (stale_) activate();
+    return *plan_;
+}
+
+size_t Executor::memory_bytes() const {
+    if (memory_->allocator) return memory_->allocator->stats().reserved_bytes;
+    return memory_->arena ? memory_->arena->bytes() : 0;
+}
+
+void Executor::trim() {
+    if (memory_->arena && plan_ && memory_->arena->bytes() > plan_->arena_bytes) {
+        memory_->arena = nullptr;
+        place();
+    }
+}
+
+}  // namespace refactor::runtime

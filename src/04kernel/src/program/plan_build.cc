@@ -1,0 +1,226 @@
+#include "program/plan_build.h"
+
+#include "common/error.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/memory_planner.h"
+
+namespace refactor::kernel {
+
+using runtime::kNoTensor;
+using runtime::Storage;
+
+namespace {
+
+/// 2^47 bytes: the address space of a process; no allocation beyond it can succeed.
+constexpr int64_t kMostBytes = int64_t(1) << 47;
+
+}  // namespace
+
+PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs)
+    : parts_(parts), sizes_(sizes), packs_(packs), plan_(std::make_shared<runtime::Plan>()) {}
+
+std::string PlanBuild::where(uint32_t node) const {
+    return parts_.nodes[node].type + " node \"" + parts_.nodes[node].name + '"';
+}
+
+std::shared_ptr<runtime::Plan const> PlanBuild::build() {
+    fill_descs();
+    fill_steps();
+    fill_blocks();
+    fill_tensors();
+    return std::move(plan_);
+}
+
+void PlanBuild::fill_descs() {
+    auto edges = parts_.edges.size();
+    descs_.resize(edges), roots_.resize(edges);
+    for (uint32_t edge = 0; edge < edges; ++edge) {
+        auto& desc = descs_[edge];
+        roots_[edge] = edge;
+        desc.dtype = parts_.edges[edge].dtype, desc.layout = parts_.edges[edge].layout;
+        int64_t bytes = 16;
+        for (auto i = sizes_.edge_slots[edge]; i < sizes_.edge_slots[edge + 1]; ++i) {
+            auto size = sizes_.values[sizes_.slots[i]];
+            if (size == kUnbound || size < 0)
+                throw InvalidInput("tensor \"" + parts_.edges[edge].name + "\" of shape " +
+                                   refactor::to_string(parts_.edges[edge].shape, parts_.symbols) +
+                                   (size < 0 && size != kUnbound ? " gets the negative size " + std::to_string(size)
+                                                                 : " has no value") +
+                                   " for these input shapes");
+            desc.dims.push_back(size);
+            if (size && __builtin_mul_overflow(bytes, size, &bytes)) bytes = kMostBytes + 1;
+            if (bytes > kMostBytes)
+                throw OutOfMemory("tensor \"" + parts_.edges[edge].name + "\" would take more than 2^47 bytes");
+        }
+    }
+}
+
+size_t PlanBuild::bytes_of(uint32_t edge) const {
+    return storage_bytes(descs_[edge].dtype, descs_[edge].stored_count());
+}
+
+void PlanBuild::fill_steps() {
+    plan_->steps.reserve(parts_.nodes.size()), plan_->tasks.reserve(parts_.nodes.size());
+    plan_->kernel_ids.reserve(parts_.nodes.size());
+    tensors_.assign(parts_.edges.size(), kNoTensor);
+    for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
+        auto const& n = parts_.nodes[node];
+        if (n.kernels.empty()) {
+            roots_[n.outputs[0]] = roots_[n.inputs[0]];
+            continue;
+        }
+        bool empty = true;
+        for (auto edge : n.outputs) empty &= edge == kNoEdge || descs_[edge].count() == 0;
+        if (!empty) add_step(node);
+    }
+}
+
+void PlanBuild::add_step(uint32_t node) {
+    auto const& n = parts_.nodes[node];
+    SmallVector<TensorDesc const*, 16> operands;
+    for (auto edge : n.inputs) operands.push_back(edge == kNoEdge ? nullptr : &descs_[edge]);
+    for (auto edge : n.outputs) operands.push_back(edge == kNoEdge ? nullptr : &descs_[edge]);
+    SmallVector<int64_t, 16> params;
+    for (auto i = sizes_.node_slots[node]; i < sizes_.node_slots[node + 1]; ++i) {
+        params.push_back(sizes_.values[sizes_.slots[i]]);
+        if (params.back() == kUnbound)
+            throw InvalidInput(where(node) + ": parameter " + n.params[params.size() - 1].to_string(parts_.symbols) +
+                               " has no value for these input shapes");
+    }
+    std::span<TensorDesc const* const> all(operands);
+    runtime::Step step;
+    choose_task(node, {all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads}, step);
+    step.node = node;
+    step.first_argument = static_cast<uint32_t>(plan_->arguments.size());
+    step.inputs = static_cast<uint32_t>(n.inputs.size()), step.outputs = static_cast<uint32_t>(n.outputs.size());
+    for (auto edge : n.inputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
+    for (auto edge : n.outputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
+    plan_->steps.push_back(step);
+}
+
+void PlanBuild::choose_task(uint32_t node, BindArgs const& args, runtime::Step& step) {
+    auto const& kernels = parts_.nodes[node].kernels;
+    SmallVector<uint32_t, 8> order;
+    SmallVector<double, 8> costs;
+    std::string reasons;
+    auto declined = [&](Kernel const& kernel, Rejection const& why) {
+        reasons += "\n  " + kernel.id() + ": " + why.reason;
+    };
+    for (uint32_t i = 0; i < kernels.size(); ++i) {
+        double cost = 0;
+        if (kernels.size() > 1) {
+            auto answer = kernels[i]->estimate(args);
+            if (!answer) {
+                declined(*kernels[i], answer.error());
+                continue;
+            }
+            cost = *answer;
+        }
+        auto position = order.size();
+        while (position && costs[position - 1] > cost) --position;
+        order.insert(order.begin() + position, i);
+        costs.insert(costs.begin() + position, cost);
+    }
+    for (auto i : order) {
+        auto task = kernels[i]->bind(args);
+        if (!task) {
+            declined(*kernels[i], task.error());
+            continue;
+        }
+        step.task = task.value().get();
+        step.kernel = static_cast<uint32_t>(plan_->kernel_ids.size());
+        plan_->kernel_ids.push_back(kernels[i]->id());
+        plan_->tasks.push_back(std::move(task).value());
+        return;
+    }
+    throw Unsupported(where(node) + ": no kernel accepts these shapes:" + reasons);
+}
+
+/// Lifetimes of everything that needs memory of its own: tensors that no input, output or constant holds, and
+/// workspaces.
+void PlanBuild::fill_blocks() {
+    auto& plan = *plan_;
+    std::vector<bool> elsewhere(parts_.edges.size());
+    for (auto edge : parts_.inputs) elsewhere[edge] = true;
+    for (auto edge : parts_.outputs) elsewhere[roots_[edge]] = true;
+    std::vector<mem_manager::Lifetime> lives;
+    blocks_.assign(parts_.edges.size(), kNoTensor);
+    plan.workspace_blocks.assign(plan.steps.size(), kNoTensor);
+    for (uint32_t i = 0; i < plan.steps.size(); ++i) {
+        auto const& step = plan.steps[i];
+        auto const& node = parts_.nodes[step.node];
+        auto touch = [&](uint32_t edge, uint32_t& block) {
+            auto root = edge == kNoEdge ? kNoEdge : roots_[edge];
+            if (root == kNoEdge || elsewhere[root] || parts_.edges[root].constant) return false;
+            bool fresh = blocks_[root] == kNoTensor;
+            if (fresh) {
+                blocks_[root] = static_cast<uint32_t>(lives.size());
+                lives.push_back({bytes_of(root), i, i, mem_manager::kNoReuse});
+            }
+            block = blocks_[root];
+            lives[block].last_step = i;
+            return fresh;
+        };
+        uint32_t block = kNoTensor;
+        for (auto edge : node.inputs) touch(edge, block);
+        for (auto edge : node.outputs)
+            if (touch(edge, block) && edge == node.outputs[0]) reuse_candidates_.push_back({i, block});
+        if (auto bytes = step.task->workspace_bytes()) {
+            plan.workspace_blocks[i] = static_cast<uint32_t>(lives.size());
+            lives.push_back({bytes, i, i, mem_manager::kNoReuse});
+        }
+    }
+    for (auto [i, block] : reuse_candidates_) {
+        auto const& step = plan.steps[i];
+        auto const& inputs = parts_.nodes[step.node].inputs;
+        auto allowed = step.task->in_place_inputs();
+        for (uint32_t k = 0; allowed && k < inputs.size() && k < 64; ++k) {
+            if (!(allowed >> k & 1) || inputs[k] == kNoEdge) continue;
+            auto candidate = blocks_[roots_[inputs[k]]];
+            if (candidate == kNoTensor || lives[candidate].last_step != i ||
+                lives[candidate].bytes < lives[block].bytes)
+                continue;
+            lives[block].reuse = candidate;
+            break;
+        }
+    }
+    auto memory = mem_manager::plan_memory(lives);
+    plan.arena_bytes = memory.peak_bytes, plan.lower_bound = memory.lower_bound;
+    plan.blocks.reserve(lives.size());
+    for (size_t i = 0; i < lives.size(); ++i)
+        plan.blocks.push_back({lives[i].bytes, memory.offsets[i], lives[i].first_step, lives[i].last_step});
+}
+
+void PlanBuild::fill_tensors() {
+    auto& plan = *plan_;
+    for (auto edge : parts_.inputs) plan.inputs.push_back(tensor_of(edge));
+    for (auto edge : parts_.outputs) plan.outputs.push_back(tensor_of(edge));
+    std::vector<uint32_t> input_numbers(parts_.edges.size(), kNoTensor), output_numbers(parts_.edges.size(), kNoTensor);
+    for (uint32_t i = 0; i < parts_.inputs.size(); ++i) input_numbers[parts_.inputs[i]] = i;
+    for (uint32_t i = 0; i < parts_.outputs.size(); ++i) output_numbers[roots_[parts_.outputs[i]]] = i;
+    for (auto& tensor : plan.tensors) {
+        auto root = roots_[tensor.edge];
+        if (input_numbers[root] != kNoTensor) {
+            tensor.storage = Storage::Input, tensor.index = input_numbers[root];
+        } else if (output_numbers[root] != kNoTensor) {
+            tensor.storage = Storage::Output, tensor.index = output_numbers[root];
+        } else if (auto const& constant = parts_.edges[root].constant) {
+            tensor.storage = Storage::Constant, tensor.address = constant->data();
+        } else {
+            tensor.storage = Storage::Arena, tensor.index = blocks_[root];
+        }
+    }
+}
+
+uint32_t PlanBuild::tensor_of(uint32_t edge) {
+    if (tensors_[edge] != kNoTensor) return tensors_[edge];
+    tensors_[edge] = static_cast<uint32_t>(plan_->tensors.size());
+    auto& tensor = plan_->tensors.emplace_back();
+    tensor.edge = edge;
+    tensor.dtype = descs_[edge].dtype, tensor.dims = descs_[edge].dims;
+    tensor.plain = descs_[edge].layout == Layout::Plain;
+    tensor.bytes = bytes_of(edge);
+    return tensors_[edge];
+}
+
+}  // namespace refactor::kernel
