@@ -2,10 +2,10 @@
 #
 #   make [build]          build everything            make test         C++ and Python tests
 #   make install-python   install into the environment make demo         read a picture with a real network
-#   make lint             all checks                  make lint-tidy    names, by clang-tidy
-#   make format           format all sources          make bench        compare with other engines
-#   make test-cuda        tests that need a GPU       make reconfig     configure anew
-#   make clean            remove build folders        make clean-log    remove logs
+#   make lint             all checks                  make format       format all sources
+#   make bench            compare with other engines  make test-cuda    tests that need a GPU
+#   make reconfig         configure anew              make clean        remove build folders
+#   make clean-log        remove logs
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>.
 
@@ -44,15 +44,17 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: build install-python reconfig clean clean-log test test-cpp test-python format lint lint-tidy demo bench test-cuda
+.PHONY: configure build install-python reconfig clean clean-log test test-cpp test-python format lint demo bench test-cuda
 
-build: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
+configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
+
+build: configure
 	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS)
 
-reconfig: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
+reconfig:
 	rm -rf $(BUILD)/CMakeCache.txt $(BUILD)/CMakeFiles
-	$(CONFIGURE)
+	@$(MAKE) --no-print-directory configure
 
 # Shares the build folder with `build`, so only what changed is compiled.
 install-python: build $(STAMPS)/run
@@ -64,6 +66,7 @@ test: test-cpp test-python
 
 test-cpp: build
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+	$(PY) tools/lint/isa_objects.py $(BUILD)
 
 test-python: build $(STAMPS)/test
 	$(RUN) -m pytest
@@ -78,14 +81,12 @@ demo: install-python $(STAMPS)/demo
 bench: install-python $(STAMPS)/bench
 	$(PY) benchmarks/run.py
 
-lint: $(STAMPS)/lint
+lint: configure $(STAMPS)/lint
 	$(CXX_FILES) | xargs -r clang-format --dry-run --Werror
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) tools/lint/run.py
-
-lint-tidy: build $(STAMPS)/lint
 	$(PY) tools/lint/tidy.py $(BUILD) -j $(JOBS)
 
 format: $(STAMPS)/lint

@@ -1,0 +1,191 @@
+"""Each checker accepts a good tree and finds the one thing that is wrong in a bad one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import check_files
+import check_layers
+import check_lists
+import check_sizes
+import isa_objects
+import pytest
+import tidy
+from tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = "#pragma once\n"
+GOOD = {
+    "src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc src/b.cc TESTS src/a_test.cc)\n",
+    "src/00common/README.md": "# 00common\n",
+    "src/00common/include/common/a.h": HEADER,
+    "src/00common/src/a.cc": '#include "common/a.h"\n',
+    "src/00common/src/b.cc": '#include "private.h"\n',
+    "src/00common/src/a_test.cc": "#include <vector>\n",
+    "src/00common/src/private.h": HEADER,
+    "src/01graph_topo/CMakeLists.txt": "add_layer(01 graph_topo\n    DEPENDS common)\n",
+    "src/01graph_topo/README.md": "# 01graph_topo\n",
+    "src/01graph_topo/include/graph_topo/g.h": HEADER + '#include "common/a.h"\n',
+}
+
+
+def messages(checker, folder: Path, changes: dict[str, str | bytes | None]) -> list[str]:
+    for path, content in {**GOOD, **changes}.items():
+        if content is None:
+            continue
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return checker.check(Tree(folder))
+
+
+@pytest.mark.parametrize("checker", [check_files, check_layers, check_lists, check_sizes])
+def test_good_tree_passes(checker, tmp_path):
+    assert messages(checker, tmp_path, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"src/00common/src/a.cc": '#include "graph_topo/g.h"\n'}, "only lower layers"),
+        ({"src/00common/src/a.cc": '#include "../include/common/a.h"\n'}, "not '..'"),
+        ({"src/01graph_topo/include/graph_topo/g.h": HEADER + '#include "common/private.h"\n'}, "not a public header"),
+        ({"src/01graph_topo/include/graph_topo/g.h": HEADER + '#include "00common/a.h"\n'}, "without the number"),
+        ({"src/00common/CMakeLists.txt": "add_layer(00 common DEPENDS graph_topo)\n"}, "not lower"),
+        ({"src/00common/CMakeLists.txt": "add_layer(00 common DEPENDS nothing)\n"}, "not a layer"),
+        ({"src/01graph_topo/README.md": None}, "no README.md"),
+        ({"src/01graph_topo/CMakeLists.txt": None}, "no CMakeLists.txt"),
+        ({"src/stray.cc": "int x;\n"}, "outside of the layers"),
+    ],
+)
+def test_layers(tmp_path, changes, expected):
+    found = messages(check_layers, tmp_path, changes)
+    assert any(expected in message for message in found), found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/b.cc src/a.cc TESTS src/a_test.cc)\n"},
+            "not sorted",
+        ),
+        ({"src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc TESTS src/a_test.cc)\n"}, "in no list"),
+        (
+            {"src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc src/b.cc src/c.cc)\n"},
+            "does not exist",
+        ),
+        (
+            {"src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc src/a_test.cc src/b.cc)\n"},
+            "belongs to TESTS",
+        ),
+        ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, reference)\nRG_KERNEL(x, fast)\n"}, "must be last"),
+        ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, fast)\nRG_KERNEL(x, fast)\n"}, "listed twice"),
+        ({"src/00common/src/x_list.inc": "RG_OPERATOR(b)\nRG_OPERATOR(a)\n"}, "not in sorted order"),
+        ({"src/00common/src/x_list.inc": "// priority order\nRG_K(a_reference)\nRG_K(b)\n"}, "must be last"),
+    ],
+)
+def test_lists(tmp_path, changes, expected):
+    found = messages(check_lists, tmp_path, changes)
+    assert any(expected in message for message in found), found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"src/00common/src/private.h": HEADER * 201}, "the limit is 200"),
+        ({"src/00common/src/a.cc": "int x;\n" * 601}, "the limit is 600"),
+        ({"src/00common/src/a.cu": "int x;\n" * 801}, "the limit is 800"),
+        ({check_sizes.ALLOW_LIST: "src/00common/src/a.cc 700\n"}, "<reason>"),
+        ({check_sizes.ALLOW_LIST: "src/00common/src/gone.cc 700 big\n"}, "does not exist"),
+        ({check_sizes.ALLOW_LIST: "src/00common/src/a.cc 700 big\n"}, "needs no exception"),
+        ({f"src/00common/src/s{i}.cc": "int x;\n" * 200 for i in range(30)}, "the median file"),
+    ],
+)
+def test_sizes(tmp_path, changes, expected):
+    found = messages(check_sizes, tmp_path, changes)
+    assert any(expected in message for message in found), found
+
+
+def test_allow_list_lifts_the_limit(tmp_path):
+    changes = {
+        "src/00common/src/a.cc": "int x;\n" * 650,
+        check_sizes.ALLOW_LIST: "src/00common/src/a.cc 650 generated table\n",
+    }
+    assert messages(check_sizes, tmp_path, changes) == []
+
+
+def test_long_source_is_a_warning(tmp_path):
+    assert messages(check_sizes, tmp_path, {"src/00common/src/a.cc": "int x;\n" * 301}) == []
+    assert len(check_sizes.warnings(Tree(tmp_path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"src/00common/src/BadName.cc": "int x;\n"}, "snake_case"),
+        ({"src/00common/src/Sub/a.cc": "int x;\n"}, "folder names"),
+        ({"src/00common/src/a.cpp": "int x;\n"}, "host code"),
+        ({"src/00common/src/a.cc": b"\xef\xbb\xbfint x;\n"}, "byte order mark"),
+        ({"src/00common/src/a.cc": b"int x; // \xff\n"}, "not UTF-8"),
+        ({"src/00common/src/a.cc": "int x;\r\n"}, "carriage returns"),
+        ({"src/00common/src/a.cc": "int x;"}, "newline"),
+        ({"src/00common/src/a.cc": "int x; \n"}, "trailing white space"),
+        ({"src/00common/src/private.h": "int x;\n"}, "#pragma once"),
+        ({"src/00common/src/a.cu": "int x;\n"}, "no device code"),
+        ({"src/00common/src/a_avx2.cc": "#include <vector>\n"}, "ISA files"),
+        ({"docs/x.md": "cd /ro" + "ot/x\n"}, "one machine"),
+        ({"docs/x.md": "ssh 192.168" + ".0.1\n"}, "private address"),
+        ({"docs/x.md": "http://pypi.inter" + "nal/\n"}, "private host"),
+        ({"docs/x.md": "TO" + "DO: write\n"}, "left behind"),
+    ],
+)
+def test_files(tmp_path, changes, expected):
+    found = messages(check_files, tmp_path, changes)
+    assert any(expected in message for message in found), found
+
+
+def test_weak_symbols_are_found():
+    listing = "0000 T entry\n0010 W std::max<float>\n     U memcpy\n0020 u table\n"
+    assert isa_objects.weak_symbols(listing) == ["std::max<float>", "table"]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None or shutil.which("nm") is None, reason="needs g++ and nm")
+def test_shared_inline_function_in_an_isa_object_is_found(tmp_path):
+    source = tmp_path / "x_avx2.cc"
+    source.write_text("inline __attribute__((noinline)) int shared() { return 1; }\nint entry() { return shared(); }\n")
+    subprocess.run(["g++", "-c", str(source), "-o", str(tmp_path / "x_avx2.cc.o")], check=True)
+    assert [message for message in isa_objects.check(tmp_path) if "shared()" in message]
+
+
+@pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is installed by `make lint`")
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("int good_name() { return 0; }\n", ""),
+        ("int BadName() { return 0; }\n", "identifier-naming"),
+        ("class Good {\n    int bad = 0;\n};\n", "identifier-naming"),
+        ("int long_one() {\n" + "    // line\n" * 80 + "    return 0;\n}\n", "function-size"),
+    ],
+)
+def test_tidy(tmp_path, code, expected):
+    shutil.copy(ROOT / ".clang-tidy", tmp_path)
+    source = tmp_path / "x.cc"
+    source.write_text(code)
+    (tmp_path / "compile_commands.json").write_text(
+        f'[{{"directory": "{tmp_path}", "file": "{source}", "command": "c++ -c {source}"}}]'
+    )
+    _, output = tidy.run(str(shutil.which("clang-tidy")), tmp_path, str(source))
+    assert (expected in output) if expected else not output
+
+
+def test_run_returns_an_error_for_a_bad_tree(tmp_path):
+    messages(check_files, tmp_path, {"src/00common/src/BadName.cc": "int x;\n"})
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "tools/lint/run.py"), str(tmp_path)], capture_output=True, check=False
+    )
+    assert result.returncode == 1
+    assert b"snake_case" in result.stdout
