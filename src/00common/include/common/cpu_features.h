@@ -23,5 +23,7 @@ struct CpuFeatures {
 };
 /// Detected once. The environment variable `REFACTOR_GRAPH_ISA` (a name of `Isa`) lowers `isa`; a level that the processor lacks throws `InvalidInput`.
 CpuFeatures const &cpu_features();
+/// The level called `wanted`; throws `InvalidInput` if there is none or it is above `available`.
+Isa lower_isa(Isa available, std::string_view wanted);
 
 }// namespace refactor

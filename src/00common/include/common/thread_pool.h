@@ -8,13 +8,16 @@ namespace refactor {
 /// Fork-join pool: the calling thread and `threads() - 1` workers share the tasks of one `parallel_for` at a time.
 ///
 /// Tasks are handed out dynamically from per-thread ranges, so that uneven cores finish together. Workers spin for a bounded time after a
-/// job and then sleep. A nested call runs on the calling thread alone. Two threads that share one pool take turns. After `fork` the child
-/// gets new workers on first use. Workers flush denormals (FTZ/DAZ); `FlushDenormals` does the same for the calling thread.
+/// job and then sleep. A nested call (of any pool) runs on the calling thread alone, under the worker number of the task it is in
+/// (0 if the nested pool has fewer threads). Two threads
+/// that share one pool take turns. Workers start on first use; after `fork` (not from inside a task) the child gets new ones on first use.
+/// Workers flush denormals (FTZ/DAZ) and block signals; `FlushDenormals` does the same for denormals of the calling thread.
 /// An exception of a task is rethrown by `parallel_for` after all tasks have stopped; tasks not yet begun are skipped.
 class ThreadPool {
 public:
-    /// `threads` ≥ 1; 0 takes `default_thread_count()`.
-    explicit ThreadPool(int threads = 0);
+    /// `threads` ≥ 1; 0 takes `default_thread_count()`. No more than `processors` (0: `default_thread_count()`) of them ever run at once, since
+    /// threads that share a processor only wait for each other; `threads()` stays as asked. Throws `InvalidInput` if one is negative.
+    explicit ThreadPool(int threads = 0, int processors = 0);
     ~ThreadPool();
     ThreadPool(ThreadPool const &) = delete;
     ThreadPool &operator=(ThreadPool const &) = delete;
@@ -26,11 +29,15 @@ public:
     template<class F>
     void parallel_for(int64_t tasks, F &&body) {
         if (threads_ == 1 || tasks <= 1) {
-            for (int64_t i = 0; i < tasks; ++i) body(i, 0);
+            int worker = threads_ > worker_number() ? worker_number() : 0;
+            for (int64_t i = 0; i < tasks; ++i) body(i, worker);
             return;
         }
-        run(tasks, [](void *f, int64_t task, int worker) { (*static_cast<std::remove_reference_t<F> *>(f))(task, worker); }, &body);
+        run(tasks, [](void *f, int64_t task, int worker) { (*static_cast<std::remove_reference_t<F> *>(f))(task, worker); }, const_cast<void *>(static_cast<void const *>(&body)));
     }
+
+    /// Worker number of the task that the calling thread is inside of, 0 outside.
+    static int worker_number();
 
 private:
     using Body = void (*)(void *, int64_t task, int worker);

@@ -1,0 +1,145 @@
+#include "common/cpu_features.h"
+
+#include "common/error.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#if RG_X86
+#include <cpuid.h>
+#endif
+
+namespace refactor {
+namespace {
+
+constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni};
+
+#if RG_X86
+struct Registers {
+    uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
+    Registers r;
+    __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
+    return r;
+}
+
+/// Register state that the operating system saves (XCR0).
+uint64_t saved_state() {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return static_cast<uint64_t>(high) << 32 | low;
+}
+
+bool has(uint32_t bits, std::initializer_list<int> positions) {
+    for (int position : positions)
+        if (!(bits >> position & 1)) return false;
+    return true;
+}
+
+Isa detect_isa() {
+    auto basic = cpuid(1);
+    // fma, osxsave, avx, f16c
+    if (!has(basic.ecx, {12, 27, 28, 29})) return Isa::Scalar;
+    auto extended = cpuid(7);
+    auto state = saved_state();
+    // XMM and YMM; then opmask and both halves of ZMM
+    if ((state & 0x6) != 0x6 || !has(extended.ebx, {5})) return Isa::Scalar;
+    // avx512 f, dq, bw, vl
+    if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return Isa::Avx2;
+    return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;
+}
+
+std::string detect_brand() {
+    if (cpuid(0x80000000).eax < 0x80000004) return {};
+    char text[49] = {};
+    for (uint32_t i = 0; i < 3; ++i) {
+        auto r = cpuid(0x80000002 + i);
+        std::memcpy(text + 16 * i, &r, 16);
+    }
+    std::string brand = text;
+    auto first = brand.find_first_not_of(' '), last = brand.find_last_not_of(' ');
+    return first == std::string::npos ? std::string() : brand.substr(first, last - first + 1);
+}
+
+/// Deterministic cache parameters: leaf 4 of Intel, 0x8000001D of AMD have one format.
+void detect_caches(CpuFeatures& features) {
+    auto amd = cpuid(0).ecx == 0x444d4163;  // "cAMD"
+    uint32_t leaf = amd ? 0x8000001d : 4;
+    if (cpuid(amd ? 0x80000000 : 0).eax < leaf) return;
+    for (uint32_t i = 0; i < 8; ++i) {
+        auto r = cpuid(leaf, i);
+        uint32_t type = r.eax & 31, level = r.eax >> 5 & 7;
+        if (type == 0) return;
+        if (type == 2) continue;  // instructions
+        size_t size = ((r.ebx >> 22) + 1) * size_t((r.ebx >> 12 & 0x3ff) + 1) * ((r.ebx & 0xfff) + 1) * (size_t(r.ecx) + 1);
+        if (level == 1) features.l1d = size;
+        if (level == 2) features.l2 = size;
+        if (level == 3) features.l3 = size;
+    }
+}
+#endif
+
+/// What Linux says of the caches of processor 0; virtual machines sometimes mask the cpuid leaves but not these, or the other way round.
+void read_caches(CpuFeatures& features) {
+    for (int index = 0; index < 8; ++index) {
+        auto folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
+        auto read = [&](char const* file, char* text, int size) {
+            auto* stream = std::fopen((folder + file).c_str(), "r");
+            if (!stream) return false;
+            bool ok = std::fgets(text, size, stream) != nullptr;
+            std::fclose(stream);
+            return ok;
+        };
+        char level[8], type[24], size[24];
+        if (!read("/level", level, sizeof level) || !read("/type", type, sizeof type) || !read("/size", size, sizeof size))
+            return;
+        if (type[0] == 'I') continue;
+        char* unit = nullptr;
+        size_t bytes = std::strtoul(size, &unit, 10);
+        if (*unit == 'K') bytes <<= 10;
+        if (*unit == 'M') bytes <<= 20;
+        if (!bytes) continue;
+        if (level[0] == '1') features.l1d = bytes;
+        if (level[0] == '2') features.l2 = bytes;
+        if (level[0] == '3') features.l3 = bytes;
+    }
+}
+
+CpuFeatures detect() {
+    CpuFeatures features;
+#if RG_X86
+    features.isa = detect_isa();
+    features.brand = detect_brand();
+    detect_caches(features);
+#endif
+    read_caches(features);
+    if (auto const* wanted = std::getenv("REFACTOR_GRAPH_ISA")) features.isa = lower_isa(features.isa, wanted);
+    return features;
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512vnni"};
+    return kNames[static_cast<int>(isa)];
+}
+
+Isa lower_isa(Isa available, std::string_view wanted) {
+    for (auto level : kLevels) {
+        if (name_of(level) != wanted) continue;
+        if (level <= available) return level;
+        throw InvalidInput("REFACTOR_GRAPH_ISA asks for '" + std::string(wanted) + "', but this processor offers '" +
+                           std::string(name_of(available)) + "' at most");
+    }
+    throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) + "', expected one of scalar, avx2, avx512, avx512vnni");
+}
+
+CpuFeatures const& cpu_features() {
+    static CpuFeatures const features = detect();
+    return features;
+}
+
+}  // namespace refactor
