@@ -1,0 +1,73 @@
+#include "concat/concat.h"
+
+#include "movement/row_pieces.h"
+
+namespace refactor::kernel {
+
+using namespace movement;
+
+std::string ConcatInfo::attributes() const { return "axis=" + std::to_string(axis); }
+
+Candidates candidates(ConcatInfo const& info, Request const& request) {
+    Candidates result;
+#define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
+#include "concat/concat_kernels.inc"
+#undef RG_KERNEL
+    return result;
+}
+
+namespace {
+
+std::optional<Rejection> refuse_concat(ConcatInfo const& info, Request const& request) {
+    if (auto no = refuse(request, {.max_inputs = SIZE_MAX, .blocked = true})) return no;
+    for (auto const& x : request.inputs) {
+        if (x.dtype != request.outputs[0].dtype) return Rejection{"inputs of different dtypes"};
+        if (x.layout != request.outputs[0].layout) return Rejection{"inputs of different layouts"};
+    }
+    auto block = block_of(request.outputs[0].layout);
+    if (block == 1) return std::nullopt;
+    if (info.axis != 1) return Rejection{"blocked layout and axis " + std::to_string(info.axis) + ", expected 1"};
+    for (auto const& x : request.inputs)
+        if (x.dims.size() < 2 || x.dims[1] % block)
+            return Rejection{"blocked layout and shape " + movement::to_string(x.dims) +
+                             ", expected whole blocks of channels"};
+    return std::nullopt;
+}
+
+TaskResult bind_rows(ConcatInfo const& info, BindArgs const& args, Isa) {
+    auto pieces = RowPieces::make(*args.outputs[0], args.inputs, info.axis);
+    if (!pieces) return Err{pieces.error()};
+    return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
+        auto* y = static_cast<char*>(a[p.begin.size() - 1]);
+        p.for_each_run(c.pool, [&](size_t i, int64_t from, int64_t to, int64_t bytes) {
+            std::memcpy(y + to, static_cast<char*>(a[i]) + from, bytes);
+        });
+    });
+}
+
+/// Element by element in the order of the output.
+TaskResult bind_reference(ConcatInfo const& info, BindArgs const& args, Isa) {
+    auto pieces = RowPieces::make(*args.outputs[0], args.inputs, info.axis);
+    if (!pieces) return Err{pieces.error()};
+    return make_task([p = *pieces](void* const* a, runtime::RunContext const&) {
+        auto* y = static_cast<char*>(a[p.begin.size() - 1]);
+        for (int64_t row = 0; row < p.rows; ++row)
+            for (size_t i = 0; i + 1 < p.begin.size(); ++i)
+                for (auto b = p.begin[i]; b < p.begin[i + 1]; ++b)
+                    *y++ = static_cast<char*>(a[i])[row * (p.begin[i + 1] - p.begin[i]) + b - p.begin[i]];
+    });
+}
+
+}  // namespace
+
+KernelResult concat_rows(ConcatInfo const& info, Request const& request) {
+    if (auto no = refuse_concat(info, request)) return Err{*no};
+    return make_kernel(info, "concat", "rows", request, bind_rows);
+}
+
+KernelResult concat_reference(ConcatInfo const& info, Request const& request) {
+    if (auto no = refuse_concat(info, request)) return Err{*no};
+    return make_kernel(info, "concat", "reference", request, bind_reference);
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,32 @@
+#include "movement/strided_copy.h"
+
+namespace refactor::kernel::movement {
+
+namespace {
+
+/// Blocks of 8 × 8 elements keep one cache line of every row of the block in L1 while it is written.
+template <class T>
+void transpose_plane(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                     int64_t columns) {
+    constexpr int64_t kBlock = 8, kBytes = sizeof(T);
+    for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+        auto r1 = std::min(rows, r0 + kBlock);
+        for (int64_t c0 = 0; c0 < columns; c0 += kBlock) {
+            auto c1 = std::min(columns, c0 + kBlock);
+            for (auto r = r0; r < r1; ++r) {
+                auto* out = dst + r * dst_stride;
+                auto* in = src + r * kBytes;
+                for (auto c = c0; c < c1; ++c) store(out + c * kBytes, load<T>(in + c * src_stride));
+            }
+        }
+    }
+}
+
+}  // namespace
+
+StridedCopy::PlaneFunction plane_function(int64_t element_bytes, Isa) {
+    return with_word(element_bytes,
+                     [](auto word) -> StridedCopy::PlaneFunction { return &transpose_plane<decltype(word)>; });
+}
+
+}  // namespace refactor::kernel::movement

@@ -1,0 +1,38 @@
+#pragma once
+#include "movement/movement.h"
+
+namespace refactor::kernel::movement {
+
+/// How a tensor is made of pieces along one axis, for Concat and Split: each of `rows` rows of `row_bytes` holds one
+/// run of bytes of every piece. Blocked layouts fit if the axis is the channels and all sizes are multiples of the
+/// block.
+struct RowPieces {
+    int64_t rows = 0, row_bytes = 0;
+    SmallVector<int64_t, 16> begin;  ///< of piece i in bytes; one more than there are pieces
+    /// `whole` cut along `axis` into `pieces`, or why that is impossible.
+    static Result<RowPieces, Rejection> make(TensorDesc const& whole, std::span<TensorDesc const* const> pieces,
+                                             int64_t axis);
+    /// `copy(piece, offset_in_piece, offset_in_whole, bytes)` for every run, spread over the threads.
+    template <class F>
+    void for_each_run(ThreadPool& pool, F&& copy) const {
+        constexpr int64_t kPart = 128 << 10;
+        auto parts = std::max<int64_t>(1, row_bytes / kPart);
+        parallel_bytes(pool, rows * parts, rows * row_bytes, [&](int64_t unit, int64_t end) {
+            for (; unit < end; ++unit) {
+                auto row = unit / parts, part = unit % parts;
+                run_row(row, row_bytes * part / parts, row_bytes * (part + 1) / parts, copy);
+            }
+        });
+    }
+
+private:
+    template <class F>
+    void run_row(int64_t row, int64_t from, int64_t to, F& copy) const {
+        for (size_t i = 0; i + 1 < begin.size(); ++i) {
+            auto size = begin[i + 1] - begin[i], first = std::max(from, begin[i]), last = std::min(to, begin[i + 1]);
+            if (first < last) copy(i, row * size + first - begin[i], row * row_bytes + first, last - first);
+        }
+    }
+};
+
+}  // namespace refactor::kernel::movement

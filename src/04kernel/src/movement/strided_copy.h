@@ -1,0 +1,49 @@
+#pragma once
+#include "common/cpu_features.h"
+#include "movement/movement.h"
+
+namespace refactor::kernel::movement {
+
+/// Copies an N-dimensional box between two strided memories: the engine under Transpose, Slice, Expand, Tile, Pad.
+///
+/// Planning drops axes of size 1, merges axes that are contiguous on both sides, and folds a contiguous innermost axis
+/// into a larger element. What remains is a loop nest around one of three inner loops: rows of bytes (memcpy), a
+/// strided or repeated element, or a two-dimensional plane whose contiguous axis differs between source and destination
+/// (done in square blocks).
+///
+/// Example: [B, S, H, D] → [B, H, S, D] of f32 becomes sizes (B, H, S) around rows of 4·D bytes.
+class StridedCopy {
+public:
+    static constexpr int kMaxRank = 18;
+    /// Transposes a plane of `rows` × `columns` elements of `kBytes` bytes: dst[r * dst_stride + c] = src[c *
+    /// src_stride + r], strides in bytes.
+    using PlaneFunction = void (*)(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride,
+                                   int64_t rows, int64_t columns);
+
+    /// Sizes of the box, and the strides of both sides in elements (source: any sign, 0 repeats). At most `kMaxRank`
+    /// axes.
+    StridedCopy(std::span<int64_t const> sizes, std::span<int64_t const> src, std::span<int64_t const> dst,
+                int64_t element_bytes, Isa isa);
+    /// `src` and `dst` are the addresses of element (0, …, 0); they must not overlap.
+    void run(void const* src, void* dst, ThreadPool& pool) const;
+    int64_t bytes() const { return bytes_; }
+
+private:
+    enum class Inner : uint8_t { Rows, Elements, Plane };
+    void run_units(std::byte const* src, std::byte* dst, int64_t begin, int64_t end) const;
+    void run_rows(std::byte const* src, std::byte* dst, int64_t begin, int64_t end) const;
+    void inner(std::byte const* src, std::byte* dst, int64_t part) const;
+    void choose_plane();
+
+    int rank_ = 0;  ///< axes of the loop nest; the last one (Plane: two) belongs to the inner loop
+    int64_t size_[kMaxRank], src_[kMaxRank], dst_[kMaxRank];  ///< strides in bytes
+    int64_t element_ = 1, bytes_ = 0, units_ = 0, parts_ = 1;
+    Inner inner_ = Inner::Elements;
+    Isa isa_;
+    PlaneFunction plane_ = nullptr;
+};
+
+/// The fastest plane transposition for this element size (1, 2, 4, 8, 16) and instruction set.
+StridedCopy::PlaneFunction plane_function(int64_t element_bytes, Isa isa);
+
+}  // namespace refactor::kernel::movement

@@ -1,0 +1,162 @@
+#include "pad/pad.h"
+
+namespace refactor::kernel {
+
+using namespace movement;
+
+std::string PadInfo::attributes() const {
+    constexpr char const* kNames[] = {"constant", "reflect", "edge", "wrap"};
+    return std::string("mode=") + kNames[static_cast<int>(mode)];
+}
+
+Candidates candidates(PadInfo const& info, Request const& request) {
+    Candidates result;
+#define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
+#include "pad/pad_kernels.inc"
+#undef RG_KERNEL
+    return result;
+}
+
+namespace {
+
+/// Coordinate of the input that output coordinate `i - begin` of an axis of `size` shows; -1: the constant.
+int64_t source_of(PadMode mode, int64_t i, int64_t size) {
+    if (i >= 0 && i < size) return i;
+    switch (mode) {
+        case PadMode::Constant:
+            return -1;
+        case PadMode::Edge:
+            return i < 0 ? 0 : size - 1;
+        case PadMode::Wrap:
+            return ((i % size) + size) % size;
+        case PadMode::Reflect:
+            break;
+    }
+    if (size == 1) return 0;
+    auto period = 2 * (size - 1), j = ((i % period) + period) % period;
+    return j < size ? j : period - j;
+}
+
+struct Shapes {
+    PadMode mode;
+    Dims in, out, begins, strides;
+    int64_t bytes;
+    bool has_value;
+};
+
+Result<Shapes, Rejection> shapes_of(PadInfo const& info, BindArgs const& args) {
+    auto const &x = *args.inputs[0], &y = *args.outputs[0];
+    auto rank = x.dims.size();
+    if (y.dims.size() != rank || args.params.size() != rank)
+        return Err{Rejection{"input " + to_string(x.dims) + ", output " + to_string(y.dims) + ", begins " +
+                             to_string(args.params) + ": expected one of each for every axis"}};
+    if (info.mode != PadMode::Constant && y.count() > 0 && x.count() == 0)
+        return Err{Rejection{"input " + to_string(x.dims) + " has no elements to repeat"}};
+    Dims begins(args.params.begin(), args.params.end());
+    return Shapes{info.mode,
+                  x.dims,
+                  y.dims,
+                  begins,
+                  strides_of(x.dims),
+                  element_bytes(x.dtype),
+                  args.inputs.size() > 1 && args.inputs[1]};
+}
+
+/// The padding value's address: input 1 or zero.
+std::byte const* value_of(Shapes const& s, void* const* a) {
+    static constexpr std::byte kZero[16]{};
+    return s.has_value && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
+}
+
+/// One row of the innermost axis; `x` is the input's row, or null if the whole row lies outside.
+template <class T>
+void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
+    auto size = s.in.back(), n = s.out.back(), begin = s.begins.back();
+    auto first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
+    constexpr int64_t kBytes = sizeof(T);
+    auto edge = [&](int64_t from, int64_t to) {
+        for (auto i = from; i < to; ++i) {
+            auto at = x ? source_of(s.mode, i - begin, size) : -1;
+            store(y + i * kBytes, at < 0 ? value : load<T>(x + at * kBytes));
+        }
+    };
+    if (!x) return edge(0, n);
+    edge(0, first);
+    std::memcpy(y + first * kBytes, x + (first - begin) * kBytes, (last - first) * kBytes);
+    edge(last, n);
+}
+
+template <class T>
+void pad_rows_of(Shapes const& s, std::byte const* x, T value, std::byte* y, int64_t begin, int64_t end) {
+    auto outer = s.in.size() - 1;
+    Dims at(outer);
+    for (auto i = outer, rest = static_cast<size_t>(begin); i-- > 0; rest /= s.out[i]) at[i] = rest % s.out[i];
+    for (auto row = begin; row < end; ++row) {
+        int64_t from = 0;
+        bool inside = true;
+        for (size_t i = 0; i < outer && inside; ++i) {
+            auto source = source_of(s.mode, at[i] - s.begins[i], s.in[i]);
+            inside = source >= 0;
+            from += source * s.strides[i];
+        }
+        pad_row<T>(s, inside ? x + from * sizeof(T) : nullptr, value, y + row * s.out.back() * sizeof(T));
+        for (auto i = outer; i-- > 0 && ++at[i] == s.out[i];) at[i] = 0;
+    }
+}
+
+TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    if (shapes->in.empty()) shapes->in = shapes->out = {1}, shapes->begins = {0}, shapes->strides = {1};
+    auto output = args.inputs.size();
+    return make_task([s = *shapes, output](void* const* a, runtime::RunContext const& c) {
+        auto rows = count_of(s.out, 0, s.out.size() - 1), bytes = rows * s.out.back() * s.bytes;
+        if (bytes == 0) return;
+        auto *x = static_cast<std::byte const*>(a[0]), *value = value_of(s, a);
+        auto* y = static_cast<std::byte*>(a[output]);
+        parallel_bytes(c.pool, rows, bytes, [&](int64_t begin, int64_t end) {
+            with_word(s.bytes, [&](auto word) {
+                using T = decltype(word);
+                pad_rows_of<T>(s, x, load<T>(value), y, begin, end);
+            });
+        });
+    });
+}
+
+TaskResult bind_reference(PadInfo const& info, BindArgs const& args, Isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    auto output = args.inputs.size();
+    return make_task([s = *shapes, output](void* const* a, runtime::RunContext const&) {
+        for_each_coordinate(s.out, [&](Dims const& at, int64_t index) {
+            auto* from = static_cast<std::byte const*>(a[0]);
+            for (size_t i = 0; i < at.size() && from; ++i) {
+                auto source = source_of(s.mode, at[i] - s.begins[i], s.in[i]);
+                from = source < 0 ? nullptr : from + source * s.strides[i] * s.bytes;
+            }
+            std::memcpy(static_cast<std::byte*>(a[output]) + index * s.bytes, from ? from : value_of(s, a), s.bytes);
+        });
+    });
+}
+
+std::optional<Rejection> refuse_pad(Request const& request) {
+    if (auto no = refuse(request, {.max_inputs = 2})) return no;
+    if (request.inputs.size() > 1 && !request.inputs[1].absent() && request.inputs[1].dtype != request.inputs[0].dtype)
+        return Rejection{"constant of " + std::string(name_of(request.inputs[1].dtype)) + ", expected " +
+                         std::string(name_of(request.inputs[0].dtype))};
+    return std::nullopt;
+}
+
+}  // namespace
+
+KernelResult pad_rows(PadInfo const& info, Request const& request) {
+    if (auto no = refuse_pad(request)) return Err{*no};
+    return make_kernel(info, "pad", "rows", request, bind_rows);
+}
+
+KernelResult pad_reference(PadInfo const& info, Request const& request) {
+    if (auto no = refuse_pad(request)) return Err{*no};
+    return make_kernel(info, "pad", "reference", request, bind_reference);
+}
+
+}  // namespace refactor::kernel
