@@ -1,5 +1,6 @@
-# cmake -DSOURCE=<package folder> -DTARGET=<folder in the build tree> -P link_package.cmake
-# Makes TARGET hold one symbolic link to each entry of SOURCE, and removes links whose target has gone.
+# cmake -DSOURCE=<package folder> -DTARGET=<folder in the build tree> -DCUDA=<ON|OFF> -P link_package.cmake
+# Makes TARGET hold one symbolic link to each entry of SOURCE, and removes what is stale: links whose target has gone, and a CUDA
+# plugin of an earlier configuration.
 file(MAKE_DIRECTORY "${TARGET}")
 file(GLOB links LIST_DIRECTORIES true "${TARGET}/*")
 foreach(link IN LISTS links)
@@ -7,6 +8,9 @@ foreach(link IN LISTS links)
         file(REMOVE "${link}")
     endif()
 endforeach()
+if(NOT CUDA)
+    file(REMOVE "${TARGET}/librefactor_cuda.so")
+endif()
 file(GLOB entries LIST_DIRECTORIES true RELATIVE "${SOURCE}" "${SOURCE}/*")
 list(REMOVE_ITEM entries "__pycache__")
 foreach(entry IN LISTS entries)
