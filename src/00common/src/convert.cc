@@ -22,7 +22,8 @@ struct Truth {
     uint8_t value;
 };
 
-// Elements of a block that passes through buffers: a multiple of 8, so that packed types stay on whole bytes, and small enough for L1.
+// Elements of a block that passes through buffers: a multiple of 8, so that packed types stay on whole bytes, and small
+// enough for L1.
 constexpr int64_t kBlock = 512;
 
 OddF32 odd_from(double value) {
@@ -117,33 +118,61 @@ struct Tag {
 template <class Use>
 bool with_native(DataType type, Use&& use) {
     switch (type) {
-        case DataType::F32: use(Tag<float>{}); return true;
-        case DataType::F64: use(Tag<double>{}); return true;
-        case DataType::U8: use(Tag<uint8_t>{}); return true;
-        case DataType::I8: use(Tag<int8_t>{}); return true;
-        case DataType::U16: use(Tag<uint16_t>{}); return true;
-        case DataType::I16: use(Tag<int16_t>{}); return true;
-        case DataType::U32: use(Tag<uint32_t>{}); return true;
-        case DataType::I32: use(Tag<int32_t>{}); return true;
-        case DataType::U64: use(Tag<uint64_t>{}); return true;
-        case DataType::I64: use(Tag<int64_t>{}); return true;
-        case DataType::Bool: use(Tag<Truth>{}); return true;
-        default: return false;
+        case DataType::F32:
+            use(Tag<float>{});
+            return true;
+        case DataType::F64:
+            use(Tag<double>{});
+            return true;
+        case DataType::U8:
+            use(Tag<uint8_t>{});
+            return true;
+        case DataType::I8:
+            use(Tag<int8_t>{});
+            return true;
+        case DataType::U16:
+            use(Tag<uint16_t>{});
+            return true;
+        case DataType::I16:
+            use(Tag<int16_t>{});
+            return true;
+        case DataType::U32:
+            use(Tag<uint32_t>{});
+            return true;
+        case DataType::I32:
+            use(Tag<int32_t>{});
+            return true;
+        case DataType::U64:
+            use(Tag<uint64_t>{});
+            return true;
+        case DataType::I64:
+            use(Tag<int64_t>{});
+            return true;
+        case DataType::Bool:
+            use(Tag<Truth>{});
+            return true;
+        default:
+            return false;
     }
 }
 
-/// The type whose C++ type carries `type` between decoding and encoding; itself if C++ has it, `Undefined` if it is not convertible.
+/// The type whose C++ type carries `type` between decoding and encoding; itself if C++ has it, `Undefined` if it is not
+/// convertible.
 DataType carrier_of(DataType type) {
     switch (type) {
         case DataType::U4:
-        case DataType::U2: return DataType::U8;
+        case DataType::U2:
+            return DataType::U8;
         case DataType::I4:
-        case DataType::I2: return DataType::I8;
+        case DataType::I2:
+            return DataType::I8;
         case DataType::Undefined:
         case DataType::String:
         case DataType::Complex64:
-        case DataType::Complex128: return DataType::Undefined;
-        default: return is_float(type) && bits_of(type) <= 16 ? DataType::F32 : type;
+        case DataType::Complex128:
+            return DataType::Undefined;
+        default:
+            return is_float(type) && bits_of(type) <= 16 ? DataType::F32 : type;
     }
 }
 

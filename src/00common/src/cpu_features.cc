@@ -74,7 +74,8 @@ void detect_caches(CpuFeatures& features) {
         uint32_t type = r.eax & 31, level = r.eax >> 5 & 7;
         if (type == 0) return;
         if (type == 2) continue;  // instructions
-        size_t size = ((r.ebx >> 22) + 1) * size_t((r.ebx >> 12 & 0x3ff) + 1) * ((r.ebx & 0xfff) + 1) * (size_t(r.ecx) + 1);
+        size_t size =
+            ((r.ebx >> 22) + 1) * size_t((r.ebx >> 12 & 0x3ff) + 1) * ((r.ebx & 0xfff) + 1) * (size_t(r.ecx) + 1);
         if (level == 1) features.l1d = size;
         if (level == 2) features.l2 = size;
         if (level == 3) features.l3 = size;
@@ -82,7 +83,8 @@ void detect_caches(CpuFeatures& features) {
 }
 #endif
 
-/// What Linux says of the caches of processor 0; virtual machines sometimes mask the cpuid leaves but not these, or the other way round.
+/// What Linux says of the caches of processor 0; virtual machines sometimes mask the cpuid leaves but not these, or the
+/// other way round.
 void read_caches(CpuFeatures& features) {
     for (int index = 0; index < 8; ++index) {
         auto folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
@@ -94,7 +96,8 @@ void read_caches(CpuFeatures& features) {
             return ok;
         };
         char level[8], type[24], size[24];
-        if (!read("/level", level, sizeof level) || !read("/type", type, sizeof type) || !read("/size", size, sizeof size))
+        if (!read("/level", level, sizeof level) || !read("/type", type, sizeof type) ||
+            !read("/size", size, sizeof size))
             return;
         if (type[0] == 'I') continue;
         char* unit = nullptr;
@@ -134,7 +137,8 @@ Isa lower_isa(Isa available, std::string_view wanted) {
         throw InvalidInput("REFACTOR_GRAPH_ISA asks for '" + std::string(wanted) + "', but this processor offers '" +
                            std::string(name_of(available)) + "' at most");
     }
-    throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) + "', expected one of scalar, avx2, avx512, avx512vnni");
+    throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) +
+                       "', expected one of scalar, avx2, avx512, avx512vnni");
 }
 
 CpuFeatures const& cpu_features() {

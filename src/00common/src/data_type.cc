@@ -13,15 +13,20 @@ struct Traits {
 
 // Indexed by the number of the type.
 constexpr Traits kTraits[kDataTypeCount] = {
-    {"undefined", 0, Kind::None}, {"f32", 32, Kind::Float},       {"u8", 8, Kind::Unsigned},
-    {"i8", 8, Kind::Signed},      {"u16", 16, Kind::Unsigned},    {"i16", 16, Kind::Signed},
-    {"i32", 32, Kind::Signed},    {"i64", 64, Kind::Signed},      {"string", 0, Kind::None},
-    {"bool", 8, Kind::Bool},      {"f16", 16, Kind::Float},       {"f64", 64, Kind::Float},
-    {"u32", 32, Kind::Unsigned},  {"u64", 64, Kind::Unsigned},    {"complex64", 64, Kind::Complex},
-    {"complex128", 128, Kind::Complex}, {"bf16", 16, Kind::Float}, {"f8e4m3fn", 8, Kind::Float},
-    {"f8e4m3fnuz", 8, Kind::Float}, {"f8e5m2", 8, Kind::Float},   {"f8e5m2fnuz", 8, Kind::Float},
-    {"u4", 4, Kind::Unsigned},    {"i4", 4, Kind::Signed},        {"f4e2m1", 4, Kind::Float},
-    {"f8e8m0", 8, Kind::Float},   {"u2", 2, Kind::Unsigned},      {"i2", 2, Kind::Signed},
+    {"undefined", 0, Kind::None},     {"f32", 32, Kind::Float},
+    {"u8", 8, Kind::Unsigned},        {"i8", 8, Kind::Signed},
+    {"u16", 16, Kind::Unsigned},      {"i16", 16, Kind::Signed},
+    {"i32", 32, Kind::Signed},        {"i64", 64, Kind::Signed},
+    {"string", 0, Kind::None},        {"bool", 8, Kind::Bool},
+    {"f16", 16, Kind::Float},         {"f64", 64, Kind::Float},
+    {"u32", 32, Kind::Unsigned},      {"u64", 64, Kind::Unsigned},
+    {"complex64", 64, Kind::Complex}, {"complex128", 128, Kind::Complex},
+    {"bf16", 16, Kind::Float},        {"f8e4m3fn", 8, Kind::Float},
+    {"f8e4m3fnuz", 8, Kind::Float},   {"f8e5m2", 8, Kind::Float},
+    {"f8e5m2fnuz", 8, Kind::Float},   {"u4", 4, Kind::Unsigned},
+    {"i4", 4, Kind::Signed},          {"f4e2m1", 4, Kind::Float},
+    {"f8e8m0", 8, Kind::Float},       {"u2", 2, Kind::Unsigned},
+    {"i2", 2, Kind::Signed},
 };
 
 Traits const& traits(DataType type) {

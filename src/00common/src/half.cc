@@ -13,11 +13,16 @@ constexpr uint8_t kE8m0Nan = 0xff, kE8m0Max = 0xfe;
 
 Format format_of(DataType type) {
     switch (type) {
-        case DataType::F8E4M3FN: return minifloat::kE4m3fn;
-        case DataType::F8E4M3FNUZ: return minifloat::kE4m3fnuz;
-        case DataType::F8E5M2: return minifloat::kE5m2;
-        case DataType::F8E5M2FNUZ: return minifloat::kE5m2fnuz;
-        default: return minifloat::kE2m1;
+        case DataType::F8E4M3FN:
+            return minifloat::kE4m3fn;
+        case DataType::F8E4M3FNUZ:
+            return minifloat::kE4m3fnuz;
+        case DataType::F8E5M2:
+            return minifloat::kE5m2;
+        case DataType::F8E5M2FNUZ:
+            return minifloat::kE5m2fnuz;
+        default:
+            return minifloat::kE2m1;
     }
 }
 
@@ -28,7 +33,8 @@ uint8_t e8m0_from_f32(float value, bool saturate, ScaleRounding rounding) {
     if (magnitude == 0x7f800000) return saturate ? kE8m0Max : kE8m0Nan;
     if (magnitude < 0x400000) {
         // Below 2^-127, the smallest scale (an f32 subnormal). Nearest reaches it from its half upwards.
-        bool reached = rounding == ScaleRounding::Nearest ? magnitude > 0x200000 : rounding == ScaleRounding::Up && magnitude;
+        bool reached =
+            rounding == ScaleRounding::Nearest ? magnitude > 0x200000 : rounding == ScaleRounding::Up && magnitude;
         return saturate || reached ? 0 : kE8m0Nan;
     }
     uint32_t exponent = magnitude >> 23, mantissa = magnitude & 0x7fffff;

@@ -4,7 +4,8 @@
 
 namespace refactor::minifloat {
 
-/// A binary floating-point format of at most 16 bits, in the terms of IEEE 754-2019: `bias`, width of exponent and mantissa.
+/// A binary floating-point format of at most 16 bits, in the terms of IEEE 754-2019: `bias`, width of exponent and
+/// mantissa.
 struct Format {
     int exponent_bits, mantissa_bits, bias;
     uint32_t max_code;  ///< the largest finite value, without its sign
@@ -23,8 +24,8 @@ inline constexpr Format kE5m2{5, 2, 15, 0x7b, 0x7c, 0x7e, false};
 inline constexpr Format kE5m2fnuz{5, 2, 16, 0x7f, 0, 0x80, true};
 inline constexpr Format kE2m1{2, 1, 1, 0x7, 0, 0, false};
 
-/// Magnitude rounded to nearest, ties to even, as a code without sign; codes above `max_code` mean overflow. Integer arithmetic only, so
-/// that the flush-to-zero mode of the thread does not matter.
+/// Magnitude rounded to nearest, ties to even, as a code without sign; codes above `max_code` mean overflow. Integer
+/// arithmetic only, so that the flush-to-zero mode of the thread does not matter.
 constexpr uint32_t round_magnitude(Format f, uint32_t bits) {
     auto biased = static_cast<int>(bits >> 23);
     uint32_t significand = bits & 0x7fffff;
@@ -37,8 +38,7 @@ constexpr uint32_t round_magnitude(Format f, uint32_t bits) {
     if (shift > 25) return 0;
     uint32_t odd = (significand >> shift) & 1;
     uint32_t rounded = (significand + (1u << (shift - 1)) - 1 + odd) >> shift;
-    return exponent < smallest ? rounded
-                               : (static_cast<uint32_t>(exponent - smallest) << f.mantissa_bits) + rounded;
+    return exponent < smallest ? rounded : (static_cast<uint32_t>(exponent - smallest) << f.mantissa_bits) + rounded;
 }
 
 /// Code of `value`. `saturate`: what is out of range (infinity too) becomes the largest finite value.
@@ -47,7 +47,8 @@ constexpr uint32_t encode(Format f, float value, bool saturate) {
     uint32_t sign = bits >> 31 ? f.sign_bit() : 0;
     if (magnitude > 0x7f800000) {
         if (f.fnuz) return f.nan_code;
-        // The payload's upper bits stay where infinity exists; without a NaN the answer is minus zero (as in ml_dtypes).
+        // The payload's upper bits stay where infinity exists; without a NaN the answer is minus zero (as in
+        // ml_dtypes).
         if (f.inf_code) return sign | f.nan_code | ((magnitude & 0x7fffff) >> (23 - f.mantissa_bits));
         return f.nan_code ? sign | f.nan_code : f.sign_bit();
     }
@@ -72,7 +73,8 @@ constexpr float decode(Format f, uint32_t code) {
         uint32_t payload = (magnitude - f.inf_code) << (23 - f.mantissa_bits);
         return std::bit_cast<float>(sign | 0x7f800000u | payload | (payload ? 0x400000u : 0));
     }
-    if (!f.fnuz && !f.inf_code && f.nan_code && magnitude == f.nan_code) return std::bit_cast<float>(sign | 0x7fc00000u);
+    if (!f.fnuz && !f.inf_code && f.nan_code && magnitude == f.nan_code)
+        return std::bit_cast<float>(sign | 0x7fc00000u);
     uint32_t mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
     int exponent = static_cast<int>(magnitude >> f.mantissa_bits);
     if (exponent == 0) {

@@ -82,8 +82,8 @@ int affinity_processors() {
 }
 
 int cgroup_processors(std::string const& root) {
-    // Lines are "id:controllers:path"; version 2 has id 0 and no controllers. A path of the host that is not visible inside a container
-    // reads as no quota, and the walk up ends at the mount, which is the container's own group.
+    // Lines are "id:controllers:path"; version 2 has id 0 and no controllers. A path of the host that is not visible
+    // inside a container reads as no quota, and the walk up ends at the mount, which is the container's own group.
     auto lines = read_text(root + "/proc/self/cgroup");
     int smallest = 0;
     auto consider = [&](int limit) {

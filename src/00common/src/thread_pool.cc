@@ -27,9 +27,11 @@
 namespace refactor {
 namespace {
 
-// A handover between two running cores takes 0.1 to 0.3 us, a system call that yields about as long: below this time yielding can only lose.
+// A handover between two running cores takes 0.1 to 0.3 us, a system call that yields about as long: below this time
+// yielding can only lose.
 constexpr auto kPauseOnly = std::chrono::microseconds(20);
-// Waking a sleeper costs 5 to 50 us, and the serial stretches inside one run are tens of us: sleep only after clearly more than both.
+// Waking a sleeper costs 5 to 50 us, and the serial stretches inside one run are tens of us: sleep only after clearly
+// more than both.
 constexpr auto kSpin = std::chrono::microseconds(400);
 // PAUSE takes 40 to 140 cycles, reading the clock about 25 ns: look at the clock once in about a microsecond.
 constexpr int kPausesPerLook = 32;
@@ -86,7 +88,8 @@ struct TaskScope {
     ~TaskScope() { current_task_worker = -1; }
 };
 
-// Number of forks between the first process and this one. `fork_mutex` is held across a fork, so that the child finds it free.
+// Number of forks between the first process and this one. `fork_mutex` is held across a fork, so that the child finds
+// it free.
 std::atomic<uint32_t> fork_count{0};
 std::mutex fork_mutex;
 
@@ -120,9 +123,10 @@ public:
 
 }  // namespace
 
-// Life of a job. The caller fills `body` and the ranges while the gate is closed (even), opens it (odd), works, closes it, and waits until no
-// participant is active. A worker that sees an open gate first declares itself active and then looks at the gate again: with both sides
-// sequentially consistent, either the worker sees that the gate has closed, or the caller sees that the worker is active.
+// Life of a job. The caller fills `body` and the ranges while the gate is closed (even), opens it (odd), works, closes
+// it, and waits until no participant is active. A worker that sees an open gate first declares itself active and then
+// looks at the gate again: with both sides sequentially consistent, either the worker sees that the gate has closed, or
+// the caller sees that the worker is active.
 struct ThreadPool::State {
     /// What one participant owns, on a cache line pair of its own (adjacent lines are fetched together).
     struct alignas(128) Slot {
@@ -168,7 +172,8 @@ void ThreadPool::State::start() {
     std::lock_guard lock(fork_mutex);
     if (usable()) return;
     if (started_after_forks.load(std::memory_order_relaxed) != UINT32_MAX) {
-        // In the child of a fork the workers are gone and the mutex may be held by one of their callers: leave both behind.
+        // In the child of a fork the workers are gone and the mutex may be held by one of their callers: leave both
+        // behind.
         new (&turn) std::mutex;
         new std::vector<std::thread>(std::move(workers));
         workers.clear();
@@ -224,7 +229,8 @@ void ThreadPool::State::worker_loop(int self) {
     }
 }
 
-/// Takes tasks from one range until it is empty, an eighth of what is left at a time, so that the last pieces are single tasks.
+/// Takes tasks from one range until it is empty, an eighth of what is left at a time, so that the last pieces are
+/// single tasks.
 void ThreadPool::State::drain(int self, Slot& from) {
     for (;;) {
         auto next = from.next.load(std::memory_order_relaxed);
@@ -285,8 +291,9 @@ void ThreadPool::State::finish() {
 
 ThreadPool::ThreadPool(int threads, int processors) : threads_(threads) {
     if (threads < 0 || processors < 0)
-        throw InvalidInput("a thread pool needs a positive number of threads (0: as many as there are processors), got " +
-                           std::to_string(std::min(threads, processors)));
+        throw InvalidInput(
+            "a thread pool needs a positive number of threads (0: as many as there are processors), got " +
+            std::to_string(std::min(threads, processors)));
     if (threads == 0) threads_ = default_thread_count();
     if (threads_ == 1) return;
     if (processors == 0) processors = default_thread_count();
