@@ -1,0 +1,184 @@
+#include "computation/compile.h"
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/thread_pool.h"
+#include "kernel/ops/movement.h"
+#include "pass.h"
+
+#include <chrono>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace refactor::computation {
+
+namespace {
+
+#ifdef NDEBUG
+constexpr bool kAlwaysVerify = false;
+#else
+constexpr bool kAlwaysVerify = true;
+#endif
+
+void mark_kept(Model& model, std::vector<std::string> const& names) {
+    std::unordered_set<std::string> wanted(names.begin(), names.end());
+    for (uint32_t id = 0; id < model.graph.edge_id_bound() && !wanted.empty(); ++id) {
+        auto* edge = model.graph.edge(id);
+        if (edge->alive() && wanted.erase(edge->value.name)) edge->value.keep = true;
+    }
+    if (wanted.empty()) return;
+    std::string missing;
+    for (auto const& name : names)
+        if (wanted.contains(name)) missing += (missing.empty() ? "\"" : ", \"") + name + '"';
+    throw InvalidInput("keep: the model has no tensor named " + missing);
+}
+
+void check_after(Pass const& pass, Model& model) {
+    auto problems = verify(model);
+    if (problems.empty()) return;
+    std::string text = std::string("pass ") + pass.name + " broke the graph:";
+    for (auto const& problem : problems) text += "\n  " + problem;
+    throw InternalError(text);
+}
+
+std::vector<PassReport> run_passes(Model& model, std::vector<Pass> const& passes, PassContext const& context) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<PassReport> reports;
+    for (auto const& pass : passes) {
+        auto& report = reports.emplace_back();
+        report.name = pass.name;
+        auto start = Clock::now();
+        try {
+            report.changes = pass.run(model, context);
+        } catch (Error& error) {
+            error.add_context(std::string("pass ") + pass.name);
+            throw;
+        }
+        report.microseconds = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+        if (kAlwaysVerify || context.options.verify) check_after(pass, model);
+        if (report.changes && log_enabled(LogLevel::Debug)) {
+            report.graph = to_string(model.graph, model.symbols);
+            log(LogLevel::Debug, "after " + report.name + ":\n" + report.graph);
+        }
+    }
+    return reports;
+}
+
+EdgePtr memory_of(EdgePtr edge) {
+    while (edge->producer() && edge->producer()->value.op->is_alias()) edge = edge->producer()->input(0);
+    return edge;
+}
+
+/// Gives every graph output memory of its own: copies where it is an input, a constant, or another output's memory.
+void separate_outputs(Model& model) {
+    std::unordered_set<EdgePtr> taken;
+    auto& graph = model.graph;
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+        auto* edge = graph.outputs()[i];
+        auto* memory = memory_of(edge);
+        if (memory->producer() && taken.insert(memory).second) continue;
+        auto copy = kernel::CopyInfo{};
+        auto* node = graph.insert({"copy of " + edge->value.name, make_operator(copy)}, {edge});
+        node->output()->value = edge->value;
+        node->output()->value.constant = nullptr;
+        graph.set_output(i, node->output());
+        taken.insert(node->output());
+    }
+}
+
+class Lowering {
+    Model& model_;
+    PassContext const& context_;
+    kernel::ProgramParts parts_;
+    std::unordered_map<EdgePtr, uint32_t> numbers_;
+    std::vector<std::string> problems_;
+
+    uint32_t number_of(EdgePtr edge) {
+        if (!edge) return kernel::kNoEdge;
+        auto [it, fresh] = numbers_.try_emplace(edge, static_cast<uint32_t>(parts_.edges.size()));
+        if (fresh) {
+            auto const& value = edge->value;
+            parts_.edges.push_back({value.name, value.dtype, value.layout, value.shape, value.constant});
+        }
+        return it->second;
+    }
+
+    static kernel::Operand operand_of(EdgePtr edge) {
+        kernel::Operand operand;
+        if (!edge) return operand;
+        operand.dtype = edge->value.dtype, operand.layout = edge->value.layout;
+        for (auto const& size : edge->value.shape) operand.dims.push_back(size.constant().value_or(-1));
+        operand.constant = edge->value.constant;
+        return operand;
+    }
+
+    std::string describe(NodePtr node) const {
+        auto text = std::string(node->value.op->type()) + " node \"" + node->value.name + "\" (";
+        for (size_t i = 0; i < node->inputs().size(); ++i) {
+            auto* edge = node->input(i);
+            text += i ? ", " : "";
+            text +=
+                edge ? std::string(name_of(edge->value.dtype)) + refactor::to_string(edge->value.shape, model_.symbols)
+                     : "-";
+        }
+        return text + ") on " + context_.options.device;
+    }
+
+    void add(NodePtr node) {
+        auto const& op = *node->value.op;
+        kernel::ProgramNode lowered{node->value.name, std::string(op.type()), {}, {}, {}, {}};
+        for (auto* edge : node->inputs()) lowered.inputs.push_back(number_of(edge));
+        for (auto* edge : node->outputs()) lowered.outputs.push_back(number_of(edge));
+        lowered.params.assign(op.params().begin(), op.params().end());
+        if (!op.is_alias()) {
+            std::vector<kernel::Operand> inputs, outputs;
+            for (auto* edge : node->inputs()) inputs.push_back(operand_of(edge));
+            for (auto* edge : node->outputs()) outputs.push_back(operand_of(edge));
+            auto candidates = op.candidates(
+                {inputs, outputs, context_.options.device, context_.isa, context_.threads, context_.options.precision});
+            if (candidates.kernels.empty()) {
+                auto problem = describe(node);
+                for (auto const& rejection : candidates.rejections) problem += "\n    " + rejection.reason;
+                problems_.push_back(std::move(problem));
+            }
+            lowered.kernels = std::move(candidates.kernels);
+        }
+        parts_.nodes.push_back(std::move(lowered));
+    }
+
+public:
+    Lowering(Model& model, PassContext const& context) : model_(model), context_(context) {}
+
+    std::shared_ptr<kernel::Program> run() {
+        for (auto* edge : model_.graph.inputs()) parts_.inputs.push_back(number_of(edge));
+        for (auto* node : model_.graph.topological()) add(node);
+        if (!problems_.empty()) {
+            auto text = std::to_string(problems_.size()) + " node(s) that no kernel computes:";
+            for (auto const& problem : problems_) text += "\n  " + problem;
+            throw Unsupported(text);
+        }
+        for (size_t i = 0; i < model_.graph.outputs().size(); ++i) {
+            parts_.outputs.push_back(number_of(model_.graph.outputs()[i]));
+            if (i < model_.output_names.size()) parts_.edges[parts_.outputs.back()].name = model_.output_names[i];
+        }
+        parts_.symbols = std::move(model_.symbols);
+        parts_.threads = context_.threads;
+        return std::make_shared<kernel::Program>(std::move(parts_));
+    }
+};
+
+}  // namespace
+
+Compiled compile(Model model, CompileOptions const& options) {
+    auto threads = options.threads > 0 ? options.threads : default_thread_count();
+    PassContext context{options, cpu_features().isa, threads};
+    auto passes = select_passes(options.passes);
+    mark_kept(model, options.keep);
+    Compiled compiled;
+    compiled.passes = run_passes(model, passes, context);
+    separate_outputs(model);
+    compiled.program = Lowering(model, context).run();
+    return compiled;
+}
+
+}  // namespace refactor::computation

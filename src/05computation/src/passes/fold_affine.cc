@@ -1,0 +1,242 @@
+#include "passes/fold_affine.h"
+
+#include "kernel/ops/conv.h"
+#include "kernel/ops/matmul.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+#include "passes/epilogue_host.h"
+#include "passes/expression.h"
+
+#include <cstring>
+
+namespace refactor::computation {
+
+using kernel::ExprOp;
+
+namespace {
+
+/// a·x + b with one value per channel, or one for all.
+struct Affine {
+    bool variable = false;
+    std::vector<double> a{0}, b{0};
+};
+
+double pick(std::vector<double> const& values, size_t i) { return values.size() == 1 ? values[0] : values[i]; }
+
+template <class F>
+std::vector<double> zip(std::vector<double> const& p, std::vector<double> const& q, F f) {
+    std::vector<double> result(std::max(p.size(), q.size()));
+    for (size_t i = 0; i < result.size(); ++i) result[i] = f(pick(p, i), pick(q, i));
+    return result;
+}
+
+std::optional<Affine> combine(ExprOp op, Affine const& p, Affine const& q) {
+    auto add = [](double x, double y) { return x + y; };
+    auto subtract = [](double x, double y) { return x - y; };
+    auto multiply = [](double x, double y) { return x * y; };
+    auto divide = [](double x, double y) { return x / y; };
+    switch (op) {
+        case ExprOp::Add:
+            return Affine{p.variable || q.variable, zip(p.a, q.a, add), zip(p.b, q.b, add)};
+        case ExprOp::Sub:
+            return Affine{p.variable || q.variable, zip(p.a, q.a, subtract), zip(p.b, q.b, subtract)};
+        case ExprOp::Mul:
+            if (p.variable && q.variable) return std::nullopt;
+            if (q.variable) return combine(op, q, p);
+            return Affine{p.variable, zip(p.a, q.b, multiply), zip(p.b, q.b, multiply)};
+        case ExprOp::Div:
+            if (q.variable) return std::nullopt;
+            return Affine{p.variable, zip(p.a, q.b, divide), zip(p.b, q.b, divide)};
+        default:
+            return std::nullopt;
+    }
+}
+
+/// The values of a constant that varies along `axis` (counted in an output of `rank` axes) at most.
+std::optional<std::vector<double>> channel_values(EdgePtr edge, size_t rank, size_t axis, int64_t channels) {
+    auto const& value = edge->value;
+    if (!value.constant || value.dtype != DataType::F32 || value.shape.size() > rank) return std::nullopt;
+    auto offset = rank - value.shape.size();
+    int64_t count = 1;
+    for (size_t i = 0; i < value.shape.size(); ++i) {
+        auto size = value.shape[i].constant();
+        if (!size || (*size != 1 && (i + offset != axis || *size != channels))) return std::nullopt;
+        count *= *size;
+    }
+    auto const* data = static_cast<float const*>(value.constant->data());
+    return std::vector<double>(data, data + count);
+}
+
+/// The program of `node` as an affine function of `x`, whose channels are on `axis`.
+std::optional<Affine> affine_of(NodePtr node, EdgePtr x, size_t axis, int64_t channels) {
+    auto expression = Expression::of(node);
+    auto rank = node->output()->value.shape.size();
+    std::vector<Affine> registers;
+    for (auto const& instruction : expression.code) {
+        if (instruction.dtype != DataType::F32) return std::nullopt;
+        std::optional<Affine> result;
+        if (instruction.op == ExprOp::Constant) {
+            result = Affine{false, {0}, {instruction.value}};
+        } else if (instruction.op == ExprOp::Input) {
+            auto* edge = expression.inputs[instruction.operands[0]];
+            if (edge == x)
+                result = Affine{true, {1}, {0}};
+            else if (auto values = channel_values(edge, rank, axis, channels))
+                result = Affine{false, {0}, std::move(*values)};
+        } else if (instruction.op == ExprOp::Fma) {
+            auto product = combine(ExprOp::Mul, registers[instruction.operands[0]], registers[instruction.operands[1]]);
+            if (product) result = combine(ExprOp::Add, *product, registers[instruction.operands[2]]);
+        } else if (instruction.op == ExprOp::Neg) {
+            result = combine(ExprOp::Mul, registers[instruction.operands[0]], Affine{false, {0}, {-1}});
+        } else if (kernel::arity_of(instruction.op) == 2) {
+            result = combine(instruction.op, registers[instruction.operands[0]], registers[instruction.operands[1]]);
+        }
+        if (!result) return std::nullopt;
+        registers.push_back(std::move(*result));
+    }
+    if (expression.outputs.size() != 1 || !registers[expression.outputs[0]].variable) return std::nullopt;
+    return std::move(registers[expression.outputs[0]]);
+}
+
+/// How the output channel of a weight element follows from its position: `position / inner % channels`, in groups of
+/// `outer`.
+struct WeightOrder {
+    int64_t channels = 0, inner = 1;
+    int64_t groups = 1,
+            group_inputs = 1;  ///< transposed convolution: [groups · group_inputs, channels / groups, inner]
+    int64_t channel_at(int64_t i) const {
+        auto per_group = channels / groups;
+        return i / (inner * per_group * group_inputs) * per_group + i / inner % per_group;
+    }
+};
+
+std::shared_ptr<mem_manager::Blob const> scaled(EdgePtr weights, WeightOrder const& order,
+                                                std::vector<double> const& a) {
+    auto const* from = static_cast<float const*>(weights->value.constant->data());
+    auto count = *element_count(weights->value.shape).constant();
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(count) * sizeof(float));
+    auto* to = static_cast<float*>(blob->data());
+    for (int64_t i = 0; i < count; ++i)
+        to[i] = static_cast<float>(from[i] * pick(a, static_cast<size_t>(order.channel_at(i))));
+    return blob;
+}
+
+EdgePtr add_constant(Graph& graph, std::string name, Shape shape, std::shared_ptr<mem_manager::Blob const> blob) {
+    Edge edge;
+    edge.name = std::move(name), edge.dtype = DataType::F32, edge.shape = std::move(shape),
+    edge.constant = std::move(blob);
+    return graph.add_source(std::move(edge));
+}
+
+EdgePtr folded_bias(Graph& graph, NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(channels) * sizeof(float));
+    auto* to = static_cast<float*>(blob->data());
+    auto const* old = has_bias ? static_cast<float const*>(host->input(2)->value.constant->data()) : nullptr;
+    auto single = has_bias && element_count(host->input(2)->value.shape).constant() == 1;
+    for (int64_t c = 0; c < channels; ++c) {
+        auto i = static_cast<size_t>(c);
+        to[c] = static_cast<float>(pick(affine.b, i) + (old ? pick(affine.a, i) * old[single ? 0 : c] : 0));
+    }
+    return add_constant(graph, host->value.name + ".bias", {DimExpr(channels)}, std::move(blob));
+}
+
+struct Host {
+    kernel::Epilogue epilogue;
+    size_t axis = 1;
+    std::optional<WeightOrder> order;  ///< nothing: the weights cannot be scaled
+    int64_t channels = 0;
+};
+
+int64_t inner_count(Shape const& shape, size_t first) {
+    int64_t count = 1;
+    for (auto i = first; i < shape.size(); ++i) count *= shape[i].constant().value_or(0);
+    return count;
+}
+
+std::optional<Host> host_of(NodePtr node) {
+    auto const& op = *node->value.op;
+    auto* weights = node->input(1);
+    if (!weights || weights->value.dtype != DataType::F32) return std::nullopt;
+    bool constant = weights->value.constant != nullptr;
+    auto const& shape = weights->value.shape;
+    if (auto const* conv = info_of<kernel::ConvInfo>(op)) {
+        auto channels = shape[0].constant();
+        if (!channels || !constant) return std::nullopt;
+        return Host{conv->epilogue, 1, WeightOrder{*channels, inner_count(shape, 1), 1, 1}, *channels};
+    }
+    if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
+        auto inputs = shape[0].constant(), outputs = shape[1].constant();
+        if (!inputs || !outputs || !constant) return std::nullopt;
+        auto channels = *outputs * conv->group;
+        return Host{conv->epilogue, 1, WeightOrder{channels, inner_count(shape, 2), conv->group, *inputs / conv->group},
+                    channels};
+    }
+    if (auto const* product = info_of<kernel::MatMulInfo>(op)) {
+        auto channels = shape.size() < 2 ? std::nullopt : shape[shape.size() - (product->trans_b ? 2 : 1)].constant();
+        if (!channels) return std::nullopt;
+        Host host{product->epilogue, node->output()->value.shape.size() - 1, std::nullopt, *channels};
+        auto inner = product->trans_b ? inner_count(shape, 1) : 1;
+        if (constant && shape.size() == 2)
+            host.order = WeightOrder{*channels, inner, 1, shape[0].constant().value_or(1)};
+        if (host.order && product->trans_b) host.order->group_inputs = 1;
+        return host;
+    }
+    return std::nullopt;
+}
+
+bool is_one(std::vector<double> const& values) {
+    for (auto value : values)
+        if (value != 1) return false;
+    return true;
+}
+
+bool is_zero(std::vector<double> const& values) {
+    for (auto value : values)
+        if (value != 0) return false;
+    return true;
+}
+
+bool fold(Graph& graph, NodePtr node) {
+    auto* host = node->output()->only_consumer();
+    if (!host || node->output()->value.keep || !info_of<kernel::ElementwiseInfo>(*host->value.op)) return false;
+    auto target = host_of(node);
+    if (!target || host->outputs().size() != 1 || host->output()->value.shape != node->output()->value.shape)
+        return false;
+    auto const epilogue = target->epilogue;
+    if (epilogue.residual || epilogue.activation.kind != kernel::ActivationKind::None) return false;
+    if (epilogue.bias && !node->input(2)->value.constant) return false;
+    auto affine = affine_of(host, node->output(), target->axis, target->channels);
+    if (!affine) return false;
+    if (!is_one(affine->a)) {
+        if (!target->order) return false;
+        auto* weights = node->input(1);
+        auto blob = scaled(weights, *target->order, affine->a);
+        graph.set_input(node, 1,
+                        add_constant(graph, weights->value.name + ".scaled", weights->value.shape, std::move(blob)));
+    }
+    if (epilogue.bias || !is_zero(affine->b)) {
+        auto* bias = folded_bias(graph, node, epilogue.bias, *affine, target->channels);
+        if (epilogue.bias)
+            graph.set_input(node, 2, bias);
+        else
+            graph.push_input(node, bias);
+        auto with_bias = epilogue;
+        with_bias.bias = true;
+        set_epilogue(node, with_bias);
+    }
+    node->output()->value = host->output()->value;
+    graph.replace_all_uses(host->output(), node->output());
+    graph.erase(host);
+    return true;
+}
+
+}  // namespace
+
+int fold_affine(Model& model, PassContext const&) {
+    int folded = 0;
+    for (auto* node : model.graph.topological())
+        while (fold(model.graph, node)) ++folded;
+    return folded;
+}
+
+}  // namespace refactor::computation

@@ -1,0 +1,98 @@
+#include "passes/remove_identities.h"
+
+#include "kernel/ops/elementwise.h"
+#include "kernel/ops/movement.h"
+
+namespace refactor::computation {
+
+namespace {
+
+bool same_type(EdgePtr a, EdgePtr b) { return a->value.dtype == b->value.dtype && a->value.shape == b->value.shape; }
+
+bool is_forwarding(kernel::ElementwiseInfo const& info) {
+    using kernel::ExprOp;
+    auto const& last = info.code[info.outputs[0]];
+    if (info.outputs.size() != 1) return false;
+    if (last.op == ExprOp::Input) return true;
+    return last.op == ExprOp::Cast && info.code[last.operands[0]].op == ExprOp::Input &&
+           info.code[last.operands[0]].dtype == last.dtype;
+}
+
+bool is_identity(NodePtr node) {
+    auto const& op = *node->value.op;
+    if (node->inputs().empty() || node->outputs().size() != 1 || !node->input(0)) return false;
+    if (!same_type(node->input(0), node->output())) return false;
+    if (op.is_alias() || info_of<kernel::CopyInfo>(op)) return true;
+    if (info_of<kernel::ExpandInfo>(op)) return true;
+    if (info_of<kernel::ConcatInfo>(op)) return node->inputs().size() == 1;
+    if (info_of<kernel::SplitInfo>(op)) return true;
+    if (auto const* transpose = info_of<kernel::TransposeInfo>(op)) {
+        for (size_t i = 0; i < transpose->perm.size(); ++i)
+            if (transpose->perm[i] != static_cast<int64_t>(i)) return false;
+        return true;
+    }
+    if (auto const* slice = info_of<kernel::SliceInfo>(op)) {
+        for (auto step : slice->steps)
+            if (step != 1) return false;
+        for (auto const& start : op.params())
+            if (start.constant() != 0) return false;
+        return true;
+    }
+    auto const* elementwise = info_of<kernel::ElementwiseInfo>(op);
+    return elementwise && node->inputs().size() == 1 && is_forwarding(*elementwise);
+}
+
+/// The transpose keeps the order of all axes that can be longer than 1.
+bool moves_only_ones(NodePtr node, kernel::TransposeInfo const& info) {
+    int64_t previous = -1;
+    for (auto axis : info.perm) {
+        if (node->input(0)->value.shape[static_cast<size_t>(axis)] == DimExpr(1)) continue;
+        if (axis < previous) return false;
+        previous = axis;
+    }
+    return true;
+}
+
+bool merge_transposes(Graph& graph, NodePtr node, kernel::TransposeInfo const& outer) {
+    auto const* inner = producer_info<kernel::TransposeInfo>(node->input(0));
+    if (!inner || node->input(0)->value.keep) return false;
+    kernel::TransposeInfo both;
+    for (auto axis : outer.perm) both.perm.push_back(inner->perm[static_cast<size_t>(axis)]);
+    auto* source = node->input(0)->producer()->input(0);
+    node->value.op = make_operator(std::move(both));
+    graph.set_input(node, 0, source);
+    return true;
+}
+
+bool simplify(Graph& graph, NodePtr node) {
+    auto const& op = *node->value.op;
+    if (is_identity(node) && !node->output()->value.keep) {
+        graph.replace_all_uses(node->output(), node->input(0));
+        graph.erase(node);
+        return true;
+    }
+    if (op.is_alias()) {
+        auto* before = node->input(0)->producer();
+        if (!before || !before->value.op->is_alias() || node->input(0)->value.keep) return false;
+        graph.set_input(node, 0, before->input(0));
+        return true;
+    }
+    if (auto const* transpose = info_of<kernel::TransposeInfo>(op)) {
+        if (merge_transposes(graph, node, *transpose)) return true;
+        if (!moves_only_ones(node, *transpose)) return false;
+        node->value.op = std::make_shared<Reshape>();
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+int remove_identities(Model& model, PassContext const&) {
+    int changes = 0;
+    for (auto* node : model.graph.topological())
+        while (node->alive() && simplify(model.graph, node)) ++changes;
+    return changes;
+}
+
+}  // namespace refactor::computation

@@ -1,0 +1,212 @@
+#include "passes/select_layouts.h"
+
+#include "kernel/ops/conv.h"
+#include "kernel/ops/elementwise.h"
+#include "kernel/ops/movement.h"
+#include "passes/minimum_cut.h"
+
+#include <unordered_map>
+
+namespace refactor::computation {
+
+namespace {
+
+using kernel::Layout;
+
+/// What one node can do with blocked operands.
+struct Ability {
+    bool blocked = false;              ///< may be labelled blocked at all
+    bool convolution = false;          ///< reorders inside if it is not
+    SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
+};
+
+double bytes_of(EdgePtr edge) {
+    double bytes = static_cast<double>(storage_bytes(edge->value.dtype, 1));
+    for (auto const& size : edge->value.shape) bytes *= static_cast<double>(size.constant().value_or(64));
+    return bytes;
+}
+
+bool has_channels(EdgePtr edge) {
+    return edge && edge->value.shape.size() >= 3 && edge->value.shape.size() <= 5 && edge->value.dtype == DataType::F32;
+}
+
+bool is_scalar(EdgePtr edge) {
+    for (auto const& size : edge->value.shape)
+        if (!(size == DimExpr(1))) return false;
+    return true;
+}
+
+/// One value per channel, [C, 1…] or [1, C, 1…], for an output with `rank` axes and C channels.
+bool is_per_channel(EdgePtr edge, size_t rank, DimExpr const& channels) {
+    auto const& shape = edge->value.shape;
+    if (shape.size() > rank || shape.size() + 1 < rank) return false;
+    for (size_t i = 0; i < shape.size(); ++i)
+        if (!(shape[i] == (i + rank - shape.size() == 1 ? channels : DimExpr(1)))) return false;
+    return true;
+}
+
+bool multiple_of_block(EdgePtr edge, int64_t block) {
+    auto channels = edge->value.shape[1].constant();
+    return channels && *channels % block == 0;
+}
+
+Ability elementwise_ability(NodePtr node, int64_t block) {
+    Ability ability;
+    auto const& shape = node->output()->value.shape;
+    for (auto* output : node->outputs())
+        if (!has_channels(output)) return {};
+    for (auto* input : node->inputs()) {
+        if (is_scalar(input)) {
+            ability.follows.push_back(0);
+        } else if (is_per_channel(input, shape.size(), shape[1])) {
+            if (!multiple_of_block(node->output(), block)) return {};
+            ability.follows.push_back(0);
+        } else if (has_channels(input) && !input->is_source() && input->value.shape.size() == shape.size() &&
+                   input->value.shape[1] == shape[1]) {
+            ability.follows.push_back(1);
+        } else {
+            return {};
+        }
+    }
+    ability.blocked = true;
+    return ability;
+}
+
+Ability concat_ability(NodePtr node, int64_t block) {
+    Ability ability;
+    auto const* info = info_of<kernel::ConcatInfo>(*node->value.op);
+    ability.blocked = info->axis == 1 && has_channels(node->output());
+    for (auto* input : node->inputs()) {
+        ability.blocked &= has_channels(input) && !input->is_source() && multiple_of_block(input, block);
+        ability.follows.push_back(1);
+    }
+    return ability;
+}
+
+Ability ability_of(NodePtr node, int64_t block) {
+    auto const& op = *node->value.op;
+    auto window = [&](bool convolution) {
+        Ability ability;
+        ability.blocked = has_channels(node->input(0)) && has_channels(node->output());
+        ability.convolution = convolution;
+        for (size_t i = 0; i < node->inputs().size(); ++i) ability.follows.push_back(i == 0);
+        return ability;
+    };
+    if (auto const* conv = info_of<kernel::ConvInfo>(op)) {
+        auto ability = window(true);
+        if (conv->epilogue.residual) ability.follows.back() = 1;
+        auto channels = node->input(0)->value.shape[1].constant();
+        if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
+        return ability;
+    }
+    if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
+        auto ability = window(true);
+        if (conv->epilogue.residual) ability.follows.back() = 1;
+        return ability;
+    }
+    if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
+    if (info_of<kernel::GlobalPoolInfo>(op)) return window(false);
+    if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node, block);
+    if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node, block);
+    if (info_of<kernel::ResizeInfo>(op)) {
+        auto ability = window(false);
+        auto const &in = node->input(0)->value.shape, &out = node->output()->value.shape;
+        ability.blocked &= in[0] == out[0] && in[1] == out[1];
+        return ability;
+    }
+    return {};
+}
+
+class Selection {
+    Model& model_;
+    Layout layout_;
+    std::unordered_map<NodePtr, Ability> abilities_;
+    std::unordered_map<NodePtr, uint32_t> vertices_;
+    MinimumCut cut_;
+    std::vector<bool> side_;
+
+    bool follows(NodePtr node, uint32_t slot) const {
+        auto const& ability = abilities_.at(node);
+        return slot < ability.follows.size() && ability.follows[slot];
+    }
+
+    void add_node(NodePtr node) {
+        auto ability = ability_of(node, kernel::block_of(layout_));
+        for (auto* output : node->outputs()) ability.blocked &= !output->value.keep;
+        auto vertex = vertices_[node] = cut_.add_vertex();
+        if (!ability.blocked) {
+            cut_.add_arc(vertex, MinimumCut::kSink, MinimumCut::kUncuttable);
+        } else if (ability.convolution) {
+            // Row-major convolutions reorder what they read and write themselves; a little more breaks ties.
+            auto inside = bytes_of(node->output()) + (ability.follows[0] ? bytes_of(node->input(0)) : 0);
+            cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
+        }
+        abilities_.emplace(node, std::move(ability));
+    }
+
+    void add_tensor(EdgePtr edge) {
+        auto price = bytes_of(edge);
+        auto producer = edge->producer() ? vertices_.at(edge->producer()) : MinimumCut::kSink;
+        auto all_blocked = cut_.add_vertex(), any_blocked = cut_.add_vertex();
+        cut_.add_arc(producer, all_blocked, price);
+        cut_.add_arc(any_blocked, producer, price);
+        for (auto [node, slot] : edge->consumers()) {
+            auto consumer = follows(node, slot) ? vertices_.at(node) : MinimumCut::kSink;
+            cut_.add_arc(all_blocked, consumer, MinimumCut::kUncuttable);
+            cut_.add_arc(consumer, any_blocked, MinimumCut::kUncuttable);
+        }
+        if (edge->is_output()) cut_.add_arc(all_blocked, MinimumCut::kSink, MinimumCut::kUncuttable);
+    }
+
+    bool is_blocked(NodePtr node) const { return side_[vertices_.at(node)]; }
+
+    /// Puts one Reorder behind `edge` for all consumers (and the graph output) whose layout differs.
+    int reorder(EdgePtr edge) {
+        bool blocked = edge->producer() && abilities_.contains(edge->producer()) && is_blocked(edge->producer());
+        if (blocked) edge->value.layout = layout_;
+        EdgePtr copy = nullptr;
+        auto other = [&] {
+            if (copy) return copy;
+            kernel::ReorderInfo info;
+            auto* node = model_.graph.insert({"reorder of " + edge->value.name, make_operator(info)}, {edge});
+            copy = node->output();
+            copy->value = edge->value;
+            copy->value.layout = blocked ? Layout::Plain : layout_;
+            copy->value.name += blocked ? ".plain" : ".blocked";
+            return copy;
+        };
+        for (auto [node, slot] : edge->consumers())
+            if ((follows(node, slot) && is_blocked(node)) != blocked) model_.graph.set_input(node, slot, other());
+        for (size_t i = 0; blocked && i < model_.graph.outputs().size(); ++i)
+            if (model_.graph.outputs()[i] == edge) model_.graph.set_output(i, other());
+        return copy != nullptr;
+    }
+
+public:
+    Selection(Model& model, Layout layout) : model_(model), layout_(layout) {}
+
+    int run() {
+        auto nodes = model_.graph.topological();
+        std::vector<EdgePtr> edges = model_.graph.inputs();
+        for (auto* node : nodes) {
+            add_node(node);
+            for (auto* edge : node->outputs()) edges.push_back(edge);
+        }
+        for (auto* edge : edges) add_tensor(edge);
+        side_ = cut_.solve();
+        int reorders = 0;
+        for (auto* edge : edges) reorders += reorder(edge);
+        int blocked = 0;
+        for (auto* node : nodes.all()) blocked += is_blocked(node);
+        return reorders + blocked;
+    }
+};
+
+}  // namespace
+
+int select_layouts(Model& model, PassContext const& context) {
+    if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
+    return Selection(model, context.isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8).run();
+}
+
+}  // namespace refactor::computation

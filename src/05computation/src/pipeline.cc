@@ -1,0 +1,67 @@
+#include "common/error.h"
+#include "pass.h"
+#include "passes/eliminate_common_subexpressions.h"
+#include "passes/fold_affine.h"
+#include "passes/fold_constants.h"
+#include "passes/fuse_attention.h"
+#include "passes/fuse_elementwise.h"
+#include "passes/fuse_epilogues.h"
+#include "passes/fuse_layer_norm.h"
+#include "passes/recognise_activations.h"
+#include "passes/remove_dead_nodes.h"
+#include "passes/remove_identities.h"
+#include "passes/select_layouts.h"
+
+#include <set>
+
+namespace refactor::computation {
+
+std::span<Pass const> pipeline() {
+    static constexpr Pass kPasses[] = {
+        {"remove_dead_nodes", remove_dead_nodes},
+        {"fold_constants", fold_constants},
+        {"remove_identities", remove_identities},
+        {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+        {"fold_affine", fold_affine},
+        {"fuse_layer_norm", fuse_layer_norm},
+        {"fuse_elementwise", fuse_elementwise},
+        {"recognise_activations", recognise_activations},
+        {"fuse_attention", fuse_attention},
+        {"fuse_epilogues", fuse_epilogues},
+        {"select_layouts", select_layouts},
+    };
+    return kPasses;
+}
+
+std::vector<std::string> pass_names() {
+    std::vector<std::string> names;
+    for (auto const& pass : pipeline()) names.emplace_back(pass.name);
+    return names;
+}
+
+std::vector<Pass> select_passes(std::span<std::string const> selection) {
+    std::set<std::string> on, known;
+    for (auto const& pass : pipeline()) known.insert(pass.name);
+    on = known;
+    for (auto const& word : selection) {
+        bool remove = word.starts_with('-');
+        auto name = remove ? word.substr(1) : word;
+        if (name == "all") {
+            on = remove ? std::set<std::string>{} : known;
+        } else if (!known.contains(name)) {
+            std::string names;
+            for (auto const& pass : pipeline()) names += std::string(names.empty() ? "" : ", ") + pass.name;
+            throw InvalidInput("unknown pass \"" + name + "\", expected \"all\" or one of: " + names);
+        } else if (remove) {
+            on.erase(name);
+        } else {
+            on.insert(name);
+        }
+    }
+    std::vector<Pass> selected;
+    for (auto const& pass : pipeline())
+        if (on.contains(pass.name)) selected.push_back(pass);
+    return selected;
+}
+
+}  // namespace refactor::computation
