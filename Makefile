@@ -44,7 +44,8 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: configure build install-python reconfig clean clean-log test test-cpp test-python format lint demo bench test-cuda
+.PHONY: configure build install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
+	lint-names demo bench test-cuda
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
@@ -81,12 +82,21 @@ demo: install-python $(STAMPS)/demo
 bench: install-python $(STAMPS)/bench
 	$(PY) benchmarks/run.py
 
-lint: configure $(STAMPS)/lint
+# `make -k lint` goes on after a failure and shows all of them.
+lint: lint-format lint-python lint-rules lint-names
+
+lint-format: $(STAMPS)/lint
 	$(CXX_FILES) | xargs -r clang-format --dry-run --Werror
+
+lint-python: $(STAMPS)/lint
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+lint-rules: $(STAMPS)/lint
 	$(PY) tools/lint/run.py
+
+lint-names: configure $(STAMPS)/lint
 	$(PY) tools/lint/tidy.py $(BUILD) -j $(JOBS)
 
 format: $(STAMPS)/lint
