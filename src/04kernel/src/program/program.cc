@@ -83,7 +83,10 @@ Bindings Program::bind_symbols(std::span<Dims const> input_dims) const {
 }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> input_dims) {
-    auto bindings = bind_symbols(input_dims);
+    return make_plan(bind_symbols(input_dims));
+}
+
+std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) {
     std::vector<int64_t> values(dims_.slots());
     dims_.evaluate(bindings, values);
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
