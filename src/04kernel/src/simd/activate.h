@@ -1,6 +1,8 @@
 #pragma once
 #include "kernel/epilogue.h"
-// Activations of the epilogue on `Vec`; include `vec_*.h` and `math.h` first. The kind is a template parameter, so that
+#include "simd/math.h"
+
+// Activations of the epilogue on `Vec`. The kind is a template parameter, so that
 // the choice is made outside of the loop over elements; NaN stays NaN.
 
 namespace refactor::kernel {

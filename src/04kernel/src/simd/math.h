@@ -1,5 +1,7 @@
 #pragma once
-// Elementary functions on `Vec`; include `vec_avx512.h` or `vec_avx2.h` first. Largest errors over all floats are
+#include "simd/vec.h"
+
+// Elementary functions on `Vec`. Largest errors over all floats are
 // measured against double precision by `math_test.cc`, in units in the last place of the result.
 
 namespace refactor::kernel {

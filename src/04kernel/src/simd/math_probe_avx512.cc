@@ -1,5 +1,4 @@
 #include "simd/math_probe_impl.h"
-#include "simd/vec_avx512.h"
 
 namespace refactor::kernel {
 

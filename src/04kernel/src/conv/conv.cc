@@ -1,0 +1,38 @@
+#include "conv/conv.h"
+
+namespace refactor::kernel {
+
+std::string ConvInfo::attributes() const {
+    auto text = to_string(window) + " group=" + std::to_string(group);
+    auto tail = to_string(epilogue);
+    return tail.empty() ? text : text + " " + tail;
+}
+
+std::string conv_mismatch(Epilogue const& epilogue, Request const& request) {
+    if (request.device != "cpu") return "runs on the CPU, not on " + std::string(request.device);
+    auto wanted = static_cast<size_t>(ConvOperands(epilogue).output);
+    if (request.inputs.size() != wanted || request.outputs.size() != 1)
+        return "expects " + std::to_string(wanted) + " inputs and 1 output, got " +
+               std::to_string(request.inputs.size()) + " and " + std::to_string(request.outputs.size());
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (x.dims.size() < 3 || x.dims.size() > 5)
+        return "handles 1 to 3 spatial axes, X has " + std::to_string(static_cast<int64_t>(x.dims.size()) - 2);
+    for (auto const& operand : request.inputs)
+        if (operand.dtype != x.dtype)
+            return "expects one type for all operands, got " + std::string(name_of(operand.dtype)) + " and " +
+                   std::string(name_of(x.dtype));
+    if (y.dtype != x.dtype)
+        return "expects Y to be " + std::string(name_of(x.dtype)) + ", got " + std::string(name_of(y.dtype));
+    if (request.inputs[1].layout != Layout::Plain) return "expects W in the Plain layout";
+    return {};
+}
+
+Candidates candidates(ConvInfo const& info, Request const& request) {
+    Candidates result;
+#define CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#include "conv/conv_kernels.inc"
+#undef CONV_KERNEL
+    return result;
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,25 @@
+#pragma once
+#include "conv/named_kernel.h"
+#include "kernel/ops/conv.h"
+
+namespace refactor::kernel {
+
+#define CONV_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvInfo const&, Request const&);
+#include "conv/conv_kernels.inc"
+#undef CONV_KERNEL
+
+/// Positions of the optional inputs of Conv and ConvTranspose; -1 where absent.
+struct ConvOperands {
+    int bias = -1, residual = -1, output;
+    explicit ConvOperands(Epilogue const& epilogue) {
+        int next = 2;
+        if (epilogue.bias) bias = next++;
+        if (epilogue.residual) residual = next++;
+        output = next;
+    }
+};
+
+/// Why the operands do not fit a convolution with this epilogue, or nothing: counts, ranks, and one dtype for all.
+std::string conv_mismatch(Epilogue const&, Request const&);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,211 @@
+#include "kernel/ops/conv.h"
+
+#include "common/cpu_features.h"
+#include "conv/test_harness.h"
+
+#include <cfloat>
+
+namespace refactor::kernel {
+namespace {
+
+using namespace test;
+
+struct Case {
+    Dims x, w;
+    ConvInfo info;
+    bool constant_weights = true;
+
+    Dims out() const {
+        Dims y{x[0], w[0]};
+        auto const& window = info.window;
+        for (size_t i = 0; i + 2 < x.size(); ++i)
+            y.push_back(
+                (x[i + 2] + window.pads_begin[i] + window.pads_end[i] - window.dilations[i] * (w[i + 2] - 1) - 1) /
+                    window.strides[i] +
+                1);
+        return y;
+    }
+    std::string text() const { return dims_text(x) + " * " + dims_text(w) + " " + info.attributes(); }
+};
+
+/// A tensor of Plain inputs through the reference, in the given order.
+Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvInfo const& info) {
+    std::vector<Argument> arguments;
+    std::vector<Operand> operands;
+    for (auto const& t : inputs) arguments.push_back(argument(t, Layout::Plain));
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    y.dtype = DataType::F32, y.dims = c.out();
+    auto found = candidates(info, {operands, {&y, 1}});
+    ThreadPool pool(1);
+    Bench bench(*found.kernels.back(), arguments, y, pool);
+    bench.run();
+    return loaded(bench.output(), y.dims, Layout::Plain);
+}
+
+/// Runs every candidate for the layouts against the reference. Tolerance: a sum of K products in any order differs from
+/// the exact one by at most K eps Σ|x w|; Winograd F(4,3) multiplies that by the norms of its transforms. Activations
+/// are 1.1-Lipschitz, and add a few ulps.
+void check(Case const& c, Layout in, Layout out, Isa isa, int threads, std::mt19937& rng) {
+    SCOPED_TRACE(c.text() + " layouts " + std::to_string(block_of(in)) + " " + std::to_string(block_of(out)));
+    auto const& epilogue = c.info.epilogue;
+    std::vector<Tensor> inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)};
+    if (epilogue.bias) inputs.push_back(Tensor::random({c.w[0]}, rng));
+    if (epilogue.residual) inputs.push_back(Tensor::random(c.out(), rng));
+    auto want = reference(c, inputs, c.info);
+    auto linear = c.info;
+    linear.epilogue.activation = {};
+    std::vector<Tensor> magnitudes;
+    for (auto const& t : inputs) magnitudes.push_back(t.absolute());
+    auto bound = reference(c, magnitudes, linear);
+
+    std::vector<Argument> arguments;
+    std::vector<Operand> operands;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        auto layout = i == 0 ? in : i == 3 || (i == 2 && !epilogue.bias) ? out : Layout::Plain;
+        arguments.push_back(argument(inputs[i], layout, i == 1 && c.constant_weights));
+    }
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    y.dtype = DataType::F32, y.layout = out, y.dims = c.out();
+    auto found = candidates(c.info, {operands, {&y, 1}, "cpu", isa, threads});
+    ASSERT_FALSE(found.kernels.empty());
+    ThreadPool pool(threads);
+    auto terms = element_count(c.w) / c.w[0];
+    for (auto const& kernel : found.kernels) {
+        SCOPED_TRACE(kernel->id());
+        Bench bench(*kernel, arguments, y, pool);
+        if (!bench.task) {
+            EXPECT_FALSE(bench.rejection.empty());
+            continue;
+        }
+        bench.run();
+        auto got = loaded(bench.output(), y.dims, out);
+        auto factor = kernel->id().find("winograd") != std::string::npos ? 60. : 1.1;
+        for (size_t i = 0; i < got.values.size(); ++i) {
+            auto tolerance = factor * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i];
+            ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
+        }
+    }
+}
+
+Epilogue random_epilogue(std::mt19937& rng) {
+    constexpr ActivationKind kKinds[] = {
+        ActivationKind::None,    ActivationKind::Relu,     ActivationKind::Clip,      ActivationKind::LeakyRelu,
+        ActivationKind::Sigmoid, ActivationKind::Silu,     ActivationKind::HardSwish, ActivationKind::HardSigmoid,
+        ActivationKind::GeluErf, ActivationKind::GeluTanh, ActivationKind::Tanh};
+    Epilogue e;
+    auto bits = rng();
+    e.activation = {kKinds[bits % std::size(kKinds)], 0.2f, 0.7f};
+    e.bias = bits >> 8 & 1, e.residual = (bits >> 9 & 3) == 0, e.residual_last = bits >> 11 & 1;
+    return e;
+}
+
+int64_t pick(std::mt19937& rng, int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(rng);
+}
+
+Case random_case(std::mt19937& rng, size_t rank, int64_t group, int64_t in_group, int64_t out_group) {
+    Case c;
+    c.info.group = group, c.info.epilogue = random_epilogue(rng);
+    c.constant_weights = pick(rng, 0, 7) > 0;
+    c.x = {pick(rng, 1, 2), group * in_group}, c.w = {group * out_group, in_group};
+    auto& window = c.info.window;
+    for (size_t i = 0; i < rank; ++i) {
+        c.w.push_back(pick(rng, 1, 4));
+        window.strides.push_back(pick(rng, 1, 3)), window.dilations.push_back(pick(rng, 1, 2));
+        window.pads_begin.push_back(pick(rng, 0, 2)), window.pads_end.push_back(pick(rng, 0, 2));
+        auto reach = window.dilations.back() * (c.w.back() - 1) + 1;
+        c.x.push_back(pick(rng, reach, reach + (rank == 3 ? 7 : rank == 2 ? 19 : 60)));
+    }
+    return c;
+}
+
+Case square_case(std::mt19937& rng, int64_t kernel, int64_t stride, int64_t group, int64_t in_group,
+                 int64_t out_group) {
+    auto c = random_case(rng, 2, group, in_group, out_group);
+    for (size_t i = 0; i < 2; ++i) {
+        c.w[2 + i] = kernel, c.info.window.strides[i] = stride, c.info.window.dilations[i] = 1;
+        c.info.window.pads_begin[i] = c.info.window.pads_end[i] = kernel / 2;
+        c.x[2 + i] = pick(rng, 5, 40);
+    }
+    return c;
+}
+
+void check_all(std::vector<Case> const& cases, std::mt19937& rng) {
+    struct Setup {
+        Isa isa;
+        Layout layout;
+    };
+    for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
+                       Setup{Isa::Avx512, Layout::Blocked16}}) {
+        if (setup.isa > cpu_features().isa) continue;
+        for (auto const& c : cases) {
+            check(c, setup.layout, setup.layout, setup.isa, 2, rng);
+            check(c, Layout::Plain, Layout::Plain, setup.isa, 1, rng);
+            check(c, Layout::Plain, setup.layout, setup.isa, 2, rng);
+            check(c, setup.layout, Layout::Plain, setup.isa, 1, rng);
+            if (::testing::Test::HasFatalFailure()) return;
+        }
+    }
+}
+
+class ConvTest : public ::testing::Test {
+protected:
+    uint32_t seed_ = std::random_device{}();
+    std::mt19937 rng_{seed_};
+    void SetUp() override { RecordProperty("seed", std::to_string(seed_)), std::printf("seed %u\n", seed_); }
+};
+
+TEST_F(ConvTest, AnyRankAndWindow) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 18; ++i)
+        cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), 1, pick(rng_, 1, 37), pick(rng_, 1, 53)));
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, Groups) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 8; ++i)
+        cases.push_back(
+            random_case(rng_, static_cast<size_t>(i % 3 + 1), pick(rng_, 2, 5), pick(rng_, 1, 20), pick(rng_, 1, 20)));
+    cases.push_back(random_case(rng_, 2, 2, 32, 48));
+    cases.push_back(random_case(rng_, 2, 8, 4, 4));
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, Depthwise) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 6; ++i)
+        cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), pick(rng_, 2, 50), 1, 1));
+    for (auto kernel : {3, 5, 7})
+        for (auto stride : {1, 2}) cases.push_back(square_case(rng_, kernel, stride, pick(rng_, 2, 50), 1, 1));
+    cases.push_back(random_case(rng_, 2, 5, 1, 3));
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, CommonShapes) {
+    std::vector<Case> cases;
+    for (auto stride : {1, 2}) {
+        cases.push_back(square_case(rng_, 1, stride, 1, pick(rng_, 16, 80), pick(rng_, 16, 80)));
+        cases.push_back(square_case(rng_, 3, stride, 1, pick(rng_, 16, 80), pick(rng_, 16, 80)));
+        cases.push_back(square_case(rng_, 3, stride, 1, 3, pick(rng_, 16, 80)));
+        cases.push_back(square_case(rng_, 7, stride, 1, 3, pick(rng_, 16, 80)));
+    }
+    cases.push_back(square_case(rng_, 3, 1, 1, 64, 64));
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, RefusalsNameTheReason) {
+    Operand x, w, y;
+    x.dtype = w.dtype = y.dtype = DataType::I32;
+    x.dims = {1, 3, 5, 5}, w.dims = {4, 3, 1, 1}, y.dims = {1, 4, 5, 5};
+    Operand const inputs[] = {x, w};
+    auto found = candidates(ConvInfo{}, {inputs, {&y, 1}});
+    EXPECT_TRUE(found.kernels.empty());
+    ASSERT_FALSE(found.rejections.empty());
+    EXPECT_NE(found.rejections.back().reason.find("i32"), std::string::npos) << found.rejections.back().reason;
+}
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,40 @@
+#pragma once
+#include "kernel/ops/conv.h"
+
+namespace refactor::kernel {
+
+/// Sizes of a sliding-window operator with every size known. Spatial axes are always three (depth, height, width):
+/// missing leading ones have size 1, stride 1 and no padding.
+struct Geometry {
+    int64_t batch = 1, in_channels = 1, out_channels = 1, group = 1;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3];
+    int64_t pad[3], pad_end[3];
+
+    int64_t in_size() const { return in[0] * in[1] * in[2]; }
+    int64_t out_size() const { return out[0] * out[1] * out[2]; }
+    int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+    bool padded() const {
+        return pad[0] > 0 || pad[1] > 0 || pad[2] > 0 || pad_end[0] > 0 || pad_end[1] > 0 || pad_end[2] > 0;
+    }
+};
+
+/// Sizes from operands X (input 0) and Y (output 0) and a kernel of `kernel` spatial sizes. Pads come from
+/// `args.params` (begins, then ends) if there are any. Declines ranks other than 3 to 5 and sizes that contradict each
+/// other.
+Result<Geometry, Rejection> geometry_of(Window const&, std::span<int64_t const> kernel, BindArgs const& args);
+
+/// Finds elements of a tensor [N, C, spatial…] in its layout.
+struct Addressing {
+    int64_t channels, spatial, block;
+    Addressing(TensorDesc const& desc);
+    int64_t blocks() const { return (channels + block - 1) / block; }
+    /// Element (n, c, s), s counting spatial positions in row-major order; c may lie in the padding of the last block.
+    int64_t at(int64_t n, int64_t c, int64_t s) const {
+        return ((n * blocks() + c / block) * spatial + s) * block + c % block;
+    }
+};
+
+/// "[1, 3, 224, 224]"
+std::string dims_text(std::span<int64_t const> dims);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,132 @@
+#pragma once
+#include "common/thread_pool.h"
+#include "conv/geometry.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace refactor::kernel::test {
+
+/// A tensor with its values in Plain order; f32.
+struct Tensor {
+    Dims dims;
+    std::vector<float> values;
+
+    explicit Tensor(Dims d = {}) : dims(std::move(d)), values(static_cast<size_t>(element_count(dims))) {}
+    static Tensor random(Dims d, std::mt19937& rng) {
+        Tensor t(std::move(d));
+        std::normal_distribution<float> normal;
+        for (auto& v : t.values) v = normal(rng);
+        return t;
+    }
+    Tensor absolute() const {
+        auto t = *this;
+        for (auto& v : t.values) v = std::abs(v);
+        return t;
+    }
+};
+
+inline TensorDesc desc_of(Tensor const& t, Layout layout, DataType dtype = DataType::F32) {
+    return {dtype, layout, t.dims};
+}
+
+/// The tensor in memory, channels zero-padded.
+inline std::shared_ptr<mem_manager::Blob> stored(Tensor const& t, Layout layout) {
+    auto desc = desc_of(t, layout);
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(desc.stored_count()) * 4);
+    auto* data = static_cast<float*>(blob->data());
+    if (layout == Layout::Plain) {
+        std::memcpy(data, t.values.data(), t.values.size() * 4);
+        return blob;
+    }
+    std::fill_n(data, desc.stored_count(), 0.f);
+    Addressing at(desc);
+    for (size_t i = 0; i < t.values.size(); ++i) {
+        auto index = static_cast<int64_t>(i), s = index % at.spatial, c = index / at.spatial % at.channels;
+        data[at.at(index / at.spatial / at.channels, c, s)] = t.values[i];
+    }
+    return blob;
+}
+
+/// Values in Plain order; fails if the padding of a blocked layout is not zero.
+inline Tensor loaded(float const* data, Dims const& dims, Layout layout) {
+    Tensor t(dims);
+    if (layout == Layout::Plain) {
+        std::memcpy(t.values.data(), data, t.values.size() * 4);
+        return t;
+    }
+    Addressing at(desc_of(t, layout));
+    for (int64_t n = 0; n < dims[0]; ++n)
+        for (int64_t c = 0; c < at.blocks() * at.block; ++c)
+            for (int64_t s = 0; s < at.spatial; ++s) {
+                auto v = data[at.at(n, c, s)];
+                if (c < at.channels)
+                    t.values[static_cast<size_t>((n * at.channels + c) * at.spatial + s)] = v;
+                else
+                    EXPECT_EQ(v, 0.f) << "padding channel " << c;
+            }
+    return t;
+}
+
+/// An operand of a run; absent if it has no dtype.
+struct Argument {
+    TensorDesc desc;
+    std::shared_ptr<mem_manager::Blob> blob;
+    bool constant = false;
+};
+inline Argument argument(Tensor const& t, Layout layout, bool constant = false) {
+    return {desc_of(t, layout), stored(t, layout), constant};
+}
+
+inline Operand operand_of(Argument const& a) {
+    Operand operand;
+    static_cast<TensorDesc&>(operand) = a.desc;
+    if (a.constant) operand.constant = a.blob;
+    return operand;
+}
+
+/// Bound task with everything it refers to.
+class Bench {
+    PackCache packs_;
+    std::vector<void*> pointers_;
+    std::shared_ptr<mem_manager::Blob> output_, workspace_;
+    ThreadPool& pool_;
+
+public:
+    std::unique_ptr<runtime::Task> task;
+    std::string rejection;
+
+    Bench(Kernel const& kernel, std::vector<Argument> const& inputs, TensorDesc const& output, ThreadPool& pool,
+          std::vector<int64_t> const& params = {})
+        : pool_(pool) {
+        std::vector<TensorDesc const*> in, out{&output};
+        for (auto const& a : inputs) in.push_back(&a.desc), pointers_.push_back(a.blob->data());
+        auto bound = kernel.bind({in, out, params, packs_, pool.threads()});
+        if (!bound) {
+            rejection = bound.error().reason;
+            return;
+        }
+        task = std::move(bound).value();
+        auto& device = mem_manager::cpu_device();
+        auto fill = [](mem_manager::Blob& blob) { std::memset(blob.data(), 0xff, blob.bytes()); };
+        output_ = mem_manager::Blob::make(device, storage_bytes(output.dtype, output.stored_count()));
+        fill(*output_);
+        pointers_.push_back(output_->data());
+        workspace_ = mem_manager::Blob::make(device, std::max<size_t>(task->workspace_bytes(), 64) + 64);
+        fill(*workspace_);
+    }
+    void run() {
+        runtime::RunContext context{pool_, static_cast<std::byte*>(workspace_->data())};
+        task->run(pointers_.data(), context);
+        auto* guard = static_cast<unsigned char*>(workspace_->data()) + workspace_->bytes() - 64;
+        for (int i = 0; i < 64; ++i) ASSERT_EQ(guard[i], 0xff) << "workspace overrun";
+    }
+    float const* output() const { return static_cast<float const*>(output_->data()); }
+};
+
+}  // namespace refactor::kernel::test

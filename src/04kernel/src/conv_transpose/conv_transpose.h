@@ -1,0 +1,10 @@
+#pragma once
+#include "conv/conv.h"
+
+namespace refactor::kernel {
+
+#define CONV_TRANSPOSE_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvTransposeInfo const&, Request const&);
+#include "conv_transpose/conv_transpose_kernels.inc"
+#undef CONV_TRANSPOSE_KERNEL
+
+}  // namespace refactor::kernel

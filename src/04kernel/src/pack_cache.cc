@@ -1,0 +1,48 @@
+#include "kernel/kernel.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+
+#include <mutex>
+#include <unordered_map>
+
+namespace refactor::kernel {
+
+namespace {
+
+struct Packed {
+    std::string format;
+    std::shared_ptr<mem_manager::Blob const> blob;
+};
+
+}  // namespace
+
+struct PackCache::State {
+    mutable std::mutex mutex;
+    /// By the address of the constant's data, which lives as long as the Program that owns the cache.
+    std::unordered_map<void const*, std::vector<Packed>> packed;
+    size_t bytes = 0;
+};
+
+PackCache::PackCache() : state_(std::make_unique<State>()) {}
+PackCache::~PackCache() = default;
+
+size_t PackCache::bytes() const {
+    std::lock_guard lock(state_->mutex);
+    return state_->bytes;
+}
+
+std::shared_ptr<mem_manager::Blob const> PackCache::find_or_make(mem_manager::Blob const& source,
+                                                                 std::string_view format, size_t bytes,
+                                                                 void (*pack)(void*, void*), void* argument) {
+    std::lock_guard lock(state_->mutex);
+    auto& entries = state_->packed[source.data()];
+    for (auto const& entry : entries)
+        if (entry.format == format) return entry.blob;
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), bytes);
+    pack(argument, blob->data());
+    entries.push_back({std::string(format), blob});
+    state_->bytes += bytes;
+    return blob;
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,14 @@
+#pragma once
+#include "conv/named_kernel.h"
+#include "kernel/ops/conv.h"
+
+namespace refactor::kernel {
+
+#define POOL_KERNEL(FACTORY, ID) KernelResult FACTORY(PoolInfo const&, Request const&);
+#include "pool/pool_kernels.inc"
+#undef POOL_KERNEL
+
+/// Why the operands do not fit a pooling, or nothing.
+std::string pool_mismatch(PoolInfo const&, Request const&);
+
+}  // namespace refactor::kernel

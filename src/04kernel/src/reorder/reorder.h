@@ -1,0 +1,14 @@
+#pragma once
+#include "conv/named_kernel.h"
+#include "kernel/ops/conv.h"
+
+namespace refactor::kernel {
+
+#define REORDER_KERNEL(FACTORY, ID) KernelResult FACTORY(ReorderInfo const&, Request const&);
+#include "reorder/reorder_kernels.inc"
+#undef REORDER_KERNEL
+
+/// Why the operands do not fit a reorder, or nothing.
+std::string reorder_mismatch(Request const&);
+
+}  // namespace refactor::kernel
