@@ -1,0 +1,46 @@
+#pragma once
+#include "frontend/tensor.h"
+#include "graph_topo/graph_topo.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refactor::frontend {
+
+class Operator;
+
+struct Node {
+    std::string name;
+    std::shared_ptr<Operator const> op;
+};
+
+/// A graph as a framework describes it. `tensors[i]` belongs to edge `i`: inputs have their declared type and sizes,
+/// sources are constants, all others only a name (and a declared type) before inference.
+///
+/// Sub-graphs see outer values through explicit inputs: the first `formal_inputs` global inputs are the sub-graph's
+/// own, the rest captures.
+struct Graph {
+    graph_topo::GraphTopo topo;
+    std::vector<Node> nodes;
+    std::vector<Tensor> tensors;
+    size_t formal_inputs = 0;
+};
+
+/// Everything found wrong with a model.
+struct Problems {
+    std::vector<std::string> invalid, unsupported;
+
+    bool empty() const { return invalid.empty() && unsupported.empty(); }
+    /// Sorts `error` in under its node; unknown variables are no problem of the node itself.
+    void add(std::string_view node, InferError const& error);
+    /// Throws `InvalidModel`, or `Unsupported` if nothing is illegal, listing all; does nothing if empty.
+    void raise() const;
+};
+
+/// Types, shapes, values and constants of all edges for the given global inputs (type, shape, and, if known, content),
+/// in one pass over the nodes. Nodes all of whose inputs are constant are computed, unless their results are large.
+/// What cannot be inferred goes to `problems`; edges behind it stay without type.
+std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems);
+
+}  // namespace refactor::frontend

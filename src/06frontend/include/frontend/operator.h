@@ -1,0 +1,130 @@
+#pragma once
+#include "computation/graph.h"
+#include "frontend/tensor.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refactor::frontend {
+
+class InferContext;
+class LowerContext;
+
+/// An operator of some framework with its attributes. Immutable.
+class Operator {
+public:
+    virtual ~Operator() = default;
+    virtual std::string_view type() const = 0;
+    /// For error messages: "Conv, opset 17".
+    virtual std::string describe() const = 0;
+    /// Checks the inputs and sets type and shape of every output. Called only if the types of all inputs are known and
+    /// their shapes have a rank.
+    virtual Status infer(InferContext&) const = 0;
+    /// Emits computation operators; called only after `infer` succeeded for the same inputs.
+    virtual Status lower(LowerContext&) const = 0;
+};
+
+/// What a node knows about its operands while its outputs are inferred.
+class InferContext {
+    std::span<Tensor const* const> inputs_;
+    std::span<Tensor> outputs_;
+    SymbolTable& symbols_;
+
+public:
+    InferContext(std::span<Tensor const* const> inputs, std::span<Tensor> outputs, SymbolTable& symbols)
+        : inputs_(inputs), outputs_(outputs), symbols_(symbols) {}
+
+    size_t input_count() const { return inputs_.size(); }
+    bool has(size_t i) const { return i < inputs_.size() && inputs_[i]; }
+    /// Must be present (`has`).
+    Tensor const& input(size_t i) const;
+    Shape const& shape(size_t i) const { return *input(i).shape; }
+    DataType dtype(size_t i) const { return input(i).dtype; }
+    size_t output_count() const { return outputs_.size(); }
+    SymbolTable& symbols() { return symbols_; }
+    std::string text(DimExpr const& size) const { return size.to_string(symbols_); }
+    std::string text(Shape const& shape) const { return refactor::to_string(shape, symbols_); }
+
+    /// Elements of an integer tensor as expressions, if they are known; at most `kMaxValues`.
+    std::optional<std::vector<DimExpr>> known_values(size_t i) const;
+    /// As `known_values`; an error naming the input if they depend on data.
+    Inferred<std::vector<DimExpr>> values(size_t i, std::string_view role) const;
+    /// As `values`, but every one a number.
+    Inferred<std::vector<int64_t>> integers(size_t i, std::string_view role) const;
+    /// Elements of a constant float tensor (any float type).
+    Inferred<std::vector<double>> floats(size_t i, std::string_view role) const;
+
+    /// Sets type and shape of an output; refuses negative sizes, more than `kMaxRank` axes and more than `kMaxBytes`.
+    /// Ignored if there is no such output.
+    Status set(size_t i, DataType dtype, Shape shape);
+    /// The elements of output `i`, which has been `set`; dropped if there are more than `kMaxValues`.
+    void set_values(size_t i, std::vector<DimExpr> values);
+    void set_constant(size_t i, std::shared_ptr<mem_manager::Blob const> blob);
+
+    static constexpr size_t kMaxValues = 1024, kMaxRank = 64;
+    static constexpr int64_t kMaxBytes = int64_t{1} << 40;
+};
+
+/// Emits the computation graph of one node.
+class LowerContext {
+public:
+    using Edge = computation::EdgePtr;
+    using Op = std::shared_ptr<computation::Operator const>;
+    struct Spec {
+        DataType dtype;
+        Shape shape;
+    };
+
+    LowerContext(computation::Graph& graph, SymbolTable const& symbols, std::string const& node_name,
+                 std::span<Tensor const* const> inputs, std::span<Edge const> edges, std::span<Tensor const> outputs)
+        : graph_(graph),
+          symbols_(symbols),
+          name_(node_name),
+          inputs_(inputs),
+          edges_(edges),
+          outputs_(outputs),
+          results_(outputs.size()) {}
+
+    size_t input_count() const { return inputs_.size(); }
+    bool has(size_t i) const { return i < inputs_.size() && inputs_[i]; }
+    Tensor const& tensor(size_t i) const { return *inputs_[i]; }
+    Shape const& shape(size_t i) const { return *inputs_[i]->shape; }
+    DataType dtype(size_t i) const { return inputs_[i]->dtype; }
+    SymbolTable const& symbols() const { return symbols_; }
+    /// The computation edge of input `i`; null if it is omitted.
+    Edge edge(size_t i) const { return i < edges_.size() ? edges_[i] : nullptr; }
+    size_t output_count() const { return outputs_.size(); }
+    /// As inferred.
+    Tensor const& output(size_t i = 0) const { return outputs_[i]; }
+
+    Edge emit(Op op, std::vector<Edge> const& inputs, DataType dtype, Shape shape);
+    std::vector<Edge> emit_all(Op op, std::vector<Edge> const& inputs, std::vector<Spec> outputs);
+    /// `emit` with type and shape of output 0, and `set_output(0)`.
+    void emit_output(Op op, std::vector<Edge> const& inputs);
+    Edge constant(DataType dtype, Dims const& dims, std::shared_ptr<mem_manager::Blob const> blob);
+    /// A scalar of a float, integer or bool type.
+    Edge scalar(DataType dtype, double value);
+    /// A list of f32 values.
+    Edge floats(std::vector<float> const& values, Dims const& dims);
+    Edge reshape(Edge edge, Shape shape);
+    Edge transpose(Edge edge, std::vector<int64_t> const& perm);
+    Edge cast(Edge edge, DataType dtype);
+
+    void set_output(size_t i, Edge edge) { results_[i] = edge; }
+    std::span<Edge const> results() const { return results_; }
+
+private:
+    computation::Graph& graph_;
+    SymbolTable const& symbols_;
+    std::string const& name_;
+    std::span<Tensor const* const> inputs_;
+    std::span<Edge const> edges_;
+    std::span<Tensor const> outputs_;
+    std::vector<Edge> results_;
+    size_t emitted_ = 0;
+};
+
+}  // namespace refactor::frontend

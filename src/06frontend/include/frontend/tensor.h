@@ -1,0 +1,98 @@
+#pragma once
+#include "common/data_type.h"
+#include "common/dim_expr.h"
+#include "common/result.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace refactor::mem_manager {
+class Blob;
+}
+
+namespace refactor::frontend {
+
+/// What is known about a value of the graph.
+struct Tensor {
+    std::string name;
+    DataType dtype = DataType::Undefined;  ///< Undefined: not known
+    std::optional<Shape> shape;            ///< nothing: not even the rank is known
+    /// Row-major host data of a tensor that is known completely.
+    std::shared_ptr<mem_manager::Blob const> constant;
+    /// Elements of a small tensor that only carries sizes (row-major, one per element); floats only if they are whole
+    /// numbers.
+    std::optional<std::vector<DimExpr>> values;
+    /// What the model claims, to be compared with what is inferred.
+    DataType declared = DataType::Undefined;
+
+    size_t rank() const { return shape->size(); }
+};
+
+/// "f32[N, 3, 224, 224]", "i64[?]" for an unknown rank.
+std::string to_string(Tensor const& tensor, SymbolTable const& symbols);
+
+/// The model is illegal here.
+struct Invalid {
+    std::string reason;
+};
+/// Legal, but not supported.
+struct NotSupported {
+    std::string reason;
+};
+/// Something must be known first: the rank of an input, or the type of a tensor with a problem of its own.
+struct UnknownVariable {
+    std::string name;
+};
+/// Why types and shapes could not be inferred.
+using InferError = std::variant<Invalid, NotSupported, UnknownVariable>;
+/// Nothing: all is well.
+using Status = std::optional<InferError>;
+template <class T>
+using Inferred = Result<T, InferError>;
+
+namespace detail {
+inline void append(std::string& text, std::string_view part) { text += part; }
+inline void append(std::string& text, char const* part) { text += part; }
+inline void append(std::string& text, std::string const& part) { text += part; }
+inline void append(std::string& text, char part) { text += part; }
+template <class T>
+    requires std::is_arithmetic_v<T>
+void append(std::string& text, T part) {
+    text += std::to_string(part);
+}
+}  // namespace detail
+
+/// Text of all arguments, one after the other.
+template <class... Args>
+std::string concat(Args const&... args) {
+    std::string text;
+    (detail::append(text, args), ...);
+    return text;
+}
+template <class... Args>
+InferError invalid(Args const&... args) {
+    return Invalid{concat(args...)};
+}
+template <class... Args>
+InferError unsupported(Args const&... args) {
+    return NotSupported{concat(args...)};
+}
+
+}  // namespace refactor::frontend
+
+/// Declares `name` as the value of a `Result`, or returns its error from the enclosing function.
+#define RG_TRY(name, ...)                                           \
+    auto name##_or = (__VA_ARGS__);                                 \
+    if (!name##_or.ok()) return ::refactor::Err{name##_or.error()}; \
+    [[maybe_unused]] auto& name = *name##_or
+/// The same in a function that returns `Status`.
+#define RG_TRY_STATUS(name, ...)                   \
+    auto name##_or = (__VA_ARGS__);                \
+    if (!name##_or.ok()) return name##_or.error(); \
+    [[maybe_unused]] auto& name = *name##_or
+/// Returns from the enclosing function if a `Status` is a failure.
+#define RG_CHECK_STATUS(...) \
+    if (auto failure_ = (__VA_ARGS__)) return failure_

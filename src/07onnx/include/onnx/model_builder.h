@@ -1,0 +1,111 @@
+#pragma once
+#include "frontend/attributes.h"
+#include "frontend/model.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace refactor::onnx {
+
+class GraphBuilder;
+
+/// A size as declared: unknown, a number, or the name of a symbol.
+using DeclaredDim = std::variant<std::monostate, int64_t, std::string>;
+/// Nothing: not even the rank is known.
+using DeclaredShape = std::optional<std::vector<DeclaredDim>>;
+
+/// Content of a tensor as found in the model: nothing about it has been checked. `blob` must hold row-major data in the
+/// form of `storage_bytes` (null for strings).
+struct RawTensor {
+    int64_t dtype = 0;  ///< ONNX code
+    std::vector<int64_t> dims;
+    std::shared_ptr<mem_manager::Blob const> blob;
+};
+
+/// The value of an attribute as found in the model; a sub-graph is a builder that has been filled.
+using RawAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                                  std::vector<std::string>, RawTensor, std::shared_ptr<GraphBuilder>>;
+using RawAttributes = std::vector<std::pair<std::string, RawAttribute>>;
+
+/// Takes in one ONNX graph (main or sub-graph) piece by piece, in any order, and checks nothing until
+/// `ModelBuilder::build`.
+///
+/// Model-local functions have been inlined and external data mapped by the caller. dtypes are the codes of
+/// `TensorProto.DataType`.
+class GraphBuilder {
+public:
+    void add_input(std::string name, int64_t dtype, DeclaredShape shape);
+    /// A declared output; `dtype` 0 and no shape if the model does not say.
+    void add_output(std::string name, int64_t dtype, DeclaredShape shape);
+    /// `value_info`: what the model claims about an intermediate tensor.
+    void add_value_info(std::string name, int64_t dtype, DeclaredShape shape);
+    void add_initializer(std::string name, RawTensor tensor);
+    /// Omitted optional inputs and outputs have empty names.
+    void add_node(std::string name, std::string domain, std::string op_type, std::vector<std::string> inputs,
+                  std::vector<std::string> outputs, RawAttributes attributes);
+
+private:
+    friend class Importer;
+    struct Value {
+        std::string name;
+        int64_t dtype;
+        DeclaredShape shape;
+    };
+    struct Initializer {
+        std::string name;
+        RawTensor tensor;
+    };
+    struct Node {
+        std::string name, domain, op_type;
+        std::vector<std::string> inputs, outputs;
+        RawAttributes attributes;
+    };
+    std::vector<Value> inputs_, outputs_, value_infos_;
+    std::vector<Initializer> initializers_;
+    std::vector<Node> nodes_;
+};
+
+/// Builds the frontend model of an ONNX model. Example:
+///
+///     onnx::ModelBuilder builder;
+///     builder.add_opset("", 17);
+///     builder.graph().add_input("x", 1, {{"N", int64_t{3}}});
+///     builder.graph().add_node("relu0", "", "Relu", {"x"}, {"y"}, {});
+///     builder.graph().add_output("y", 1, {});
+///     frontend::Model model = std::move(builder).build();
+class ModelBuilder {
+public:
+    void set_ir_version(int64_t version) { ir_version_ = version; }
+    void add_opset(std::string domain, int64_t version);
+    GraphBuilder& graph() { return graph_; }
+
+    /// Something that the caller found wrong (or not supported) while reading: reported by `build` together with
+    /// everything else.
+    void add_invalid(std::string problem) { invalid_.push_back(std::move(problem)); }
+    void add_unsupported(std::string problem) { unsupported_.push_back(std::move(problem)); }
+
+    /// Checks structure, operators, attributes, types and shapes, folds constants. Throws `InvalidModel` (or
+    /// `Unsupported` if nothing is illegal) listing every problem found.
+    frontend::Model build() &&;
+
+private:
+    friend class Importer;
+    std::optional<int64_t> ir_version_;
+    std::vector<std::pair<std::string, int64_t>> opsets_;
+    GraphBuilder graph_;
+    std::vector<std::string> invalid_, unsupported_;
+};
+
+/// Whether `domain::op_type` has a native importer in version `opset` of its domain ("" and "ai.onnx" are the same): if
+/// not, callers may expand its ONNX function body instead.
+bool is_supported(std::string_view domain, std::string_view op_type, int64_t opset);
+/// Newest version of the default domain that is understood.
+int64_t newest_opset();
+
+}  // namespace refactor::onnx
