@@ -37,6 +37,8 @@ DimExpr join(Kind kind, std::vector<DimExpr> const& all) {
 
 /// Whether a ≤ b wherever symbols are ≥ 0.
 bool never_greater(DimExpr const& a, DimExpr const& b) {
+    // The ends of int64 bound every value; Slice uses them for "to the end".
+    if (a == DimExpr(INT64_MIN) || b == DimExpr(INT64_MAX)) return true;
     auto high = dim::range_of(a).high, low = dim::range_of(b).low;
     if (high && low && *high <= *low) return true;
     auto least = dim::range_of(b - a).low;
