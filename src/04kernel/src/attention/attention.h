@@ -1,0 +1,28 @@
+#pragma once
+#include "kernel/ops/matmul.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+/// Sizes of one attention and the steps of its mask in elements (0 where broadcast).
+struct AttentionShape {
+    int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
+    int64_t mask_step[4] = {0, 0, 0, 0};  ///< batch, head, query, key
+    bool bool_mask = false;
+
+    /// Why the operands do not fit together, or empty.
+    std::string init(AttentionInfo const&, BindArgs const&);
+    /// Keys that query `s` may see.
+    int64_t visible(AttentionInfo const& info, int64_t s) const {
+        return info.causal ? std::max<int64_t>(0, std::min(keys, keys - queries + s + 1)) : keys;
+    }
+    double operations() const {
+        return 2. * static_cast<double>(batch * heads * queries) * static_cast<double>(keys) *
+               static_cast<double>(depth + value_depth);
+    }
+};
+
+/// f32, f64, f16 and bf16; computes in f64.
+MaybeKernel make_attention_reference(AttentionInfo const&, Request const&);
+
+}  // namespace refactor::kernel

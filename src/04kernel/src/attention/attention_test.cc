@@ -1,0 +1,91 @@
+#include "kernel/ops/matmul.h"
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+// Scores of size about 1 from d products (error d * eps), exp of them, and a mean of values of size about 1.
+constexpr Tolerance kTolerance{1e-5, 1e-5};
+
+struct Case {
+    int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
+};
+
+void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> masks) {
+    info.scale = 1 / std::sqrt(static_cast<float>(c.depth));
+    auto k_dims =
+        info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
+    std::vector<Tensor> inputs{random_f32({c.batch, c.heads, c.queries, c.depth}, random), random_f32(k_dims, random),
+                               random_f32({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
+    for (auto& mask : masks) inputs.push_back(mask);
+    info.has_mask = !masks.empty();
+    check_candidates(info, inputs, {Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})}, kTolerance);
+}
+
+Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64}, {1, 4, 2, 1, 131, 64, 64},
+                    {1, 2, 1, 129, 129, 32, 48}, {1, 6, 2, 3, 77, 80, 72},  {2, 2, 2, 70, 300, 24, 20},
+                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64}};
+
+TEST(Attention, ReferenceWeighsValues) {
+    std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 2}, {1, 0}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 2}, {0, 5, std::log(3.f), 7}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 1}, {4, 8})},
+        outputs{Tensor(DataType::F32, {1, 1, 1, 1})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(AttentionInfo{}, request_of(in, results, Isa::Scalar, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    EXPECT_FLOAT_EQ(*outputs[0].as<float>(), 7);  // weights 1/4 and 3/4
+}
+
+TEST(Attention, CandidatesAgree) {
+    std::mt19937 random(seed_of(91));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 8; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.k_transposed = bits & 2, info.nan_to_zero = bits & 4;
+            check(c, info, random, {});
+        }
+}
+
+TEST(Attention, CandidatesAgreeOnMasks) {
+    std::mt19937 random(seed_of(92));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 8; ++bits)
+            for (auto const& dims : {Dims{c.queries, c.keys}, Dims{c.batch, 1, 1, c.keys}, Dims{c.heads, c.queries, 1},
+                                     Dims{c.batch, c.heads, c.queries, c.keys}}) {
+                AttentionInfo info;
+                info.causal = bits & 1, info.nan_to_zero = bits & 2;
+                Tensor mask(bits & 4 ? DataType::Bool : DataType::F32, dims);
+                for (int64_t i = 0; i < mask.desc.count(); ++i) {
+                    auto draw = random() % 4;
+                    if (bits & 4)
+                        mask.as<bool>()[i] = draw != 0;
+                    else
+                        mask.as<float>()[i] = draw == 0 ? -INFINITY : draw == 1 ? -1e4f : static_cast<float>(draw);
+                }
+                check(c, info, random, {mask});
+            }
+}
+
+TEST(Attention, RowsWithoutKeys) {
+    std::mt19937 random(seed_of(93));
+    for (bool zero : {false, true})
+        for (bool boolean : {false, true}) {
+            AttentionInfo info;
+            info.nan_to_zero = zero;
+            Tensor mask(boolean ? DataType::Bool : DataType::F32, {20, 70});
+            for (int64_t i = 0; i < 20 * 70; ++i) {
+                auto masked = i / 70 == 3 || i / 70 == 17 || i % 70 < 66;
+                if (boolean)
+                    mask.as<bool>()[i] = !masked;
+                else
+                    mask.as<float>()[i] = masked ? -INFINITY : 0;
+            }
+            check({1, 2, 2, 20, 70, 32, 32}, info, random, {mask});
+        }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

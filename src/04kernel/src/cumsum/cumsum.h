@@ -1,0 +1,9 @@
+#pragma once
+#include "kernel/ops/reduce.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+MaybeKernel make_cumsum_reference(CumSumInfo const&, Request const&);
+
+}  // namespace refactor::kernel

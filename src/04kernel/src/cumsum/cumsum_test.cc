@@ -1,0 +1,37 @@
+#include "kernel/ops/reduce.h"
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+TEST(CumSum, FollowsOnnx) {
+    auto x = Tensor::of<int32_t>(DataType::I32, {2, 3}, {1, 2, 3, 4, 5, 6});
+    auto check = [&](CumSumInfo info, std::vector<int32_t> const& values) {
+        std::vector<Tensor> inputs{x}, outputs{x};
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        PackCache packs;
+        ThreadPool pool(1);
+        for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+            run(*kernel, inputs, outputs, packs, pool);
+            expect_close(outputs[0], Tensor::of(DataType::I32, {2, 3}, values), {}, kernel->id() + info.attributes());
+        }
+    };
+    check({1, false, false}, {1, 3, 6, 4, 9, 15});
+    check({1, true, false}, {0, 1, 3, 0, 4, 9});
+    check({1, false, true}, {6, 5, 3, 15, 11, 6});
+    check({1, true, true}, {5, 3, 0, 11, 6, 0});
+    check({0, false, false}, {1, 2, 3, 5, 7, 9});
+}
+
+TEST(CumSum, CandidatesAgree) {
+    std::mt19937 random(seed_of(61));
+    for (int bits = 0; bits < 4; ++bits)
+        for (int64_t axis = 0; axis < 3; ++axis) {
+            auto x = random_f32({5, 131, 19}, random);
+            // 131 rounded additions of partial sums of size about 12.
+            check_candidates(CumSumInfo{axis, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, {131 * 12 * 6e-8, 0});
+        }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

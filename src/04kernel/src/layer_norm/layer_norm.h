@@ -1,0 +1,12 @@
+#pragma once
+#include "kernel/ops/reduce.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+/// Empty if scale and bias have one element or as many as the normalised axes, else what is wrong.
+std::string why_not_layer_norm(LayerNormInfo const&, BindArgs const&);
+
+MaybeKernel make_layer_norm_reference(LayerNormInfo const&, Request const&);
+
+}  // namespace refactor::kernel

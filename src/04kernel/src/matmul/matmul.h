@@ -1,0 +1,41 @@
+#pragma once
+#include "kernel/ops/matmul.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+/// Sizes of a broadcasting product, known when it is bound.
+struct MatMulShape {
+    int64_t m = 0, n = 0, k = 0;
+    /// One entry for each leading axis of the output that is not merged with its neighbour, outermost first.
+    struct Axis {
+        int64_t size, a, b;  ///< steps in elements of A and B; 0 where broadcast
+    };
+    SmallVector<Axis, 4> batch;
+    int64_t batches = 1;
+    bool scalar_bias = false;
+
+    /// Why the operands do not fit together, or empty.
+    std::string init(MatMulInfo const&, BindArgs const&);
+    /// Offsets of A and B for one of the `batches`.
+    void offsets(int64_t index, int64_t& a, int64_t& b) const {
+        a = b = 0;
+        for (auto i = batch.size(); i-- > 0; index /= batch[i].size) {
+            a += index % batch[i].size * batch[i].a;
+            b += index % batch[i].size * batch[i].b;
+        }
+    }
+    /// All batches share B, and A is contiguous over them: the same as one product of batches * m rows.
+    bool folds_rows(bool trans_a) const {
+        return batches == 1 || (!trans_a && batch.size() == 1 && batch[0].b == 0 && batch[0].a == m * k);
+    }
+    double operations() const {
+        return 2. * static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n) *
+               static_cast<double>(k);
+    }
+};
+
+/// Any float or integer type, any broadcasting; floats accumulate in f64.
+MaybeKernel make_matmul_reference(MatMulInfo const&, Request const&);
+
+}  // namespace refactor::kernel

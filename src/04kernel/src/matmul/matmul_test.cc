@@ -1,0 +1,107 @@
+#include "kernel/ops/matmul.h"
+
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+// Sums of k products of size about 1, rounded to f32 each: sqrt(k) * eps * sqrt(k) with a factor for the tail.
+Tolerance tolerance_of(int64_t k, float scale = 1) {
+    return {4e-7 * (8 + static_cast<double>(k)) * static_cast<double>(scale), 2e-6};
+}
+
+TEST(MatMul, ReferenceMultiplies) {
+    std::vector<Tensor> inputs{Tensor::of<int64_t>(DataType::I64, {2, 3}, {1, 2, 3, 4, 5, 6}),
+                               Tensor::of<int64_t>(DataType::I64, {3, 2}, {1, -1, 2, 0, 0, 4})},
+        outputs{Tensor(DataType::I64, {2, 2})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(MatMulInfo{}, request_of(in, results, cpu_features().isa, 1));
+    ASSERT_EQ(found.kernels.size(), 1u);
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    expect_close(outputs[0], Tensor::of<int64_t>(DataType::I64, {2, 2}, {5, 11, 14, 20}), {}, "i64");
+}
+
+struct Case {
+    Dims a, b, y;
+};
+
+void check(Case const& c, MatMulInfo info, std::mt19937& random) {
+    auto swap = [](Dims dims) { return std::swap(dims[dims.size() - 1], dims[dims.size() - 2]), dims; };
+    auto k = c.a.back(), n = c.b.back();
+    for (int bits = 0; bits < 8; ++bits) {
+        info.trans_a = bits & 1, info.trans_b = bits & 2;
+        std::vector<Tensor> inputs{random_f32(info.trans_a ? swap(c.a) : c.a, random),
+                                   random_f32(info.trans_b ? swap(c.b) : c.b, random)};
+        if (bits & 4) inputs[1].as_constant();
+        if (info.epilogue.bias) inputs.push_back(random_f32({n}, random));
+        if (info.epilogue.residual) inputs.push_back(random_f32(c.y, random));
+        check_candidates(info, inputs, {Tensor(DataType::F32, c.y)}, tolerance_of(k), bits & 4 ? "constant B" : "");
+        if (testing::Test::HasFailure()) return;
+    }
+}
+
+TEST(MatMul, CandidatesAgreeOnManySizes) {
+    std::mt19937 random(seed_of(81));
+    Case const cases[]{{{1, 4}, {4, 4}, {1, 4}},           {{5, 7}, {7, 3}, {5, 3}},
+                       {{1, 300}, {300, 259}, {1, 259}},   {{4, 130}, {130, 513}, {4, 513}},
+                       {{37, 65}, {65, 131}, {37, 131}},   {{61, 1031}, {1031, 97}, {61, 97}},
+                       {{130, 33}, {33, 301}, {130, 301}}, {{17, 1}, {1, 19}, {17, 19}},
+                       {{23, 65}, {65, 1}, {23, 1}},       {{2, 0}, {0, 3}, {2, 3}}};
+    for (auto const& c : cases) check(c, {}, random);
+}
+
+TEST(MatMul, CandidatesAgreeOnBroadcasting) {
+    std::mt19937 random(seed_of(82));
+    Case const cases[]{{{3, 5, 7}, {7, 9}, {3, 5, 9}},
+                       {{5, 7}, {3, 7, 9}, {3, 5, 9}},
+                       {{2, 3, 17, 33}, {2, 3, 33, 18}, {2, 3, 17, 18}},
+                       {{2, 1, 17, 33}, {3, 33, 18}, {2, 3, 17, 18}},
+                       {{2, 3, 1, 65}, {1, 3, 65, 70}, {2, 3, 1, 70}},
+                       {{4, 3, 2, 65}, {65, 70}, {4, 3, 2, 70}}};
+    for (auto const& c : cases) check(c, {}, random);
+}
+
+TEST(MatMul, CandidatesAgreeOnEpilogues) {
+    std::mt19937 random(seed_of(83));
+    for (int kind = 0; kind <= static_cast<int>(ActivationKind::Tanh); ++kind)
+        for (int bits = 0; bits < 8; ++bits) {
+            MatMulInfo info;
+            info.epilogue.activation = {static_cast<ActivationKind>(kind), 0.2f, 0.7f};
+            info.epilogue.bias = bits & 1, info.epilogue.residual = bits & 2, info.epilogue.residual_last = bits & 4;
+            info.alpha = bits & 1 ? 1 : 0.25f;
+            check({{13, 35}, {35, 75}, {13, 75}}, info, random);
+            check({{1, 35}, {35, 75}, {1, 75}}, info, random);
+            check({{2, 3, 40}, {2, 40, 33}, {2, 3, 33}}, info, random);
+        }
+}
+
+TEST(MatMul, ScalarBias) {
+    std::mt19937 random(seed_of(84));
+    MatMulInfo info;
+    info.epilogue.bias = true;
+    for (int64_t m : {1, 3, 50})
+        for (bool constant : {false, true}) {
+            std::vector<Tensor> inputs{random_f32({m, 65}, random), random_f32({65, 67}, random),
+                                       random_f32({1}, random)};
+            inputs[1].constant = constant;
+            check_candidates(info, inputs, {Tensor(DataType::F32, {m, 67})}, tolerance_of(65));
+        }
+}
+
+TEST(MatMul, RefusesSizesThatDoNotFit) {
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {2, 3}), Tensor(DataType::F32, {4, 5})},
+        outputs{Tensor(DataType::F32, {2, 5})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    PackCache packs;
+    TensorDesc const *x[]{&inputs[0].desc, &inputs[1].desc}, *y = &outputs[0].desc;
+    for (auto const& kernel : candidates(MatMulInfo{}, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        auto task = kernel->bind({x, {&y, 1}, {}, packs, 1});
+        ASSERT_FALSE(task.ok());
+        EXPECT_NE(task.error().reason.find("[4, 5]"), std::string::npos) << task.error().reason;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

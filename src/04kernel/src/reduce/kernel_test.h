@@ -1,0 +1,157 @@
+#pragma once
+#include "common/thread_pool.h"
+#include "kernel/kernel.h"
+#include "mem_manager/blob.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+// What tests of kernels share: tensors of random numbers, running one kernel, comparing all candidates with the
+// reference.
+
+namespace refactor::kernel::test {
+
+struct Tensor {
+    TensorDesc desc;
+    std::vector<std::byte> bytes;
+    bool constant = false;
+
+    Tensor() = default;
+    Tensor(DataType dtype, Dims dims) : desc{dtype, Layout::Plain, dims} {
+        bytes.resize(storage_bytes(dtype, desc.count()) + 64);
+    }
+    template <class T>
+    T* as() {
+        return reinterpret_cast<T*>(bytes.data());
+    }
+    template <class T>
+    T const* as() const {
+        return reinterpret_cast<T const*>(bytes.data());
+    }
+    template <class T>
+    static Tensor of(DataType dtype, Dims dims, std::vector<T> const& values) {
+        Tensor t(dtype, dims);
+        std::memcpy(t.bytes.data(), values.data(), values.size() * sizeof(T));
+        return t;
+    }
+    Tensor& as_constant() {
+        constant = true;
+        return *this;
+    }
+};
+
+inline Tensor random_f32(Dims dims, std::mt19937& random, float scale = 1) {
+    Tensor t(DataType::F32, dims);
+    std::normal_distribution<float> normal(0, scale);
+    for (int64_t i = 0; i < t.desc.count(); ++i) t.as<float>()[i] = normal(random);
+    return t;
+}
+
+inline Request request_of(std::vector<Operand> const& inputs, std::vector<Operand> const& outputs, Isa isa,
+                          int threads) {
+    Request request;
+    request.inputs = inputs, request.outputs = outputs, request.isa = isa, request.threads = threads;
+    return request;
+}
+
+/// Operands of a request; constants hold their data.
+inline std::vector<Operand> operands_of(std::vector<Tensor> const& tensors) {
+    std::vector<Operand> operands;
+    for (auto const& t : tensors) {
+        Operand operand;
+        static_cast<TensorDesc&>(operand) = t.desc;
+        if (t.constant) operand.constant = mem_manager::Blob::copy_of(t.bytes.data(), t.bytes.size());
+        operands.push_back(std::move(operand));
+    }
+    return operands;
+}
+
+/// Runs `kernel`; the workspace has exactly the size asked for, followed by bytes that must stay.
+inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, PackCache& packs,
+                ThreadPool& pool) {
+    std::vector<TensorDesc const*> in, out;
+    std::vector<void*> arguments;
+    for (auto& t : inputs) in.push_back(&t.desc), arguments.push_back(t.bytes.data());
+    for (auto& t : outputs) {
+        out.push_back(&t.desc), arguments.push_back(t.bytes.data());
+        std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0xcd});
+    }
+    BindArgs args{in, out, {}, packs, pool.threads()};
+    auto task = kernel.bind(args);
+    ASSERT_TRUE(task.ok()) << kernel.id() << ": " << task.error().reason;
+    auto bytes = (*task)->workspace_bytes();
+    std::vector<std::byte> memory(bytes + 128, std::byte{0x5a});
+    auto* workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+    runtime::RunContext context{pool, workspace, nullptr};
+    (*task)->run(arguments.data(), context);
+    for (auto* p = workspace + bytes; p < memory.data() + memory.size(); ++p)
+        ASSERT_EQ(*p, std::byte{0x5a}) << kernel.id() << " writes behind its workspace of " << bytes << " bytes";
+    for (auto& t : outputs)
+        for (auto i = t.bytes.size() - 64; i < t.bytes.size(); ++i)
+            ASSERT_EQ(t.bytes[i], std::byte{0xcd}) << kernel.id() << " writes behind its output";
+}
+
+/// Largest difference allowed between `actual` and the reference: absolute + relative * |expected|.
+struct Tolerance {
+    double absolute = 0, relative = 0;
+};
+inline void expect_close(Tensor const& actual, Tensor const& expected, Tolerance tolerance, std::string const& what) {
+    auto count = expected.desc.count();
+    if (expected.desc.dtype != DataType::F32) {
+        EXPECT_EQ(std::memcmp(actual.bytes.data(), expected.bytes.data(), storage_bytes(expected.desc.dtype, count)), 0)
+            << what;
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        double a = actual.as<float>()[i], e = expected.as<float>()[i];
+        if (a == e || (std::isnan(a) && std::isnan(e))) continue;
+        ASSERT_LE(std::fabs(a - e), tolerance.absolute + tolerance.relative * std::fabs(e))
+            << what << " at " << i << " of " << count << ": " << a << ", expected " << e;
+    }
+}
+
+/// Runs every candidate, for every instruction set of this machine and 1 to 3 threads, against the reference.
+/// Returns the number of candidates besides the reference at the best instruction set.
+template <class Info>
+int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<Tensor> outputs, Tolerance tolerance,
+                     std::string const& what = "") {
+    auto operands = operands_of(inputs), results = operands_of(outputs);
+    auto reference = candidates(info, request_of(operands, results, Isa::Scalar, 1));
+    EXPECT_FALSE(reference.kernels.empty()) << (reference.rejections.empty() ? "" : reference.rejections[0].reason);
+    if (reference.kernels.empty()) return 0;
+    PackCache packs;
+    ThreadPool one(1);
+    auto expected = outputs;
+    run(*reference.kernels.back(), inputs, expected, packs, one);
+    size_t others = 0;
+    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni}) {
+        if (isa > cpu_features().isa) break;
+        for (int threads = 1; threads <= 3; ++threads) {
+            ThreadPool pool(threads);
+            auto found = candidates(info, request_of(operands, results, isa, threads));
+            for (auto const& kernel : found.kernels) {
+                run(*kernel, inputs, outputs, packs, pool);
+                for (size_t i = 0; i < outputs.size() && !testing::Test::HasFatalFailure(); ++i)
+                    expect_close(outputs[i], expected[i], tolerance,
+                                 kernel->id() + " " + info.attributes() + " output " + std::to_string(i) + ", " +
+                                     std::to_string(threads) + " threads " + what);
+                if (testing::Test::HasFatalFailure()) return 0;
+            }
+            others = found.kernels.size() - 1;
+        }
+    }
+    return static_cast<int>(others);
+}
+
+/// The seed of a test, printed when it fails.
+inline unsigned seed_of(unsigned fixed) {
+    auto const* text = std::getenv("RG_TEST_SEED");
+    auto seed = text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : fixed;
+    testing::Test::RecordProperty("seed", static_cast<int>(seed));
+    return seed;
+}
+
+}  // namespace refactor::kernel::test

@@ -1,0 +1,52 @@
+#include "reduce/reduce.h"
+
+namespace refactor::kernel {
+
+ReduceShape::ReduceShape(std::span<int64_t const> dims, std::span<int64_t const> axes) {
+    struct Axis {
+        int64_t size, stride;
+        bool reduced;
+    };
+    SmallVector<Axis, 8> runs;  // innermost first
+    int64_t stride = 1;
+    auto last = static_cast<int64_t>(axes.size()) - 1;
+    for (auto i = static_cast<int64_t>(dims.size()) - 1; i >= 0; --i) {
+        auto is_reduced = last >= 0 && axes[last] == i;
+        if (is_reduced) --last;
+        if (dims[i] != 1) {
+            if (!runs.empty() && runs.back().reduced == is_reduced)
+                runs.back().size *= dims[i];
+            else
+                runs.push_back({dims[i], stride, is_reduced});
+        }
+        stride *= dims[i];
+    }
+    reduces_last = runs.empty() || runs.front().reduced;
+    for (size_t i = runs.size(); i-- > 0;) {
+        auto const& run = runs[i];
+        (run.reduced ? reduced : kept).push_back({run.size, run.stride});
+        (run.reduced ? reduced_count : kept_count) *= run.size;
+    }
+}
+
+std::string_view name_of(ReduceKind kind) {
+    constexpr std::string_view kNames[]{"Sum", "Mean", "Max",       "Min",    "Prod",
+                                        "L1",  "L2",   "SumSquare", "LogSum", "LogSumExp"};
+    return kNames[static_cast<int>(kind)];
+}
+
+std::string ReduceInfo::attributes() const {
+    std::string text = "kind=" + std::string(name_of(kind)) + ",axes=";
+    for (size_t i = 0; i < axes.size(); ++i) text += (i ? "x" : "") + std::to_string(axes[i]);
+    return text;
+}
+
+Candidates candidates(ReduceInfo const& info, Request const& request) {
+    Candidates answer;
+#define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
+#include "reduce/reduce_kernels.inc"
+#undef RG_KERNEL
+    return answer;
+}
+
+}  // namespace refactor::kernel

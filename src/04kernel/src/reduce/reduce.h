@@ -1,0 +1,25 @@
+#pragma once
+#include "kernel/ops/reduce.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+/// Row-major dims cut into runs of axes that are all kept or all reduced, alternating, ones left out.
+struct ReduceShape {
+    struct Run {
+        int64_t size, stride;  ///< stride in elements of the input
+    };
+    SmallVector<Run, 8> kept, reduced;  ///< outermost first
+    int64_t kept_count = 1, reduced_count = 1;
+    /// The innermost run is a reduced one (or there is none).
+    bool reduces_last = true;
+
+    ReduceShape(std::span<int64_t const> dims, std::span<int64_t const> axes);
+};
+
+std::string_view name_of(ReduceKind);
+
+/// Any kind over any axes for every numeric type (and bool for Max and Min); accumulates floats in f64.
+MaybeKernel make_reduce_reference(ReduceInfo const&, Request const&);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,120 @@
+#include "kernel/ops/reduce.h"
+
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+constexpr ReduceKind kKinds[]{ReduceKind::Sum,    ReduceKind::Mean,     ReduceKind::Max, ReduceKind::Min,
+                              ReduceKind::Prod,   ReduceKind::L1,       ReduceKind::L2,  ReduceKind::SumSquare,
+                              ReduceKind::LogSum, ReduceKind::LogSumExp};
+
+Tensor reduce_by_reference(ReduceInfo const& info, Tensor input, Dims out) {
+    std::vector<Tensor> inputs{std::move(input)}, outputs{Tensor(inputs[0].desc.dtype, out)};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(info, request_of(in, results, Isa::Scalar, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    return outputs[0];
+}
+
+TEST(Reduce, ReferenceKnowsEveryKind) {
+    auto x = Tensor::of<float>(DataType::F32, {2, 2, 2}, {1, 2, 3, -4, 0.5f, 2, 4, 8});
+    // Over axes 0 and 2: {1, 2, 0.5, 2} and {3, -4, 4, 8}.
+    double const expected[][2]{{5.5, 11},
+                               {1.375, 2.75},
+                               {2, 8},
+                               {0.5, -4},
+                               {2, -384},
+                               {5.5, 19},
+                               {3.0413812651, 10.2469507660},
+                               {9.25, 105},
+                               {std::log(5.5), std::log(11.)},
+                               {std::log(std::exp(1) + 2 * std::exp(2) + std::exp(.5)),
+                                std::log(std::exp(3) + std::exp(-4) + std::exp(4) + std::exp(8))}};
+    for (int kind = 0; kind < 10; ++kind) {
+        auto y = reduce_by_reference({kKinds[kind], {0, 2}}, x, {2});
+        for (int i = 0; i < 2; ++i)
+            EXPECT_NEAR(y.as<float>()[i], expected[kind][i], 1e-5 * std::fabs(expected[kind][i]));
+    }
+}
+
+TEST(Reduce, EmptySetsGiveTheIdentity) {
+    float const inf = INFINITY;
+    float const expected[]{0, NAN, -inf, inf, 1, 0, 0, 0, -inf, -inf};
+    for (int kind = 0; kind < 10; ++kind) {
+        auto y = reduce_by_reference({kKinds[kind], {1}}, Tensor(DataType::F32, {3, 0}), {3});
+        for (int i = 0; i < 3; ++i) {
+            auto value = y.as<float>()[i];
+            EXPECT_TRUE(value == expected[kind] || (std::isnan(value) && std::isnan(expected[kind]))) << kind;
+        }
+    }
+    auto y = reduce_by_reference({ReduceKind::Max, {0}}, Tensor(DataType::I32, {0, 2}), {2});
+    EXPECT_EQ(y.as<int32_t>()[1], INT32_MIN);
+}
+
+TEST(Reduce, IntegersWrapAndTruncate) {
+    auto x = Tensor::of<int64_t>(DataType::I64, {2, 3}, {INT64_MAX, 1, 0, -7, 2, 1});
+    EXPECT_EQ(reduce_by_reference({ReduceKind::Sum, {1}}, x, {2}).as<int64_t>()[0], INT64_MIN);
+    EXPECT_EQ(reduce_by_reference({ReduceKind::Mean, {1}}, x, {2}).as<int64_t>()[1], -1);
+    auto b = Tensor::of<uint8_t>(DataType::Bool, {2, 2}, {0, 1, 1, 1});
+    EXPECT_EQ(reduce_by_reference({ReduceKind::Min, {1}}, b, {2}).as<uint8_t>()[0], 0);
+    EXPECT_EQ(reduce_by_reference({ReduceKind::Min, {1}}, b, {2}).as<uint8_t>()[1], 1);
+}
+
+TEST(Reduce, CandidatesAgree) {
+    std::mt19937 random(seed_of(11));
+    struct Case {
+        Dims dims, axes, out;
+    };
+    Case const cases[]{{{7, 129}, {1}, {7}},
+                       {{129, 37}, {0}, {37}},
+                       {{3, 65, 19}, {1}, {3, 19}},
+                       {{5, 3, 7, 11}, {1, 3}, {5, 7}},
+                       {{5, 3, 7, 11}, {0, 2}, {3, 11}},
+                       {{2, 3, 5}, {0, 1, 2}, {}},
+                       {{100003}, {0}, {}},
+                       {{4, 1}, {1}, {4}},
+                       {{2, 33, 7, 7}, {2, 3}, {2, 33, 1, 1}},
+                       {{4, 9}, {}, {4, 9}},
+                       {{1, 3, 40, 50}, {1}, {1, 1, 40, 50}},
+                       {{64, 3, 1000}, {0}, {3, 1000}}};
+    for (auto const& c : cases) {
+        auto x = random_f32(c.dims, random);
+        for (auto kind : kKinds) {
+            auto input = x;
+            if (kind == ReduceKind::Prod || kind == ReduceKind::LogSum)
+                for (int64_t i = 0; i < x.desc.count(); ++i)
+                    input.as<float>()[i] = 1 + 0.01f * std::fabs(x.as<float>()[i]);
+            // n rounded additions of terms of size about 1 in at least 8 lanes.
+            auto n = static_cast<double>(element_count(c.dims)) /
+                     static_cast<double>(std::max<int64_t>(1, element_count(c.out)));
+            Tolerance tolerance{6e-8 * (8 + n / 8) * 4, 6e-8 * (8 + n / 8)};
+            check_candidates(ReduceInfo{kind, c.axes}, {input}, {Tensor(DataType::F32, c.out)}, tolerance);
+        }
+    }
+}
+
+TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
+    std::mt19937 random(seed_of(12));
+    for (auto kind : {ReduceKind::Max, ReduceKind::Min})
+        for (int where : {0, 5, 17, 66}) {
+            auto x = random_f32({3, 67}, random);
+            x.as<float>()[67 + where] = NAN;
+            x.as<float>()[where] = -INFINITY;
+            check_candidates(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {3})}, {});
+            check_candidates(ReduceInfo{kind, {0}}, {x}, {Tensor(DataType::F32, {67})}, {});
+        }
+}
+
+TEST(Reduce, RefusesWithAReason) {
+    std::vector<Tensor> in{Tensor(DataType::Complex64, {2})}, out{Tensor(DataType::Complex64, {})};
+    auto operands = operands_of(in), results = operands_of(out);
+    auto found = candidates(ReduceInfo{ReduceKind::Sum, {0}}, request_of(operands, results, Isa::Scalar, 1));
+    EXPECT_TRUE(found.kernels.empty());
+    for (auto const& r : found.rejections) EXPECT_NE(r.reason.find(": "), std::string::npos) << r.reason;
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test
