@@ -1,0 +1,103 @@
+#include "conv/cost.h"
+#include "conv/direct_task.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+class DirectKernel final : public NamedKernel {
+    ConvInfo info_;
+    Isa isa_;
+    bool planar_;
+    std::shared_ptr<mem_manager::Blob const> weights_;
+
+    TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        if (!g) return g;
+        g->group = info_.group;
+        for (int axis = 0; axis < 3; ++axis)
+            if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+        if (g->stride[2] > 32) return Err{Rejection{"handles strides up to 32, got " + std::to_string(g->stride[2])}};
+        return g;
+    }
+
+public:
+    DirectKernel(std::string id, ConvInfo info, Isa isa, bool planar, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)),
+          info_(std::move(info)),
+          isa_(isa),
+          planar_(planar),
+          weights_(std::move(weights)) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        // A block of inputs and of outputs is computed whole, even where channels or a group do not fill it.
+        auto unit = planar_ ? 1 : tile().block;
+        auto round = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b * b); };
+        auto depth =
+            std::min(round(g->in_channels / g->group, unit) + (g->group > 1 ? unit : 0), round(g->in_channels, unit));
+        auto outputs = static_cast<double>(g->batch * g->out_size()) * round(g->out_channels, tile().block);
+        auto work = 2 * outputs * depth * static_cast<double>(g->taps()) / (0.85 * cost.flops * cost.threads);
+        auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
+        auto bytes = 4 * (outputs + static_cast<double>(g->batch * g->in_channels * g->in_size()));
+        return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
+               bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        std::shared_ptr<mem_manager::Blob const> packed;
+        if (weights_) {
+            ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, g->taps());
+            packed = args.packs.get(
+                *weights_, list.format(), static_cast<size_t>(list.floats) * sizeof(float), [&](void* to) {
+                    std::vector<int64_t> index;
+                    for (int64_t t = 0; t < g->taps(); ++t) index.push_back(t);
+                    for (auto const& chunk : list.chunks)
+                        list.pack(chunk, static_cast<float const*>(weights_->data()),
+                                  g->in_channels / g->group * g->taps(), g->taps(), index, static_cast<float*>(to));
+                });
+        }
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<DirectTask>(*g, info_.epilogue, tile(), planar_, args.threads, std::move(packed)));
+    }
+};
+
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id, bool planar) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (y.layout != blocked) return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
+    if (x.layout != (planar ? Layout::Plain : blocked))
+        return Err{
+            Rejection{planar ? "expects X in the Plain layout" : "expects X in the blocked layout of its vectors"}};
+    // With more channels a blocked copy costs less than the broadcasts of single floats from many planes.
+    if (planar && (x.dims[1] < 1 || x.dims[1] > 16 || info.group != 1))
+        return Err{Rejection{"is for 1 to 16 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
+                             std::to_string(info.group)}};
+    return std::unique_ptr<Kernel>(std::make_unique<DirectKernel>(std::move(id), info, isa, planar, w.constant));
+}
+
+}  // namespace
+
+KernelResult conv_first_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:first_layer:f32:avx512", true);
+}
+KernelResult conv_first_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:first_layer:f32:avx2", true);
+}
+KernelResult conv_direct_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:direct:f32:avx512", false);
+}
+KernelResult conv_direct_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:direct:f32:avx2", false);
+}
+
+}  // namespace refactor::kernel

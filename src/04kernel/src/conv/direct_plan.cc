@@ -1,0 +1,45 @@
+#include "conv/direct_plan.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_)
+    : block(block_), planar(planar_), in_channels(in), out_channels(out), group(group_), taps(taps_) {
+    auto unit = planar ? 1 : block;
+    auto in_group = in / group, out_group = out / group, blocks = (out + block - 1) / block;
+    bool aligned = group == 1 || (in_group % unit == 0 && out_group % block == 0);
+    chunks.reserve(static_cast<size_t>(blocks));
+    for (int64_t first = 0; first < blocks;) {
+        int64_t count = 1;
+        if (first + 1 < blocks && aligned && (first + 1) * block / out_group == first * block / out_group) count = 2;
+        auto last_channel = std::min((first + count) * block, out) - 1;
+        auto low = first * block / out_group * in_group / unit;
+        auto high = ((last_channel / out_group + 1) * in_group + unit - 1) / unit;
+        chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(low),
+                          static_cast<int32_t>(high - low), floats});
+        floats += (high - low) * unit * taps * count * block;
+        first += count;
+    }
+}
+
+std::string ChunkList::format() const {
+    return (planar ? "tile_planar:" : "tile:") + std::to_string(block) + ":g" + std::to_string(group);
+}
+
+void ChunkList::pack(Chunk const& chunk, float const* w, int64_t m_stride, int64_t c_stride,
+                     std::span<int64_t const> tap_index, float* packed) const {
+    auto unit = planar ? 1 : block;
+    auto in_group = in_channels / group, out_group = out_channels / group;
+    auto* p = packed + chunk.weights;
+    for (int64_t u = chunk.in_first; u < chunk.in_first + chunk.in_blocks; ++u)
+        for (int64_t t = 0; t < taps; ++t)
+            for (int64_t i = 0; i < unit; ++i)
+                for (int64_t lane = 0; lane < chunk.blocks * block; ++lane, ++p) {
+                    auto m = chunk.first * block + lane, c = u * unit + i - (m / out_group) * in_group;
+                    bool inside = m < out_channels && c >= 0 && c < in_group;
+                    *p = inside ? w[m * m_stride + c * c_stride + tap_index[static_cast<size_t>(t)]] : 0.f;
+                }
+}
+
+}  // namespace refactor::kernel

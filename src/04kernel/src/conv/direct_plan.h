@@ -1,0 +1,33 @@
+#pragma once
+#include "conv/conv.h"
+#include "conv/geometry.h"
+#include "conv/tile.h"
+
+namespace refactor::kernel {
+
+/// One or two neighbouring blocks of output channels that are computed together.
+struct Chunk {
+    int32_t first, blocks;        ///< blocks of output channels
+    int32_t in_first, in_blocks;  ///< units of input (blocks, or channels if planar) that they depend on
+    int64_t weights;              ///< offset of the packed weights in floats
+};
+
+/// How weights [M, C/group, taps] are laid out for the register tile: chunk by chunk [in unit][tap][channel in
+/// unit][block × 16]. Where groups do not coincide with blocks, a block of outputs depends on all input blocks that its
+/// groups touch, with zeros in between.
+struct ChunkList {
+    int block = 16;
+    bool planar = false;
+    int64_t in_channels, out_channels, group, taps, floats = 0;
+    std::vector<Chunk> chunks;
+
+    ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps);
+    int64_t in_units() const { return planar ? in_channels : (in_channels + block - 1) / block; }
+    /// Packs one chunk: element (m, c, tap) is read at `w[m * m_stride + c * c_stride + tap_index(tap)]`, c counting
+    /// within the group.
+    void pack(Chunk const&, float const* w, int64_t m_stride, int64_t c_stride, std::span<int64_t const> tap_index,
+              float* packed) const;
+    std::string format() const;
+};
+
+}  // namespace refactor::kernel

@@ -1,0 +1,216 @@
+#include "conv/direct_task.h"
+
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Floats before the band in a thread's scratch memory: the number of the band that it holds, alone in its cache line.
+constexpr int64_t kTagFloats = 16;
+
+}  // namespace
+
+DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
+                       std::shared_ptr<mem_manager::Blob const> packed)
+    : g_(g),
+      epilogue_(epilogue),
+      operands_(epilogue),
+      isa_(&isa),
+      list_(isa.block, planar, g.in_channels, g.out_channels, g.group, g.taps()),
+      threads_(std::max(1, threads)),
+      packed_(std::move(packed)),
+      unit_(planar ? 1 : isa.block) {
+    plan_input();
+    plan_bands();
+    int64_t units = list_.in_units();
+    auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
+    auto planes = copies_ ? g_.kernel[0] : g_.in[0];
+    taps_.reserve(static_cast<size_t>(units * g_.taps()));
+    for (int64_t u = 0; u < units; ++u)
+        for (int64_t d = 0; d < g_.kernel[0]; ++d)
+            for (int64_t h = 0; h < g_.kernel[1]; ++h)
+                for (int64_t v = 0; v < g_.kernel[2]; ++v) {
+                    auto plane = u * planes + (copies_ ? d : d * g_.dilation[0]);
+                    auto shift = v * g_.dilation[2];
+                    auto row = (plane * rows + h * g_.dilation[1]) * phases_;
+                    auto offset =
+                        copies_ ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2] : row * pitch + shift;
+                    taps_.push_back(offset * unit_);
+                }
+}
+
+void DirectTask::plan_input() {
+    copies_ = g_.padded() || g_.stride[2] != 1;
+    planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
+    if (copies_) {
+        phases_ = g_.stride[2], phase_mask_ = 0;
+        for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_;
+        reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / phases_;
+    } else if (g_.taps() == 1 && g_.stride[0] == 1 && g_.stride[1] == 1) {
+        planes_ = rows_ = 1, columns_ = g_.out_size();
+        for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
+        g_.out[2] = columns_;
+    }
+}
+
+int64_t DirectTask::input_rows(int64_t rows) const {
+    return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
+}
+
+int64_t DirectTask::band_floats(int64_t rows, int64_t columns) const {
+    return list_.in_units() * g_.kernel[0] * input_rows(rows) * phases_ * (columns + reach_) * unit_;
+}
+
+void DirectTask::plan_bands() {
+    auto l2 = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
+    int64_t panel = 0;
+    for (auto const& chunk : list_.chunks)
+        panel = std::max(panel, chunk.in_blocks * unit_ * g_.taps() * chunk.blocks * list_.block);
+    // The weights of a chunk and the input of a band stay in L2 together.
+    auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
+    bool by_columns = rows_ == 1;
+    auto extent = by_columns ? ceil_div(columns_, isa_->columns) : rows_;
+    auto floats = [&](int64_t n) { return by_columns ? band_floats(1, n * isa_->columns) : band_floats(n, columns_); };
+    int64_t size = extent;
+    if (floats(size) > budget) {
+        auto marginal = std::max<int64_t>(1, floats(2) - floats(1));
+        size = std::clamp<int64_t>((budget - floats(1)) / marginal + 1, 1, extent);
+    }
+    auto count = ceil_div(extent, size), images = g_.batch * planes_;
+    auto wanted = threads_ == 1 ? 1 : 4 * threads_;
+    // With few tasks, divide what costs less to read twice: the input between chunks, or the weights between bands.
+    if (images * count < wanted && list_.floats <= band_floats(rows_, columns_))
+        count = std::min(extent, ceil_div(wanted, images));
+    size = ceil_div(extent, count), count = ceil_div(extent, size);
+    splits_ = std::clamp<int64_t>(ceil_div(wanted, images * count), 1, static_cast<int64_t>(list_.chunks.size()));
+    band_rows_ = by_columns ? 1 : size,
+    band_columns_ = by_columns ? std::min(columns_, size * isa_->columns) : columns_;
+    row_bands_ = by_columns ? 1 : count, column_bands_ = by_columns ? count : 1;
+}
+
+DirectTask::Band DirectTask::band_at(int64_t index) const {
+    auto column = index % column_bands_ * band_columns_;
+    index /= column_bands_;
+    auto row = index % row_bands_ * band_rows_;
+    index /= row_bands_;
+    return {index / planes_,
+            index % planes_,
+            row,
+            std::min(band_rows_, rows_ - row),
+            column,
+            std::min(band_columns_, columns_ - column)};
+}
+
+float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Pointers const& p) const {
+    auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
+    auto* image = p.x + band.image * list_.in_units() * g_.in[0] * plane;
+    if (!copies_)
+        return image + band.plane * g_.stride[0] * plane + band.row * g_.stride[1] * row + band.column * unit_;
+    auto* scratch = p.scratch + worker * static_cast<int64_t>(scratch_floats());
+    auto& held = *reinterpret_cast<int64_t*>(scratch);
+    auto* copy = scratch + kTagFloats;
+    if (held == index) return copy;
+    held = index;
+    auto kernel_rows = g_.kernel[1] == 1;
+    BandJob job{image,
+                g_.in[0] * plane,
+                plane,
+                row,
+                copy,
+                list_.in_units(),
+                g_.kernel[0],
+                input_rows(band_rows_),
+                phases_,
+                band_columns_ + reach_,
+                phase_mask_,
+                band.plane * g_.stride[0] - g_.pad[0],
+                g_.dilation[0],
+                band.row * g_.stride[1] - g_.pad[1],
+                kernel_rows ? g_.stride[1] : 1,
+                band.column * g_.stride[2] - g_.pad[2],
+                g_.stride[2],
+                g_.in[0],
+                g_.in[1],
+                g_.in[2]};
+    (list_.planar ? isa_->planar_band : isa_->band)(job);
+    return copy;
+}
+
+void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
+    auto index = task / splits_, split = task % splits_;
+    auto band = band_at(index);
+    auto* x = fetch(band, index, worker, p);
+    auto blocks = ceil_div(g_.out_channels, list_.block), out = g_.out_size();
+    auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
+    RowJob job{};
+    job.x_row = copies_ ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
+                        : g_.stride[1] * g_.in[2] * unit_;
+    job.taps = taps_.data();
+    job.y_block = out * list_.block, job.y_row = columns_ * list_.block, job.y_step = list_.block;
+    job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
+    job.planar = list_.planar, job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
+    auto position = ((band.plane * rows_ + band.row) * columns_ + band.column) * list_.block;
+    auto chunks = static_cast<int64_t>(list_.chunks.size());
+    for (auto c = chunks * split / splits_; c < chunks * (split + 1) / splits_; ++c) {
+        auto const& chunk = list_.chunks[static_cast<size_t>(c)];
+        auto at = (band.image * blocks + chunk.first) * job.y_block + position;
+        auto left = g_.out_channels - (chunk.first + chunk.blocks - 1) * list_.block;
+        job.x = x + chunk.in_first * x_unit * unit_;
+        job.tap_count = chunk.in_blocks * g_.taps();
+        job.w = p.w + chunk.weights;
+        job.y = p.y + at;
+        job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
+        job.residual = p.residual ? p.residual + at : nullptr;
+        job.blocks = chunk.blocks, job.last_lanes = static_cast<int32_t>(std::min<int64_t>(left, list_.block));
+        isa_->rows(job);
+    }
+}
+
+size_t DirectTask::scratch_floats() const {
+    if (!copies_) return 0;
+    return static_cast<size_t>(kTagFloats + ceil_div(band_floats(band_rows_, band_columns_), 16) * 16);
+}
+
+size_t DirectTask::workspace_bytes() const {
+    auto weights = packed_ ? 0 : static_cast<size_t>(ceil_div(list_.floats, 16) * 16);
+    return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
+}
+
+double DirectTask::operations() const {
+    return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps()) *
+           static_cast<double>(g_.in_channels / g_.group);
+}
+
+void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
+    auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
+    auto* scratch = reinterpret_cast<float*>(context.workspace);
+    Pointers p{input(0),
+               nullptr,
+               input(operands_.bias),
+               input(operands_.residual),
+               static_cast<float*>(arguments[operands_.output]),
+               scratch};
+    if (packed_) {
+        p.w = static_cast<float const*>(packed_->data());
+    } else {
+        p.w = scratch, p.scratch += ceil_div(list_.floats, 16) * 16;
+        auto in_group = g_.in_channels / g_.group;
+        SmallVector<int64_t, 64> index;
+        for (int64_t t = 0; t < g_.taps(); ++t) index.push_back(t);
+        context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
+            list_.pack(list_.chunks[static_cast<size_t>(c)], input(1), in_group * g_.taps(), g_.taps(), index, scratch);
+        });
+    }
+    for (int t = 0; copies_ && t < threads_; ++t)
+        *reinterpret_cast<int64_t*>(p.scratch + t * static_cast<int64_t>(scratch_floats())) = -1;
+    auto tasks = g_.batch * planes_ * row_bands_ * column_bands_ * splits_;
+    context.pool.parallel_for(tasks, [&](int64_t task, int worker) { run_task(task, worker, p); });
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,56 @@
+#pragma once
+#include "conv/direct_plan.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+/// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
+/// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,
+/// into scratch memory of the thread that fits its L2 cache, unless it can be read where it is.
+class DirectTask final : public runtime::Task {
+public:
+    /// `packed` null: weights are packed in every run.
+    DirectTask(Geometry const&, Epilogue const&, TileIsa const&, bool planar, int threads,
+               std::shared_ptr<mem_manager::Blob const> packed);
+    void run(void* const* arguments, runtime::RunContext const&) const override;
+    size_t workspace_bytes() const override;
+    double operations() const override;
+
+    ChunkList const& chunks() const { return list_; }
+
+private:
+    struct Pointers {
+        float const *x, *w, *bias, *residual;
+        float *y, *scratch;
+    };
+    /// A rectangle of outputs of one image and depth.
+    struct Band {
+        int64_t image, plane, row, rows, column, columns;
+    };
+    void plan_input();
+    void plan_bands();
+    /// Floats of input that a band reads.
+    int64_t band_floats(int64_t rows, int64_t columns) const;
+    int64_t input_rows(int64_t rows) const;
+    Band band_at(int64_t index) const;
+    float const* fetch(Band const&, int64_t index, int worker, Pointers const&) const;
+    void run_task(int64_t task, int worker, Pointers const&) const;
+    size_t scratch_floats() const;
+
+    Geometry g_;
+    Epilogue epilogue_;
+    ConvOperands operands_;
+    TileIsa const* isa_;
+    ChunkList list_;
+    int threads_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int64_t unit_;         ///< floats of an input unit: a block, or 1 if planar
+    bool copies_ = false;  ///< the input is read through a padded copy
+    int64_t phases_ = 1, phase_mask_ = 1,
+            reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase
+    int64_t planes_, rows_, columns_;  ///< of outputs; 1 × 1 × all where positions need no distinction
+    int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
+    std::vector<int64_t> taps_;
+};
+
+}  // namespace refactor::kernel

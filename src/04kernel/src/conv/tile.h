@@ -1,0 +1,58 @@
+#pragma once
+#include "kernel/epilogue.h"
+
+#include <cstdint>
+
+// The register tile that direct convolution, 1×1 convolution, first layers, transposed convolution and the products of
+// Winograd share:
+//     y[block][row][col] = epilogue(Σ_tap Σ_inner w[tap][inner][block] · x[tap offset + row, col, inner])
+// A tile of one or two blocks of output channels and up to 14 (AVX2: 6) positions lives in registers for the whole sum:
+// 2 × 14 accumulators, two weight vectors and a broadcast fill 31 of the 32 AVX-512 registers, 2 × 6 + 3 the 16 of
+// AVX2. With 28 independent chains the latency of the multiply-add (4 cycles on 2 ports) is hidden.
+
+namespace refactor::kernel {
+
+/// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.
+struct RowJob {
+    float const* x;
+    int64_t x_row;        ///< between rows of positions; columns are one block apart (planar: one float)
+    int64_t const* taps;  ///< offsets from a position to what it is multiplied with
+    int64_t tap_count;
+    float const* w;  ///< [tap_count][block, or 1 if planar][blocks × block]
+    float* y;
+    int64_t y_block, y_row, y_step;  ///< between blocks, rows, columns
+    float const* bias;               ///< null: 0
+    float const* residual;           ///< addressed as y; may be null
+    int32_t rows, cols;
+    int32_t blocks;
+    int32_t last_lanes;  ///< lanes of the last block that hold channels; the others become 0
+    bool planar;
+    bool residual_last;
+    Activation activation;
+};
+
+/// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks
+/// (planar: floats): a stride s between columns becomes s phases with stride 1.
+struct BandJob {
+    float const* x;                  ///< first unit of the image
+    int64_t x_unit, x_plane, x_row;  ///< distances in floats
+    float* band;
+    int64_t units, planes, rows, phases, columns;
+    int64_t phase_mask;  ///< bit p: phase p is read
+    int64_t plane_first, plane_step, row_first, row_step, column_first,
+        column_step;  ///< input index = first + i * step
+    int64_t in_planes, in_rows, in_columns;
+};
+
+/// One instruction set.
+struct TileIsa {
+    int block;    ///< floats in a vector
+    int columns;  ///< largest tile of positions
+    void (*rows)(RowJob const&);
+    void (*band)(BandJob const&);         ///< elements are blocks
+    void (*planar_band)(BandJob const&);  ///< elements are floats
+};
+TileIsa const& tile_avx2();
+TileIsa const& tile_avx512();
+
+}  // namespace refactor::kernel

@@ -1,0 +1,225 @@
+#pragma once
+#include "conv/tile.h"
+#include "simd/activate.h"
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int W = Vec::width;
+constexpr int kMaxColumns = W == 16 ? 14 : 6;
+
+bool simple(ActivationKind kind) {
+    return kind == ActivationKind::None || kind == ActivationKind::Relu || kind == ActivationKind::Clip;
+}
+
+/// Smallest and largest value that a simple activation lets through.
+struct Range {
+    Vec low, high;
+    explicit Range(Activation const& act) {
+        float inf = __builtin_inff();
+        bool clip = act.kind == ActivationKind::Clip;
+        low = Vec::set(clip ? act.alpha : act.kind == ActivationKind::Relu ? 0.f : -inf);
+        high = Vec::set(clip ? act.beta : inf);
+    }
+};
+
+template <ActivationKind kind>
+void activate_row(float* y, float const* residual, int64_t step, int cols, int lanes, Activation const& act) {
+    Vec alpha = Vec::set(act.alpha), beta = Vec::set(act.beta);
+    for (int i = 0; i < cols; ++i) {
+        Vec v = activate<kind>(Vec::load(y + i * step), alpha, beta);
+        if (residual) v = v + Vec::load(residual + i * step);
+        if (lanes < W) v = select(first_lanes(lanes), v, Vec::zero());
+        v.store(y + i * step);
+    }
+}
+
+/// Applies an activation that takes more than a minimum and maximum to a tile that has just been stored.
+[[gnu::noinline]] void activate_rows(RowJob const& j, float* y, float const* residual, int rows, int cols) {
+    using enum ActivationKind;
+    for (int b = 0; b < j.blocks; ++b)
+        for (int r = 0; r < rows; ++r) {
+            int64_t at = b * j.y_block + r * j.y_row;
+            auto* extra = residual && j.residual_last ? residual + at : nullptr;
+            int lanes = b + 1 == j.blocks ? j.last_lanes : W;
+            auto run = [&]<ActivationKind kind>() {
+                activate_row<kind>(y + at, extra, j.y_step, cols, lanes, j.activation);
+            };
+            switch (j.activation.kind) {
+                case LeakyRelu:
+                    run.template operator()<LeakyRelu>();
+                    break;
+                case Sigmoid:
+                    run.template operator()<Sigmoid>();
+                    break;
+                case Silu:
+                    run.template operator()<Silu>();
+                    break;
+                case HardSigmoid:
+                    run.template operator()<HardSigmoid>();
+                    break;
+                case HardSwish:
+                    run.template operator()<HardSwish>();
+                    break;
+                case GeluErf:
+                    run.template operator()<GeluErf>();
+                    break;
+                case GeluTanh:
+                    run.template operator()<GeluTanh>();
+                    break;
+                case Tanh:
+                    run.template operator()<Tanh>();
+                    break;
+                default:
+                    break;
+            }
+        }
+}
+
+/// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
+template <int B, int R, int Q, bool Planar>
+[[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual) {
+    constexpr int kStep = Planar ? 1 : W, kInner = Planar ? 1 : W;
+    Vec acc[B][R][Q];
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b) {
+        Vec start = !j.bias ? Vec::zero() : Vec::load_first(j.bias + b * W, b + 1 == B ? j.last_lanes : W);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q) acc[b][r][q] = start;
+    }
+    float const* w = j.w;
+    int64_t const x_row = j.x_row;
+    for (int64_t t = 0; t < j.tap_count; ++t) {
+        float const* p = x + j.taps[t];
+        for (int i = 0; i < kInner; ++i, ++p, w += B * W) {
+            Vec weights[B];
+#pragma GCC unroll 2
+            for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+                for (int q = 0; q < Q; ++q) {
+                    Vec value = Vec::set(p[r * x_row + q * kStep]);
+#pragma GCC unroll 2
+                    for (int b = 0; b < B; ++b) acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
+                }
+        }
+    }
+    bool const clamp = simple(j.activation.kind);
+    // Locals, since stores might alias the job.
+    bool const before = residual && !j.residual_last, after = residual && j.residual_last && clamp;
+    int64_t const y_block = j.y_block, y_row = j.y_row, y_step = j.y_step;
+    Range const range(clamp ? j.activation : Activation{});
+    Mask const lanes = first_lanes(j.last_lanes);
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b)
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q) {
+                int64_t at = b * y_block + r * y_row + q * y_step;
+                Vec v = acc[b][r][q];
+                if (before) v = v + Vec::load(residual + at);
+                v = min(range.high, max(range.low, v));
+                if (after) v = v + Vec::load(residual + at);
+                if (b + 1 == B) v = select(lanes, v, Vec::zero());
+                v.store(y + at);
+            }
+    if (!clamp) activate_rows(j, y, residual, R, Q);
+}
+
+using Tile = void (*)(RowJob const&, float const*, float*, float const*);
+
+template <int B, int R, bool Planar, int... q>
+struct TileTable {
+    static constexpr Tile tiles[] = {nullptr, tile<B, R, q + 1, Planar>...};
+};
+template <int B, int R, bool Planar, int N, int... q>
+struct MakeTable : MakeTable<B, R, Planar, N - 1, N - 1, q...> {};
+template <int B, int R, bool Planar, int... q>
+struct MakeTable<B, R, Planar, 0, q...> : TileTable<B, R, Planar, q...> {};
+
+/// Tile of `blocks` blocks, 1 or 2 rows, and the given columns.
+Tile pick(bool planar, int blocks, int rows, int cols) {
+    if (planar)
+        return blocks == 2 ? MakeTable<2, 1, true, kMaxColumns>::tiles[cols]
+                           : MakeTable<1, 1, true, kMaxColumns>::tiles[cols];
+    if (rows == 2)
+        return blocks == 2 ? MakeTable<2, 2, false, kMaxColumns / 2>::tiles[cols]
+                           : MakeTable<1, 2, false, kMaxColumns / 2>::tiles[cols];
+    return blocks == 2 ? MakeTable<2, 1, false, kMaxColumns>::tiles[cols]
+                       : MakeTable<1, 1, false, kMaxColumns>::tiles[cols];
+}
+
+void run_rows(RowJob const& j) {
+    int high = !j.planar && j.cols * 2 <= kMaxColumns ? 2 : 1;
+    int tiles = (j.cols + kMaxColumns - 1) / kMaxColumns;
+    int step = j.planar ? 1 : W;
+    for (int r = 0; r < j.rows; r += high) {
+        int rows = r + high <= j.rows ? high : 1;
+        for (int t = 0, col = 0; t < tiles; ++t) {
+            int next = static_cast<int>(static_cast<int64_t>(j.cols) * (t + 1) / tiles);
+            int64_t at = r * j.y_row + col * j.y_step;
+            pick(j.planar, j.blocks, rows, next - col)(j, j.x + r * j.x_row + static_cast<int64_t>(col) * step,
+                                                       j.y + at, j.residual ? j.residual + at : nullptr);
+            col = next;
+        }
+    }
+}
+
+struct Block {
+    static constexpr int64_t size = W;
+    RG_SIMD static void copy(float const* x, float* y) { Vec::load(x).store(y); }
+    RG_SIMD static void zero(float* y) { Vec::zero().store(y); }
+};
+struct Single {
+    static constexpr int64_t size = 1;
+    RG_SIMD static void copy(float const* x, float* y) { *y = *x; }
+    RG_SIMD static void zero(float* y) { *y = 0; }
+};
+
+/// One phase of one row: columns first, first + step, … of `x`.
+template <class E, int Step>
+void copy_row(float const* x, float* y, int64_t columns, int64_t first, int64_t any_step, int64_t in_columns) {
+    int64_t const step = Step ? Step : any_step;
+    int64_t begin = first >= 0 ? 0 : (-first + step - 1) / step,
+            end = first >= in_columns ? 0 : (in_columns - 1 - first) / step + 1;
+    if (begin > columns) begin = columns;
+    if (end > columns) end = columns;
+    if (end < begin) end = begin;
+    for (int64_t i = 0; i < begin; ++i) E::zero(y + i * E::size);
+    for (int64_t i = begin; i < end; ++i) E::copy(x + (first + i * step) * E::size, y + i * E::size);
+    for (int64_t i = end; i < columns; ++i) E::zero(y + i * E::size);
+}
+
+template <class E>
+void copy_band(BandJob const& j) {
+    float* y = j.band;
+    int64_t const width = j.columns * E::size;
+    for (int64_t u = 0; u < j.units; ++u)
+        for (int64_t d = 0; d < j.planes; ++d) {
+            int64_t z = j.plane_first + d * j.plane_step;
+            for (int64_t r = 0; r < j.rows; ++r) {
+                int64_t i = j.row_first + r * j.row_step;
+                bool inside = z >= 0 && z < j.in_planes && i >= 0 && i < j.in_rows;
+                float const* x = j.x + u * j.x_unit + z * j.x_plane + i * j.x_row;
+                for (int64_t p = 0; p < j.phases; ++p, y += width) {
+                    if (!(j.phase_mask >> p & 1)) continue;
+                    int64_t first = j.column_first + p, limit = inside ? j.in_columns : 0;
+                    if (j.column_step == 1)
+                        copy_row<E, 1>(x, y, j.columns, first, 1, limit);
+                    else if (j.column_step == 2)
+                        copy_row<E, 2>(x, y, j.columns, first, 2, limit);
+                    else
+                        copy_row<E, 0>(x, y, j.columns, first, j.column_step, limit);
+                }
+            }
+        }
+}
+
+constexpr TileIsa kTileIsa{W, kMaxColumns, run_rows, copy_band<Block>, copy_band<Single>};
+
+}  // namespace
+}  // namespace refactor::kernel
