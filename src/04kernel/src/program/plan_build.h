@@ -3,8 +3,8 @@
 
 namespace refactor::kernel {
 
-/// Values of all sizes of a Program under one set of bindings: `values[slots[i]]`, i from `edge_slots[edge]` (sizes of an edge) or
-/// `node_slots[node]` (params of a node) on.
+/// Values of all sizes of a Program under one set of bindings: `values[slots[i]]`, i from `edge_slots[edge]` (sizes of
+/// an edge) or `node_slots[node]` (params of a node) on.
 struct SizeTable {
     std::span<int64_t const> values;
     std::span<uint32_t const> slots, edge_slots, node_slots;
@@ -12,23 +12,23 @@ struct SizeTable {
 
 /// Builds one plan: sizes → tasks → lifetimes → offsets → arguments. Lives for one call.
 class PlanBuild {
-    ProgramParts const &parts_;
-    SizeTable const &sizes_;
-    PackCache &packs_;
-    std::vector<TensorDesc> descs_;///< by edge
-    std::vector<uint32_t> roots_;///< by edge: the edge whose memory it uses
-    std::vector<uint32_t> tensors_;///< by edge: its number in the plan, or `runtime::kNoTensor`
+    ProgramParts const& parts_;
+    SizeTable const& sizes_;
+    PackCache& packs_;
+    std::vector<TensorDesc> descs_;  ///< by edge
+    std::vector<uint32_t> roots_;    ///< by edge: the edge whose memory it uses
+    std::vector<uint32_t> tensors_;  ///< by edge: its number in the plan, or `runtime::kNoTensor`
     struct Reuse {
         uint32_t step, block;
     };
-    std::vector<Reuse> reuse_candidates_;///< first outputs that begin at a step
-    std::vector<uint32_t> blocks_;///< by root edge: its block, or `runtime::kNoTensor`
+    std::vector<Reuse> reuse_candidates_;  ///< first outputs that begin at a step
+    std::vector<uint32_t> blocks_;         ///< by root edge: its block, or `runtime::kNoTensor`
     std::shared_ptr<runtime::Plan> plan_;
 
     void fill_descs();
     void fill_steps();
     void add_step(uint32_t node);
-    void choose_task(uint32_t node, BindArgs const &args, runtime::Step &step);
+    void choose_task(uint32_t node, BindArgs const& args, runtime::Step& step);
     void fill_blocks();
     void fill_tensors();
     uint32_t tensor_of(uint32_t edge);
@@ -36,8 +36,8 @@ class PlanBuild {
     std::string where(uint32_t node) const;
 
 public:
-    PlanBuild(ProgramParts const &parts, SizeTable const &sizes, PackCache &packs);
+    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs);
     std::shared_ptr<runtime::Plan const> build();
 };
 
-}// namespace refactor::kernel
+}  // namespace refactor::kernel

@@ -12,7 +12,8 @@ struct Expression {
 
     /// `node` must be Elementwise.
     static Expression of(NodePtr node);
-    /// Turns scalar constants into Constant instructions, merges equal inputs and instructions, and drops what no output needs.
+    /// Turns scalar constants into Constant instructions, merges equal inputs and instructions, and drops what no
+    /// output needs.
     void normalize();
     /// How often each instruction is used by others and as output.
     std::vector<uint32_t> use_counts() const;
@@ -23,7 +24,7 @@ struct Expression {
     /// The edge of an Input instruction, else null.
     EdgePtr input(uint16_t instruction) const;
     /// Makes `node` compute this expression.
-    void store(Graph &graph, NodePtr node) const;
+    void store(Graph& graph, NodePtr node) const;
 };
 
 /// The single scalar in a constant edge's data, if it is one element of a numeric type.
@@ -33,4 +34,4 @@ Expression merge(NodePtr producer, NodePtr consumer);
 /// A one-instruction program of the given type: `op(inputs…)`.
 Expression make_expression(kernel::ExprOp op, DataType dtype, std::initializer_list<EdgePtr> inputs);
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

@@ -4,13 +4,14 @@
 
 namespace refactor::computation {
 
-/// Minimum s-t cut of a directed graph with real capacities by Dinic's algorithm. Terminals are vertices 0 (source) and 1 (sink).
+/// Minimum s-t cut of a directed graph with real capacities by Dinic's algorithm. Terminals are vertices 0 (source) and
+/// 1 (sink).
 class MinimumCut {
     struct Arc {
         uint32_t to;
         double capacity;
     };
-    std::vector<Arc> arcs_;///< arc i and its reverse i ^ 1
+    std::vector<Arc> arcs_;  ///< arc i and its reverse i ^ 1
     std::vector<std::vector<uint32_t>> out_{2};
     std::vector<uint32_t> level_, next_;
 
@@ -28,4 +29,4 @@ public:
     std::vector<bool> solve();
 };
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

@@ -1,0 +1,140 @@
+#include "kernel/program.h"
+
+#include "common/error.h"
+#include "mem_manager/blob.h"
+#include "runtime/executor.h"
+
+#include <gtest/gtest.h>
+
+namespace refactor::kernel {
+
+namespace {
+
+/// Copies floats; takes only what `accepts` says, at a stated cost.
+class CopyKernel final : public Kernel {
+    std::string name_;
+    double cost_;
+    int64_t most_;
+
+    class Copy final : public runtime::Task {
+        size_t bytes_;
+
+    public:
+        explicit Copy(size_t bytes) : bytes_(bytes) {}
+        void run(void* const* arguments, runtime::RunContext const& context) const override {
+            std::memcpy(context.workspace, arguments[0], bytes_);
+            std::memcpy(arguments[1], context.workspace, bytes_);
+        }
+        size_t workspace_bytes() const override { return bytes_; }
+        uint64_t in_place_inputs() const override { return 1; }
+    };
+
+public:
+    CopyKernel(std::string name, double cost, int64_t most) : name_(std::move(name)), cost_(cost), most_(most) {}
+    std::string id() const override { return "copy:cpu:" + name_ + ":f32"; }
+    Result<double, Rejection> estimate(BindArgs const&) const override { return cost_; }
+    Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
+        if (args.inputs[0]->count() > most_) return Err{Rejection{"more than " + std::to_string(most_) + " elements"}};
+        return std::unique_ptr<runtime::Task>(std::make_unique<Copy>(args.inputs[0]->count() * sizeof(float)));
+    }
+};
+
+struct Chain {
+    ProgramParts parts;
+    SymbolId n, m;
+
+    explicit Chain(int length) {
+        n = parts.symbols.intern("n"), m = parts.symbols.intern("m");
+        Shape shape{DimExpr::symbol(n), DimExpr::symbol(m) * 2};
+        for (int i = 0; i <= length; ++i)
+            parts.edges.push_back({"t" + std::to_string(i), DataType::F32, {}, shape, nullptr});
+        for (int i = 0; i < length; ++i) {
+            auto from = static_cast<uint32_t>(i);
+            parts.nodes.push_back({"n" + std::to_string(i), "Copy", {from}, {from + 1}, {}, {}});
+            auto& kernels = parts.nodes.back().kernels;
+            kernels.push_back(std::make_unique<CopyKernel>("slow", 9, 1000));
+            kernels.push_back(std::make_unique<CopyKernel>("fast", 5, 20));
+        }
+        parts.inputs = {0}, parts.outputs = {static_cast<uint32_t>(length)};
+        // m is bound by an input of its own.
+        parts.edges.push_back({"size", DataType::F32, {}, {DimExpr::symbol(m), DimExpr::symbol(n)}, nullptr});
+        parts.inputs.push_back(static_cast<uint32_t>(length) + 1);
+    }
+};
+
+std::string message_of(Program& program, std::vector<Dims> const& dims) {
+    try {
+        program.plan(dims);
+    } catch (Error const& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Program, ChoosesTheCheapestKernelThatAcceptsTheSizes) {
+    Program program(std::move(Chain(1).parts));
+    auto small = program.plan(std::vector<Dims>{{2, 6}, {3, 2}}),
+         large = program.plan(std::vector<Dims>{{5, 10}, {5, 5}});
+    EXPECT_EQ(small->kernel_ids, std::vector<std::string>{"copy:cpu:fast:f32"});
+    EXPECT_EQ(large->kernel_ids, std::vector<std::string>{"copy:cpu:slow:f32"});
+    auto message = message_of(program, {{60, 60}, {30, 60}});
+    EXPECT_NE(message.find("Copy node \"n0\""), std::string::npos);
+    EXPECT_NE(message.find("copy:cpu:fast:f32: more than 20"), std::string::npos);
+    EXPECT_NE(message.find("copy:cpu:slow:f32: more than 1000"), std::string::npos);
+}
+
+TEST(Program, NamesTheInputThatContradictsTheShapes) {
+    Program program(std::move(Chain(1).parts));
+    EXPECT_EQ(message_of(program, {{2, 6}, {3, 4}}),
+              "input \"size\", dimension 1 is 4, but \"n\" is 2 by input \"t0\", dimension 0");
+    EXPECT_NE(message_of(program, {{2, 7}, {3, 2}}).find("input \"t0\", dimension 1 is 7, expected 6"),
+              std::string::npos);
+    EXPECT_NE(message_of(program, {{2}, {3, 2}}).find("input \"t0\" has rank 1, expected 2"), std::string::npos);
+    EXPECT_THROW(program.plan(std::vector<Dims>{{int64_t(1) << 40, 2 * (int64_t(1) << 40)},
+                                                {int64_t(1) << 40, int64_t(1) << 40}}),
+                 OutOfMemory);
+}
+
+TEST(Program, PlansAreCachedByTheirSizes) {
+    Program program(std::move(Chain(2).parts), 2);
+    std::vector<Dims> a{{1, 2}, {1, 1}}, b{{2, 2}, {1, 2}}, c{{3, 2}, {1, 3}};
+    auto first = program.plan(a);
+    EXPECT_EQ(program.plan(a), first);
+    program.plan(b), program.plan(a), program.plan(c);
+    EXPECT_EQ(program.plan(a), first) << "the least recently used plan goes first";
+    auto again = program.plan(b);
+    EXPECT_EQ(program.plan(b), again);
+}
+
+TEST(Program, InPlaceTasksShareMemoryAndWorkspacesAreSeparate) {
+    Program program(std::move(Chain(5).parts));
+    auto plan = program.plan(std::vector<Dims>{{2, 4}, {2, 2}});
+    // Four intermediates in one line of 64 bytes, and one workspace at a time.
+    EXPECT_EQ(plan->arena_bytes, 128u);
+    EXPECT_EQ(plan->lower_bound, 128u);
+}
+
+TEST(Program, EmptyTensorsNeedNoSteps) {
+    Program program(std::move(Chain(3).parts));
+    EXPECT_TRUE(program.plan(std::vector<Dims>{{0, 4}, {2, 0}})->steps.empty());
+}
+
+TEST(Program, RunsOnEveryAllocator) {
+    auto program = std::make_shared<Program>(std::move(Chain(4).parts));
+    for (auto const* allocator : {"default", "plain", "mru", "bestfit", "compact"}) {
+        runtime::Executor executor(program, allocator, 1);
+        for (int64_t n : {1, 3, 2}) {
+            std::vector<float> values(static_cast<size_t>(n) * 4);
+            for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 3.5f;
+            auto bytes = values.size() * sizeof(float);
+            executor.set_input(0, {DataType::F32, {n, 4}, mem_manager::Blob::copy_of(values.data(), bytes)});
+            executor.set_input(1, {DataType::F32, {2, n}, mem_manager::Blob::copy_of(values.data(), bytes / 2)});
+            executor.run();
+            EXPECT_EQ(std::memcmp(executor.output(0).blob->data(), values.data(), bytes), 0) << allocator << ' ' << n;
+        }
+    }
+}
+
+}  // namespace
+
+}  // namespace refactor::kernel

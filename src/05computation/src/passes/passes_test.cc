@@ -1,0 +1,185 @@
+#include "pass.h"
+#include "passes/test_graph.h"
+
+namespace refactor::computation {
+
+namespace {
+
+using kernel::ExprOp;
+using test::compare_passes;
+using test::TestGraph;
+using Types = std::vector<std::string>;
+
+// Sums of up to 300 products in another order: 300 · eps · a few.
+constexpr double kSums = 300 * 1.2e-7 * 4;
+
+kernel::ConvInfo conv(int64_t pad) {
+    kernel::ConvInfo info;
+    info.window = {{1, 1}, {1, 1}, {pad, pad}, {pad, pad}};
+    return info;
+}
+
+size_t count(Types const& types, std::string const& type) {
+    return static_cast<size_t>(std::count(types.begin(), types.end(), type));
+}
+
+TEST(Passes, BatchNormResidualAndReluDisappearIntoConvolutions) {
+    TestGraph g(1);
+    auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+    Shape shape{n, 32, 9, 7};
+    auto* x = g.input({n, 32, 9, 7});
+    auto* a = g.add(conv(1), {x, g.weights({32, 32, 3, 3})}, shape);
+    auto* scaled = g.elementwise(ExprOp::Mul, {a, g.weights({32, 1, 1})}, shape);
+    auto* shifted = g.elementwise(ExprOp::Add, {scaled, g.weights({1, 32, 1, 1})}, shape);
+    auto* b = g.add(conv(0), {g.elementwise(ExprOp::Relu, {shifted}, shape), g.weights({32, 32, 1, 1})}, shape);
+    auto* sum = g.elementwise(ExprOp::Add, {b, x}, shape);
+    g.output(g.elementwise(ExprOp::Relu, {sum}, shape));
+    auto types = compare_passes(g, {{2, 32, 9, 7}}, kSums);
+    EXPECT_EQ(count(types, "Conv"), 2u);
+    EXPECT_EQ(count(types, "Elementwise"), 0u);
+}
+
+TEST(Passes, ElementwiseChainsBecomeOneNode) {
+    TestGraph g(2);
+    auto* x = g.input({3, 5, 7});
+    auto* y = g.input({5, 7});
+    Shape shape{3, 5, 7};
+    auto* a = g.elementwise(ExprOp::Mul, {g.elementwise(ExprOp::Add, {x, y}, shape), g.scalar(-1.5f)}, shape);
+    auto* b = g.elementwise(ExprOp::Sigmoid, {a}, shape);
+    g.output(g.elementwise(ExprOp::Sub, {g.elementwise(ExprOp::Mul, {a, b}, shape), x}, shape));
+    EXPECT_EQ(compare_passes(g, {{3, 5, 7}, {5, 7}}, 8 * 1.2e-7), Types{"Elementwise"});
+}
+
+TEST(Passes, GeluGoesIntoTheProduct) {
+    TestGraph g(3);
+    auto* x = g.input({5, 33});
+    Shape shape{5, 47};
+    auto* product = g.add(kernel::MatMulInfo{}, {x, g.weights({33, 47})}, shape);
+    auto* biased = g.elementwise(ExprOp::Add, {product, g.weights({47})}, shape);
+    auto* erf = g.elementwise(ExprOp::Erf, {g.elementwise(ExprOp::Div, {biased, g.scalar(1.41421354f)}, shape)}, shape);
+    auto* gate = g.elementwise(ExprOp::Add, {erf, g.scalar(1)}, shape);
+    auto* half = g.elementwise(ExprOp::Mul, {biased, g.scalar(0.5f)}, shape);
+    g.output(g.elementwise(ExprOp::Mul, {half, gate}, shape));
+    EXPECT_EQ(compare_passes(g, {{5, 33}}, kSums), Types{"MatMul"});
+}
+
+TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {
+    TestGraph g(4);
+    auto t = DimExpr::symbol(g.model.symbols.intern("T"));
+    auto *q = g.input({2, 3, 5, 8}), *k = g.input({2, t, 3, 8}), *v = g.input({2, 3, t, 8}),
+         *mask = g.input({2, 1, 5, t});
+    auto* keys = g.add(kernel::TransposeInfo{{0, 2, 3, 1}}, {k}, {2, 3, 8, t});
+    auto* scaled = g.elementwise(ExprOp::Mul, {q, g.scalar(0.35f)}, {2, 3, 5, 8});
+    Shape shape{2, 3, 5, t};
+    auto* scores = g.add(kernel::MatMulInfo{}, {scaled, keys}, shape);
+    auto* masked = g.elementwise(ExprOp::Add, {scores, mask}, shape);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    auto* p = g.add(softmax, {masked}, shape);
+    g.output(g.add(kernel::MatMulInfo{}, {p, v}, {2, 3, 5, 8}));
+    auto types = compare_passes(g, {{2, 3, 5, 8}, {2, 11, 3, 8}, {2, 3, 11, 8}, {2, 1, 5, 11}}, kSums);
+    EXPECT_EQ(types, (Types{"Transpose", "Attention"}));
+}
+
+TEST(Passes, LayerNormWrittenOutIsFound) {
+    TestGraph g(5);
+    auto* x = g.input({4, 6, 19});
+    Shape shape{4, 6, 19}, row{4, 6, 1};
+    kernel::ReduceInfo mean{kernel::ReduceKind::Mean, {2}};
+    auto* centred = g.elementwise(ExprOp::Sub, {x, g.add(mean, {x}, row)}, shape);
+    auto* squares = g.elementwise(ExprOp::Pow, {centred, g.scalar(2)}, shape);
+    auto* variance = g.elementwise(ExprOp::Add, {g.add(mean, {squares}, row), g.scalar(1e-5f)}, row);
+    auto* normal = g.elementwise(ExprOp::Div, {centred, g.elementwise(ExprOp::Sqrt, {variance}, row)}, shape);
+    auto* scaled = g.elementwise(ExprOp::Mul, {normal, g.weights({19})}, shape);
+    g.output(g.elementwise(ExprOp::Add, {scaled, g.weights({19})}, shape));
+    EXPECT_EQ(compare_passes(g, {{4, 6, 19}}, kSums), Types{"LayerNorm"});
+}
+
+TEST(Passes, ReshapesTransposesAndConstantsFold) {
+    TestGraph g(6);
+    auto* x = g.input({3, 4, 5});
+    auto* a = g.add(kernel::TransposeInfo{{2, 0, 1}}, {x}, {5, 3, 4});
+    auto* b = g.add(kernel::TransposeInfo{{1, 2, 0}}, {a}, {3, 4, 5});
+    auto* c = g.elementwise(ExprOp::Exp, {g.elementwise(ExprOp::Neg, {g.weights({4, 1})}, {4, 1})}, {4, 1});
+    g.output(g.elementwise(ExprOp::Mul, {b, c}, {3, 4, 5}));
+    EXPECT_EQ(compare_passes(g, {{3, 4, 5}}, 4 * 1.2e-7), Types{"Elementwise"});
+}
+
+TEST(Passes, EqualExpressionsAreComputedOnce) {
+    TestGraph g(7);
+    auto* x = g.input({8, 16});
+    auto* w = g.weights({16, 16});
+    auto *a = g.add(kernel::MatMulInfo{}, {x, w}, {8, 16}), *b = g.add(kernel::MatMulInfo{}, {x, w}, {8, 16});
+    g.output(g.elementwise(
+        ExprOp::Sub, {g.elementwise(ExprOp::Exp, {a}, {8, 16}), g.elementwise(ExprOp::Neg, {b}, {8, 16})}, {8, 16}));
+    EXPECT_EQ(count(compare_passes(g, {{8, 16}}, kSums), "MatMul"), 1u);
+}
+
+TEST(Passes, BlockedLayoutsNeedTwoReordersAroundAResidualNetwork) {
+    TestGraph g(8);
+    Shape shape{1, 64, 14, 14};
+    auto* x = g.input(shape);
+    for (int i = 0; i < 3; ++i) {
+        auto* a = g.add(conv(1), {x, g.weights({64, 64, 3, 3})}, shape);
+        x = g.elementwise(ExprOp::Relu, {g.elementwise(ExprOp::Add, {a, x}, shape)}, shape);
+    }
+    g.output(x);
+    auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * 1.2e-7 * 4);
+    EXPECT_EQ(count(types, "Conv"), 3u);
+    if (cpu_features().isa >= Isa::Avx2) EXPECT_EQ(count(types, "Reorder"), 2u);
+}
+
+TEST(Passes, KeptTensorsStay) {
+    TestGraph g(9);
+    auto* x = g.input({2, 3});
+    auto* a = g.elementwise(ExprOp::Exp, {x}, {2, 3});
+    g.output(g.elementwise(ExprOp::Neg, {a}, {2, 3}));
+    CompileOptions options;
+    options.threads = 1;
+    EXPECT_EQ(compile(g.copy(), options).program->parts().nodes.size(), 1u);
+    options.keep = {a->value.name};
+    EXPECT_EQ(compile(g.copy(), options).program->parts().nodes.size(), 2u);
+    options.keep = {"nothing"};
+    EXPECT_THROW(compile(g.copy(), options), InvalidInput);
+}
+
+TEST(Passes, SelectionByName) {
+    auto names = [](std::vector<std::string> selection) {
+        Types result;
+        for (auto const& pass : select_passes(selection)) result.emplace_back(pass.name);
+        return result;
+    };
+    EXPECT_EQ(names({}), pass_names());
+    EXPECT_EQ(names({"-all", "fold_affine"}), Types{"fold_affine"});
+    auto without = names({"-fuse_attention"});
+    EXPECT_EQ(without.size() + 1, pass_names().size());
+    EXPECT_EQ(count(without, "fuse_attention"), 0u);
+    EXPECT_THROW(names({"-no_such_pass"}), InvalidInput);
+}
+
+TEST(Compile, OutputsThatShareMemoryAreCopied) {
+    TestGraph g(10);
+    auto* x = g.input({2, 6});
+    auto* a = g.elementwise(ExprOp::Exp, {x}, {2, 6});
+    auto* node = g.model.graph.insert({"reshape", std::make_shared<Reshape>()}, {a});
+    node->output()->value = {"r", DataType::F32, {3, 4}, {}, nullptr, false};
+    for (auto* edge : {x, a, node->output(), a, g.weights({4})}) g.output(edge);
+    compare_passes(g, {{2, 6}}, 2 * 1.2e-7);
+}
+
+TEST(Compile, NamesEveryNodeWithoutKernel) {
+    TestGraph g(11);
+    auto* x = g.input({2, 3}, DataType::String);
+    g.output(g.add(kernel::TransposeInfo{{1, 0}}, {x}, {3, 2}, {}, DataType::String));
+    try {
+        compile(g.copy(), {});
+        FAIL() << "nothing was thrown";
+    } catch (Unsupported const& error) {
+        EXPECT_NE(std::string(error.what()).find("Transpose node \"t1_node\" (string[2, 3]) on cpu"), std::string::npos)
+            << error.what();
+    }
+}
+
+}  // namespace
+
+}  // namespace refactor::computation
