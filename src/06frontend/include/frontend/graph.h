@@ -3,6 +3,7 @@
 #include "graph_topo/graph_topo.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,9 @@ struct Problems {
 
 /// Types, shapes, values and constants of all edges for the given global inputs (type, shape, and, if known, content),
 /// in one pass over the nodes. Nodes all of whose inputs are constant are computed, unless their results are large.
-/// What cannot be inferred goes to `problems`; edges behind it stay without type.
-std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems);
+/// What cannot be inferred goes to `problems`; edges behind it stay without type. Constants of `earlier`, the result
+/// for less specific inputs, are taken over.
+std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
+                          std::span<Tensor const> earlier = {});
 
 }  // namespace refactor::frontend

@@ -42,7 +42,9 @@ private:
     SymbolTable symbols_;
     std::vector<Tensor> tensors_;  ///< by edge
 
-    std::vector<Tensor> infer_with(Graph const&, SymbolTable&, Problems earlier) const;
+    std::vector<Tensor> inputs_of_graph() const;
+    /// `refined`: what was constant before still is.
+    void infer_again(std::vector<Tensor> inputs, bool refined);
 };
 
 }  // namespace refactor::frontend

@@ -1,0 +1,83 @@
+#include "common/error.h"
+#include "common/half.h"
+#include "frontend/operator.h"
+#include "mem_manager/blob.h"
+#include "values.h"
+
+#include <algorithm>
+
+namespace refactor::frontend {
+
+Tensor const& InferContext::input(size_t i) const {
+    ensure(has(i), "an omitted input is read");
+    return *inputs_[i];
+}
+
+std::optional<std::vector<DimExpr>> InferContext::known_values(size_t i) const {
+    return has(i) ? values_of(input(i), kMaxValues) : std::nullopt;
+}
+
+Inferred<std::vector<DimExpr>> InferContext::values(size_t i, std::string_view role) const {
+    if (auto known = known_values(i)) return std::move(*known);
+    auto const& tensor = input(i);
+    return Err{unsupported(role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_),
+                           ") depends on data: sizes must follow from the sizes of the inputs")};
+}
+
+Inferred<std::vector<int64_t>> InferContext::integers(size_t i, std::string_view role) const {
+    RG_TRY(expressions, values(i, role));
+    std::vector<int64_t> numbers;
+    for (auto const& expression : expressions) {
+        auto number = expression.constant();
+        if (!number)
+            return Err{unsupported(role, " (\"", input(i).name, "\") must be a constant, it is ", text(expression))};
+        numbers.push_back(*number);
+    }
+    return numbers;
+}
+
+Inferred<std::vector<double>> InferContext::floats(size_t i, std::string_view role) const {
+    auto const& tensor = input(i);
+    auto count = constant_count(*tensor.shape);
+    if (tensor.values && !tensor.constant) {
+        RG_TRY(whole, integers(i, role));
+        return std::vector<double>(whole.begin(), whole.end());
+    }
+    if (!tensor.constant || !count)
+        return Err{unsupported(role, " (\"", tensor.name, "\") must be a constant, it depends on data")};
+    if (*count > static_cast<int64_t>(kMaxValues))
+        return Err{invalid(role, " (\"", tensor.name, "\") has ", *count, " elements")};
+    std::vector<double> numbers(static_cast<size_t>(*count));
+    if (!convert(tensor.dtype, tensor.constant->data(), DataType::F64, numbers.data(), *count))
+        return Err{invalid(role, " (\"", tensor.name, "\") is ", name_of(tensor.dtype), ", expected numbers")};
+    return numbers;
+}
+
+Status InferContext::set(size_t i, DataType dtype, Shape shape) {
+    if (i >= outputs_.size()) return std::nullopt;
+    if (shape.size() > kMaxRank)
+        return unsupported("output ", i, " has ", shape.size(), " axes, at most ", kMaxRank, " are supported");
+    // The known part of the product: unknown factors are taken as 1.
+    int64_t count = 1;
+    bool empty = std::any_of(shape.begin(), shape.end(), [](DimExpr const& size) { return size == DimExpr(0); });
+    for (auto const& size : shape) {
+        auto n = size.constant().value_or(1);
+        if (n < 0) return invalid("output ", i, " would have the sizes ", text(shape), ": sizes cannot be negative");
+        if (!empty && (__builtin_mul_overflow(count, n, &count) || count > kMaxBytes))
+            return invalid("output ", i, " would have the sizes ", text(shape), ": more than 2^40 elements");
+    }
+    if (!empty && bits_of(dtype) && count > kMaxBytes / std::max(bits_of(dtype) / 8, 1))
+        return invalid("output ", i, " would have the sizes ", text(shape), ": more than 2^40 bytes");
+    outputs_[i].dtype = dtype, outputs_[i].shape = std::move(shape);
+    return std::nullopt;
+}
+
+void InferContext::set_values(size_t i, std::vector<DimExpr> values) {
+    if (i < outputs_.size() && values.size() <= kMaxValues) outputs_[i].values = std::move(values);
+}
+
+void InferContext::set_constant(size_t i, std::shared_ptr<mem_manager::Blob const> blob) {
+    if (i < outputs_.size()) outputs_[i].constant = std::move(blob);
+}
+
+}  // namespace refactor::frontend
