@@ -14,9 +14,10 @@ import check_files
 import check_layers
 import check_lists
 import check_sizes
+import check_types
 from tree import Tree
 
-CHECKERS = (check_files, check_layers, check_lists, check_sizes)
+CHECKERS = (check_files, check_layers, check_lists, check_sizes, check_types)
 
 
 def main() -> int:

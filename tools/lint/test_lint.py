@@ -11,6 +11,7 @@ import check_files
 import check_layers
 import check_lists
 import check_sizes
+import check_types
 import isa_objects
 import pytest
 import tidy
@@ -42,7 +43,7 @@ def messages(checker, folder: Path, changes: dict[str, str | bytes | None]) -> l
     return checker.check(Tree(folder))
 
 
-@pytest.mark.parametrize("checker", [check_files, check_layers, check_lists, check_sizes])
+@pytest.mark.parametrize("checker", [check_files, check_layers, check_lists, check_sizes, check_types])
 def test_good_tree_passes(checker, tmp_path):
     assert messages(checker, tmp_path, {}) == []
 
@@ -146,6 +147,27 @@ def test_long_source_is_a_warning(tmp_path):
 def test_files(tmp_path, changes, expected):
     found = messages(check_files, tmp_path, changes)
     assert any(expected in message for message in found), found
+
+
+TYPE = "namespace refactor::test {\nstruct Tensor {\n    int x;\n};\n}  // namespace refactor::test\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "count"),
+    [
+        (TYPE.replace("int", "long"), 1),
+        (TYPE.replace("struct Tensor {", "struct Tensor final : Base {"), 1),
+        (TYPE.replace("test", "other"), 0),
+        (TYPE.replace("refactor::test", ""), 0),
+        ("namespace refactor::test {\nstruct Tensor;\n}  // namespace refactor::test\n", 0),
+        (TYPE.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace"), 0),
+        (TYPE.replace("struct", "void f() {\n}\nstruct"), 1),
+        (TYPE.replace("Tensor", "Tensor::Impl"), 0),
+    ],
+)
+def test_types(tmp_path, other, count):
+    found = messages(check_types, tmp_path, {"src/00common/src/a_test.cc": TYPE, "src/00common/src/b_test.cc": other})
+    assert len(found) == count, found
 
 
 def test_weak_symbols_are_found():
