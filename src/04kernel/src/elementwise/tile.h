@@ -1,0 +1,57 @@
+#pragma once
+#include "common/cpu_features.h"
+#include "common/data_type.h"
+#include "kernel/ops/elementwise.h"
+
+#include <cstddef>
+#include <cstdint>
+
+/// The instructions of a tile program: each is one loop over a tile of a few thousand elements.
+///
+/// A tile is processed in blocks of `kBlock` elements whatever their type. An operand is either a run of elements or
+/// one block that stands for the whole tile (a scalar sixteen times, or the sixteen channels of a blocked layout), so a
+/// single function serves both: the pointer advances by a block or not at all.
+namespace refactor::kernel::elementwise {
+
+inline constexpr int64_t kBlock = 16;
+/// Bytes of a block of the widest type: a slot that holds one block.
+inline constexpr int64_t kBlockBytes = kBlock * 8;
+
+struct TileOp;
+/// Computes the first `n` elements of slot `op.out` from the slots of the operands.
+using TileFunction = void (*)(TileOp const& op, std::byte* const* slots, int64_t n);
+
+struct TileOp {
+    TileFunction run = nullptr;
+    uint16_t out = 0, in[3]{};  ///< slots
+    uint8_t repeated = 0;       ///< bit i: operand i is one block for the whole tile
+    bool padded = false;        ///< all operands and the result may be accessed up to the end of the last block
+    float alpha = 0, beta = 0;
+};
+
+/// What a tile instruction computes: the operators of `ExprOp` and some that only lowering makes.
+enum class TileCode : uint8_t {
+    FirstExtra = 200,
+    Copy = FirstExtra,  ///< any type, by its size
+    Round,              ///< f32 rounded to `operand` (f16, bf16, f8) and back
+    Square,
+    Cube,
+    SquareRootPower,  ///< pow(x, 0.5)
+};
+constexpr TileCode code_of(ExprOp op) { return static_cast<TileCode>(op); }
+constexpr ExprOp op_of(TileCode code) { return static_cast<ExprOp>(code); }
+
+/// What identifies a tile function. `operand` is the type of the first operand that is not a condition; only `Cast`
+/// changes types otherwise than by its operator. f16, bf16 and f8 occur in `Cast` from or to f32 and in `Round` alone.
+struct TileKey {
+    TileCode code;
+    DataType operand, result;
+};
+
+/// Portable C++: everything that is defined; null if the combination is not (Sqrt of integers …).
+TileFunction tile_generic(TileKey key);
+/// For instruction sets: null where the portable function has to do.
+TileFunction tile_avx2(TileKey key);
+TileFunction tile_avx512(TileKey key);
+
+}  // namespace refactor::kernel::elementwise

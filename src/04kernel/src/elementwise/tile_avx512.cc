@@ -1,0 +1,9 @@
+#include "simd/vec_avx512.h"
+//
+#include "elementwise/tile_simd_impl.h"
+
+namespace refactor::kernel::elementwise {
+
+TileFunction tile_avx512(TileKey key) { return find_tile_function(key); }
+
+}  // namespace refactor::kernel::elementwise

@@ -1,0 +1,182 @@
+#include "elementwise/tile_task.h"
+
+namespace refactor::kernel::elementwise {
+
+namespace {
+
+constexpr int64_t kLeastTile = 256, kMostTile = 4096;
+/// Shorter rows than this are packed, several to a tile: a row costs about 20 ns however short it is.
+constexpr int64_t kShortRow = 160;
+/// A fork-join costs about 1 µs; less work than this is not worth sharing, and pieces should last this long, in ns.
+constexpr double kShareWork = 40e3, kPieceWork = 10e3;
+/// ns for a byte that comes from or goes to the outer caches.
+constexpr double kByteTime = 0.05;
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+TileTask::TileTask(std::shared_ptr<TileProgram const> program, LoopNest nest, int threads)
+    : program_(std::move(program)), nest_(std::move(nest)) {
+    auto const& p = *program_;
+    packed_ = nest_.rows > 1 && nest_.row < kShortRow && nest_.block == 1;
+    slot_of_.resize(p.values.size()), repeated_.resize(p.values.size()), padded_.resize(p.values.size());
+    first_constant_ = static_cast<int32_t>(p.input_bytes.size() + p.output_bytes.size());
+    first_block_ = first_constant_ + static_cast<int32_t>(p.constants.size());
+    widest_ = p.temporary_bytes;
+    assign_inputs();
+    assign_steps();
+    choose_tile(threads);
+    find_in_place();
+    slots_ = first_buffer_ + buffers_;
+    worker_bytes_ = static_cast<size_t>(round_up(slots_ * int64_t{sizeof(void*)}, 64) + blocks_ * kBlockBytes +
+                                        round_up(buffers_ * buffers_bytes(), 64));
+}
+
+void TileTask::assign_inputs() {
+    auto const& p = *program_;
+    for (size_t v = 0; v < p.values.size(); ++v) {
+        auto const& value = p.values[v];
+        if (value.kind == Value::Kind::Constant) {
+            slot_of_[v] = static_cast<uint16_t>(first_constant_ + value.index);
+            repeated_[v] = padded_[v] = true;
+        }
+        if (value.kind != Value::Kind::Input) continue;
+        auto const& input = nest_.inputs[value.index];
+        if (input.access == Access::Unused) continue;
+        auto size = static_cast<uint8_t>(input.bytes);
+        slot_of_[v] = value.index;
+        if (input.access == Access::Linear) {
+            streams_.push_back({value.index, size});
+        } else if (input.access != Access::Row || packed_) {
+            repeated_[v] = input.access == Access::Uniform || !packed_;
+            padded_[v] = true;
+            bool once = input.access == Access::Uniform;
+            if (!once && packed_) {
+                once = true;
+                for (auto stride : input.strides) once = once && stride == 0;
+                widest_ = std::max<int64_t>(widest_, size);
+            }
+            // Buffers are numbered when all blocks are known.
+            slot_of_[v] = repeated_[v] ? add_block() : static_cast<uint16_t>(v);
+            fills_.push_back({value.index, static_cast<uint16_t>(v), input.access, once, size});
+        } else {
+            fills_.push_back({value.index, static_cast<uint16_t>(v), input.access, false, size});
+        }
+    }
+    for (size_t i = 0; i < p.output_bytes.size(); ++i)
+        streams_.push_back({static_cast<uint16_t>(p.input_bytes.size() + i), static_cast<uint16_t>(p.output_bytes[i])});
+}
+
+void TileTask::assign_steps() {
+    auto const& p = *program_;
+    SmallVector<uint8_t, 64> uniform(p.values.size());
+    for (size_t v = 0; v < p.values.size(); ++v) {
+        auto const& value = p.values[v];
+        uniform[v] = value.kind == Value::Kind::Constant ||
+                     (value.kind == Value::Kind::Input && nest_.inputs[value.index].access == Access::Uniform);
+    }
+    for (auto const& step : p.steps) {
+        bool all = p.values[step.result].output < 0;
+        for (int k = 0; k < step.arity; ++k) all = all && uniform[step.operands[k]];
+        if (!all) continue;
+        uniform[step.result] = repeated_[step.result] = padded_[step.result] = true;
+        slot_of_[step.result] = add_block();
+    }
+    first_buffer_ = first_block_ + blocks_;
+    for (auto& fill : fills_) {
+        auto value = fill.slot;
+        if (packed_ && !repeated_[value]) slot_of_[value] = static_cast<uint16_t>(first_buffer_ + buffers_++);
+        fill.slot = slot_of_[value];
+    }
+
+    SmallVector<uint16_t, 16> idle;
+    for (size_t i = 0; i < p.steps.size(); ++i) {
+        auto const& step = p.steps[i];
+        auto const& result = p.values[step.result];
+        auto release = [&](uint16_t v, bool same_size) {
+            auto const& value = p.values[v];
+            if (value.kind != Value::Kind::Step || value.output >= 0 || uniform[v]) return;
+            if (value.last_use != static_cast<int32_t>(i)) return;
+            if ((bits_of(value.type) == bits_of(result.type)) != same_size) return;
+            for (auto buffer : idle)
+                if (buffer == slot_of_[v]) return;
+            idle.push_back(slot_of_[v]);
+        };
+        if (!uniform[step.result]) {
+            // An operand of the same size that ends here may be overwritten block by block.
+            for (int k = 0; k < step.arity; ++k) release(step.operands[k], true);
+            padded_[step.result] = result.output < 0;
+            if (result.output >= 0) {
+                slot_of_[step.result] = static_cast<uint16_t>(p.input_bytes.size() + result.output);
+            } else if (idle.empty()) {
+                slot_of_[step.result] = static_cast<uint16_t>(first_buffer_ + buffers_++);
+            } else {
+                slot_of_[step.result] = idle.back();
+                idle.pop_back();
+            }
+            for (int k = 0; k < step.arity; ++k) release(step.operands[k], false);
+        }
+        TileOp op{step.run, slot_of_[step.result], {}, 0, padded_[step.result] != 0, step.alpha, step.beta};
+        for (int k = 0; k < step.arity; ++k) {
+            op.in[k] = slot_of_[step.operands[k]];
+            op.repeated |= static_cast<uint8_t>((repeated_[step.operands[k]] ? 1 : 0) << k);
+            op.padded = op.padded && padded_[step.operands[k]];
+        }
+        if (uniform[step.result])
+            prologue_.push_back(op);
+        else
+            body_.push_back(op);
+    }
+}
+
+void TileTask::choose_tile(int threads) {
+    // Half of L1 for the streams and the temporaries of one tile.
+    int64_t bytes = buffers_ * widest_;
+    for (auto const& stream : streams_) bytes += stream.bytes;
+    auto l1 = static_cast<int64_t>(cpu_features().l1d) / 2;
+    auto most = std::clamp(l1 / std::max<int64_t>(bytes, 1) / 64 * 64, kLeastTile, kMostTile);
+    auto count = nest_.count();
+    if (packed_) {
+        tile_ = std::min(std::max<int64_t>(1, most / nest_.row), nest_.rows);
+        units_ = (nest_.rows + tile_ - 1) / tile_;
+        tile_padded_ = round_up(tile_ * nest_.row, kBlock);
+    } else {
+        tiles_per_row_ = std::max<int64_t>(1, (nest_.row + most - 1) / most);
+        tile_ = round_up((nest_.row + tiles_per_row_ - 1) / tiles_per_row_, kBlock);
+        tiles_per_row_ = std::max<int64_t>(1, (nest_.row + tile_ - 1) / tile_);
+        units_ = nest_.rows * tiles_per_row_;
+        tile_padded_ = tile_;
+    }
+    if (count == 0) units_ = 0;
+    int64_t stream_bytes = 0;
+    for (auto const& stream : streams_) stream_bytes += stream.bytes;
+    auto work = static_cast<double>(count) * (program_->cost + static_cast<double>(stream_bytes) * kByteTime);
+    if (threads > 1 && work >= kShareWork) {
+        chunks_ = std::min({units_, static_cast<int64_t>(work / kPieceWork), int64_t{8} * threads});
+        threads_ = threads;
+    }
+}
+
+void TileTask::find_in_place() {
+    // Conservative: output 0 may only overwrite what no later step reads, and any input of that size may be the same
+    // memory.
+    auto const& p = *program_;
+    auto bytes = p.output_bytes[0];
+    int32_t written = -1, read = -1;
+    for (size_t i = 0; i < p.steps.size(); ++i)
+        if (p.values[p.steps[i].result].output == 0) written = static_cast<int32_t>(i);
+    for (auto const& value : p.values)
+        if (value.kind == Value::Kind::Input && nest_.inputs[value.index].access == Access::Linear)
+            read = std::max(read, value.last_use);
+    if (read > written) return;
+    for (auto const& value : p.values) {
+        if (value.kind != Value::Kind::Input || value.index >= 64) continue;
+        auto const& input = nest_.inputs[value.index];
+        if (input.access == Access::Linear && input.bytes == bytes) in_place_ |= uint64_t{1} << value.index;
+    }
+}
+
+double TileTask::operations() const { return static_cast<double>(nest_.count()) * static_cast<double>(body_.size()); }
+
+}  // namespace refactor::kernel::elementwise

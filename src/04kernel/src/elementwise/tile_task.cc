@@ -1,0 +1,171 @@
+#include "elementwise/tile_task.h"
+
+#include "common/thread_pool.h"
+
+#include <cstring>
+
+namespace refactor::kernel::elementwise {
+
+namespace {
+
+template <class T>
+void repeat(std::byte* to, std::byte const* from, int64_t n) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * sizeof(T), &value, sizeof(T));
+}
+
+/// `n` copies of one element of 1, 2, 4 or 8 bytes.
+void repeat(std::byte* to, std::byte const* from, int64_t n, int size) {
+    switch (size) {
+        case 1:
+            return static_cast<void>(std::memset(to, static_cast<int>(*from), n));
+        case 2:
+            return repeat<uint16_t>(to, from, n);
+        case 4:
+            return repeat<uint32_t>(to, from, n);
+        default:
+            return repeat<uint64_t>(to, from, n);
+    }
+}
+
+}  // namespace
+
+/// Where a row is: its coordinates on the outer axes.
+struct TileTask::Cursor {
+    LoopNest const& nest;
+    Dims at;
+
+    Cursor(LoopNest const& n, int64_t row) : nest(n), at(n.outer.size()) {
+        for (auto i = at.size(); i-- > 0; row /= nest.outer[i]) at[i] = row % nest.outer[i];
+    }
+    void next() {
+        for (auto i = at.size(); i-- > 0 && ++at[i] == nest.outer[i];) at[i] = 0;
+    }
+    int64_t offset(Dims const& strides) const {
+        int64_t sum = 0;
+        for (size_t i = 0; i < at.size(); ++i) sum += at[i] * strides[i];
+        return sum;
+    }
+};
+
+void TileTask::run(void* const* arguments, runtime::RunContext const& context) const {
+    if (chunks_ <= 1 || context.pool.threads() == 1) return run_units(arguments, context.workspace, 0, units_);
+    context.pool.parallel_for(chunks_, [&](int64_t i, int worker) {
+        auto* scratch = context.workspace + static_cast<size_t>(worker) * worker_bytes_;
+        run_units(arguments, scratch, units_ * i / chunks_, units_ * (i + 1) / chunks_);
+    });
+}
+
+std::byte** TileTask::prepare(void* const* arguments, std::byte* scratch) const {
+    auto** slots = reinterpret_cast<std::byte**>(scratch);
+    scratch += (slots_ * sizeof(void*) + 63) / 64 * 64;
+    for (int32_t i = 0; i < first_constant_; ++i) slots[i] = static_cast<std::byte*>(arguments[i]);
+    auto const& constants = program_->constants;
+    // Constants are only read.
+    for (size_t i = 0; i < constants.size(); ++i)
+        slots[first_constant_ + i] = const_cast<std::byte*>(constants[i].bytes);
+    for (int32_t i = 0; i < blocks_; ++i, scratch += kBlockBytes) slots[first_block_ + i] = scratch;
+    for (int32_t i = 0; i < buffers_; ++i, scratch += buffers_bytes()) slots[first_buffer_ + i] = scratch;
+    for (auto const& fill : fills_)
+        if (fill.access == Access::Uniform)
+            repeat(slots[fill.slot], static_cast<std::byte*>(arguments[fill.input]), kBlock, fill.size);
+    for (auto const& op : prologue_) op.run(op, slots, kBlock);
+    return slots;
+}
+
+void TileTask::run_units(void* const* arguments, std::byte* scratch, int64_t begin, int64_t end) const {
+    if (begin >= end) return;
+    auto** slots = prepare(arguments, scratch);
+    if (nest_.linear)
+        run_linear(arguments, slots, begin, end);
+    else if (packed_)
+        run_packed(arguments, slots, begin, end);
+    else
+        run_rows(arguments, slots, begin, end);
+}
+
+void TileTask::move_streams(void* const* arguments, std::byte** slots, int64_t element) const {
+    for (auto const& stream : streams_)
+        slots[stream.slot] = static_cast<std::byte*>(arguments[stream.slot]) + element * stream.bytes;
+}
+
+void TileTask::run_linear(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
+    if (units_ == 1) return run_body(slots, nest_.row);
+    for (auto unit = begin; unit < end; ++unit) {
+        auto start = unit * tile_;
+        move_streams(arguments, slots, start);
+        run_body(slots, std::min(tile_, nest_.row - start));
+    }
+}
+
+/// The block of a RowScalar or Pattern for the row at `at`.
+void TileTask::fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const {
+    auto const& nest_input = nest_.inputs[fill.input];
+    auto* from = input + at.offset(nest_input.strides) * fill.size;
+    if (fill.access == Access::RowScalar) return repeat(block, from, kBlock, fill.size);
+    auto bytes = static_cast<size_t>(nest_.block) * fill.size, valid = bytes;
+    if (nest_.valid && nest_input.partial && at.at.back() == nest_.outer.back() - 1)
+        valid = static_cast<size_t>(nest_.valid) * fill.size;
+    std::memcpy(block, from, valid);
+    std::memset(block + valid, 0, bytes - valid);
+    if (nest_.block < kBlock) std::memcpy(block + bytes, block, bytes);
+}
+
+void TileTask::clear_padding(std::byte** slots, int64_t n) const {
+    auto inputs = program_->input_bytes.size();
+    for (size_t i = 0; i < program_->output_bytes.size(); ++i) {
+        auto size = program_->output_bytes[i];
+        for (int64_t at = nest_.valid; at < n; at += nest_.block)
+            std::memset(slots[inputs + i] + at * size, 0, (nest_.block - nest_.valid) * size);
+    }
+}
+
+void TileTask::run_rows(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
+    auto row = begin / tiles_per_row_, part = begin % tiles_per_row_;
+    Cursor at(nest_, row);
+    bool fresh = true;
+    for (auto unit = begin; unit < end; ++unit) {
+        auto column = part * tile_, n = std::min(tile_, nest_.row - column);
+        move_streams(arguments, slots, row * nest_.row + column);
+        for (auto const& fill : fills_) {
+            auto* input = static_cast<std::byte*>(arguments[fill.input]);
+            if (fill.access == Access::Row)
+                slots[fill.slot] = input + (at.offset(nest_.inputs[fill.input].strides) + column) * fill.size;
+            else if (fresh && fill.access != Access::Uniform)
+                fill_row(fill, input, slots[fill.slot], at);
+        }
+        run_body(slots, n);
+        if (nest_.valid && at.at.back() == nest_.outer.back() - 1) clear_padding(slots, n);
+        fresh = ++part == tiles_per_row_;
+        if (fresh) part = 0, ++row, at.next();
+    }
+}
+
+/// Writes the values of an input for `rows` rows from `row` on into a tile buffer.
+void TileTask::expand_rows(Fill const& fill, std::byte const* input, std::byte* buffer, int64_t row,
+                           int64_t rows) const {
+    auto const& strides = nest_.inputs[fill.input].strides;
+    auto bytes = nest_.row * fill.size;
+    Cursor at(nest_, row);
+    for (int64_t i = 0; i < rows; ++i, buffer += bytes, at.next()) {
+        auto* from = input + at.offset(strides) * fill.size;
+        if (fill.access == Access::Row)
+            std::memcpy(buffer, from, bytes);
+        else
+            repeat(buffer, from, nest_.row, fill.size);
+    }
+}
+
+void TileTask::run_packed(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
+    for (auto unit = begin; unit < end; ++unit) {
+        auto row = unit * tile_, rows = std::min(tile_, nest_.rows - row);
+        move_streams(arguments, slots, row * nest_.row);
+        for (auto const& fill : fills_)
+            if (fill.access != Access::Uniform && (!fill.once || unit == begin))
+                expand_rows(fill, static_cast<std::byte*>(arguments[fill.input]), slots[fill.slot], row, rows);
+        run_body(slots, rows * nest_.row);
+    }
+}
+
+}  // namespace refactor::kernel::elementwise

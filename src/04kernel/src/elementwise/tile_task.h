@@ -1,0 +1,73 @@
+#pragma once
+#include "elementwise/loop_nest.h"
+#include "elementwise/program.h"
+#include "runtime/task.h"
+
+namespace refactor::kernel::elementwise {
+
+/// A tile program on one shape.
+///
+/// Every worker has a table of slots (addresses), some one-block slots for what is repeated over a tile, and tile
+/// buffers for temporaries. Inputs that run along with the output are read in place, and the step that makes an output
+/// writes it in place.
+class TileTask final : public runtime::Task {
+public:
+    TileTask(std::shared_ptr<TileProgram const> program, LoopNest nest, int threads);
+    void run(void* const* arguments, runtime::RunContext const& context) const override;
+    size_t workspace_bytes() const override { return worker_bytes_ * static_cast<size_t>(threads_); }
+    uint64_t in_place_inputs() const override { return in_place_; }
+    double operations() const override;
+
+private:
+    struct Fill {
+        uint16_t input, slot;
+        Access access;
+        bool once;     ///< the same for every tile of a packed nest
+        uint8_t size;  ///< bytes of an element
+    };
+    struct Stream {
+        uint16_t slot, bytes;
+    };
+    struct Cursor;
+
+    void choose_tile(int threads);
+    void assign_inputs();
+    void assign_steps();
+    uint16_t add_block() { return static_cast<uint16_t>(first_block_ + blocks_++); }
+    void find_in_place();
+    int64_t buffers_bytes() const { return tile_padded_ * widest_ + 64; }
+
+    std::byte** prepare(void* const* arguments, std::byte* scratch) const;
+    void run_units(void* const* arguments, std::byte* scratch, int64_t begin, int64_t end) const;
+    void run_linear(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
+    void run_rows(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
+    void run_packed(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
+    void move_streams(void* const* arguments, std::byte** slots, int64_t element) const;
+    void run_body(std::byte** slots, int64_t n) const {
+        for (auto const& op : body_) op.run(op, slots, n);
+    }
+    void expand_rows(Fill const& fill, std::byte const* input, std::byte* buffer, int64_t row, int64_t rows) const;
+    void fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const;
+    void clear_padding(std::byte** slots, int64_t n) const;
+
+    std::shared_ptr<TileProgram const> program_;
+    LoopNest nest_;
+    int threads_ = 1;
+    bool packed_ = false;      ///< a tile holds several whole rows
+    int64_t tile_ = 0;         ///< elements of a tile; packed: rows of a tile
+    int64_t tile_padded_ = 0;  ///< elements of a buffer
+    int64_t units_ = 0, tiles_per_row_ = 1;
+    int64_t chunks_ = 1;  ///< pieces that threads share
+    int64_t widest_ = 1;  ///< bytes of the widest element in a buffer
+    int32_t first_constant_ = 0, first_block_ = 0, blocks_ = 0, first_buffer_ = 0, buffers_ = 0, slots_ = 0;
+    size_t worker_bytes_ = 0;
+    uint64_t in_place_ = 0;
+    SmallVector<Stream, 6> streams_;  ///< slots whose address follows the output
+    SmallVector<Fill, 4> fills_;
+    SmallVector<uint16_t, 24> slot_of_;  ///< of every value
+    SmallVector<uint8_t, 24> repeated_, padded_;
+    SmallVector<TileOp, 2> prologue_;
+    SmallVector<TileOp, 4> body_;
+};
+
+}  // namespace refactor::kernel::elementwise
