@@ -7,7 +7,8 @@ namespace refactor::mem_manager {
 
 class Device;
 
-/// Hands out blocks while a program runs. Not thread-safe. Freed blocks stay readable and writable until `trim` or destruction.
+/// Hands out blocks while a program runs. Not thread-safe. Freed blocks stay readable and writable until `trim` or
+/// destruction.
 class Allocator {
 public:
     struct Stats {
@@ -25,9 +26,9 @@ public:
     virtual Stats stats() const = 0;
 };
 
-/// "plain": every block its own, never shared · "mru": the most recently freed block that fits · "bestfit": coalescing best fit in growing
-/// arenas · "compact": first fit from the bottom of one reserved address range whose pages are committed on demand.
-/// Throws `InvalidInput` naming the valid names.
+/// "plain": every block its own, never shared · "mru": the most recently freed block that fits · "bestfit": coalescing
+/// best fit in growing arenas · "compact": first fit from the bottom of one reserved address range whose pages are
+/// committed on demand. Throws `InvalidInput` naming the valid names.
 std::unique_ptr<Allocator> make_allocator(std::string_view name, Device& device);
 
 }  // namespace refactor::mem_manager

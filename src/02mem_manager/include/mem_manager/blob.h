@@ -7,7 +7,8 @@ namespace refactor::mem_manager {
 
 class Device;
 
-/// A block of memory of one device, freed with its last owner. The bytes may be shared by executors: writers must be the only owner.
+/// A block of memory of one device, freed with its last owner. The bytes may be shared by executors: writers must be
+/// the only owner.
 class Blob {
     Device* device_;
     void* data_;
@@ -20,7 +21,8 @@ class Blob {
 public:
     /// Fresh memory with undefined content. Throws `OutOfMemory`.
     static std::shared_ptr<Blob> make(Device& device, size_t bytes);
-    /// Memory that belongs to someone else (a numpy array, a mapped file), who is told by `release` when it is no longer used.
+    /// Memory that belongs to someone else (a numpy array, a mapped file), who is told by `release` when it is no
+    /// longer used.
     static std::shared_ptr<Blob> wrap(Device& device, void* data, size_t bytes, std::function<void()> release);
     /// A copy of host memory on the CPU.
     static std::shared_ptr<Blob> copy_of(void const* host, size_t bytes);

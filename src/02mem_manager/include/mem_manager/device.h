@@ -20,19 +20,30 @@ public:
     virtual std::string name() const = 0;
     virtual MemoryInfo memory() const = 0;
 
-    /// 64-byte aligned memory with undefined content; null for 0 bytes. Throws `OutOfMemory` with the bytes asked and, if known, free.
+    /// 64-byte aligned memory with undefined content; null for 0 bytes. Throws `OutOfMemory` with the bytes asked and,
+    /// if known, free.
     virtual void* allocate(size_t bytes) = 0;
     virtual void deallocate(void* address, size_t bytes) noexcept = 0;
 
     virtual void copy_from_host(void* target, void const* host, size_t bytes) = 0;
     virtual void copy_to_host(void* host, void const* source, size_t bytes) = 0;
     virtual void copy_within(void* target, void const* source, size_t bytes) = 0;
+
+    /// A table of functions that only this kind of device has (streams, kernels), by a name that carries its version,
+    /// or null.
+    virtual void const* extension(std::string_view name) const {
+        (void)name;
+        return nullptr;
+    }
+    /// What the functions of an extension take as their device; null for the CPU.
+    virtual void* handle() const { return nullptr; }
 };
 
 /// The host's memory. Blocks of 2 MiB and more are advised for huge pages.
 Device& cpu_device();
 
-/// The device of that kind ("cpu", "nvidia") and number. Throws `DeviceError` saying what is missing: the plugin, the driver, the device.
+/// The device of that kind ("cpu", "nvidia") and number. Throws `DeviceError` saying what is missing: the plugin, the
+/// driver, the device.
 Device& find_device(std::string_view kind, int ordinal);
 
 }  // namespace refactor::mem_manager
