@@ -35,6 +35,10 @@ struct MatMulShape {
     }
 };
 
+/// f32, any shapes: register tiles over panels of B (packed once if it is constant), dot products where B is transposed
+/// and rows are few.
+MaybeKernel make_matmul_avx512(MatMulInfo const&, Request const&);
+MaybeKernel make_matmul_avx2(MatMulInfo const&, Request const&);
 /// Any float or integer type, any broadcasting; floats accumulate in f64.
 MaybeKernel make_matmul_reference(MatMulInfo const&, Request const&);
 

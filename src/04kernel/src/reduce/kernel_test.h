@@ -13,6 +13,7 @@
 // reference.
 
 namespace refactor::kernel::test {
+namespace {  // other tests have tensors of their own
 
 struct Tensor {
     TensorDesc desc;
@@ -154,4 +155,5 @@ inline unsigned seed_of(unsigned fixed) {
     return seed;
 }
 
+}  // namespace
 }  // namespace refactor::kernel::test

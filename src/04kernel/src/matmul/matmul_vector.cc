@@ -1,0 +1,193 @@
+#include "common/thread_pool.h"
+#include "matmul/matmul.h"
+#include "matmul/product.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+namespace {
+
+using mem_manager::Blob;
+
+/// Below this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
+constexpr int64_t kFewRows = 16;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+class ProductTask final : public runtime::Task {
+    ProductFunctions const& functions_;
+    MatMulShape shape_;
+    ProductBlock block_{};  // with the pointers still open
+    std::shared_ptr<Blob const> packed_;
+    bool has_bias_, has_residual_, dots_ = false;
+    int64_t rows_ = 0, columns_ = 0;            // of a part
+    int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
+    size_t scratch_bytes_ = 0;
+    int threads_;
+
+    /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
+    /// rows of A: at most L2/8; the rows (m × k) at most L2/2.
+    void choose_blocks() {
+        auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
+        auto deepest = std::max<int64_t>(64, floats / 8 / functions_.panel);
+        auto reused = shape_.m > functions_.rows;
+        block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
+        auto most = std::max<int64_t>(functions_.rows, floats / 2 / std::max<int64_t>(1, block_.block_k));
+        block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
+    }
+    /// Parts for the threads: about four each, if a part has some 20 µs of work; cut along N at panels first, for that
+    /// shares no reading of B.
+    void split() {
+        constexpr double kPartOperations = 1e6;
+        auto panel = static_cast<int64_t>(functions_.panel), panels = ceil_div(shape_.n, panel);
+        rows_ = block_.block_m = std::min(block_.block_m, std::max<int64_t>(1, shape_.m)), columns_ = shape_.n;
+        // Few rows are bound by reading B (4 bytes for 2 m operations).
+        auto work = std::max(shape_.operations(),
+                             static_cast<double>(shape_.batches * shape_.k) * static_cast<double>(shape_.n) * 12);
+        auto wanted = threads_ <= 1 ? 1 : std::min<int64_t>(4 * threads_, static_cast<int64_t>(work / kPartOperations));
+        if (wanted <= 1) rows_ = shape_.m;
+        row_parts_ = std::max<int64_t>(1, ceil_div(shape_.m, std::max<int64_t>(1, rows_)));
+        auto parts = shape_.batches * row_parts_;
+        if (parts < wanted) {
+            auto per_part = ceil_div(panels, std::min(panels, ceil_div(wanted, parts)));
+            columns_ = per_part * panel, column_parts_ = ceil_div(panels, per_part);
+        }
+        parts *= column_parts_;
+        if (parts < threads_ && wanted > 1 && shape_.m > functions_.rows) {
+            rows_ = round_up(ceil_div(shape_.m, ceil_div(threads_, parts)), functions_.rows);
+            row_parts_ = ceil_div(shape_.m, rows_);
+        }
+    }
+
+public:
+    ProductTask(ProductFunctions const& functions, MatMulInfo const& info, MatMulShape const& shape,
+                std::shared_ptr<Blob const> packed, int threads)
+        : functions_(functions),
+          shape_(shape),
+          packed_(std::move(packed)),
+          has_bias_(info.epilogue.bias),
+          has_residual_(info.epilogue.residual),
+          threads_(std::max(1, threads)) {
+        block_.k = shape.k, block_.y_row = shape.n;
+        block_.a_row = info.trans_a ? 1 : shape.k, block_.a_k = info.trans_a ? shape.m : 1;
+        block_.b_row = info.trans_b ? shape.k : shape.n;
+        block_.scalar_bias = shape.scalar_bias, block_.residual_last = info.epilogue.residual_last;
+        block_.alpha = info.alpha, block_.activation = info.epilogue.activation;
+        if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
+            shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
+        }
+        auto few = shape_.m <= kFewRows;
+        using enum ProductSource;
+        block_.source = packed_ ? Packed : info.trans_b ? PackColumns : few ? Rows : PackRows;
+        dots_ = block_.source == PackColumns && few && !info.trans_a;
+        choose_blocks();
+        split();
+        if (!dots_ && (block_.source == PackColumns || block_.source == PackRows))
+            scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * 4, 64));
+    }
+
+    void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
+        auto t = block_;
+        int64_t batch = 0, row = 0, column = 0, a = 0, b = 0;
+        if (part) {
+            column = part % column_parts_ * columns_, part /= column_parts_;
+            row = part % row_parts_ * rows_, batch = part / row_parts_;
+        }
+        if (batch) shape_.offsets(batch, a, b);
+        t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
+        t.a = static_cast<float const*>(arguments[0]) + a + row * t.a_row;
+        if (packed_)
+            t.b = static_cast<float const*>(packed_->data()) + column * t.k;
+        else
+            t.b = static_cast<float const*>(arguments[1]) + b +
+                  (t.source == ProductSource::PackColumns ? column * t.b_row : column);
+        auto const* next = arguments + 2;
+        if (has_bias_) t.bias = static_cast<float const*>(*next++) + (t.scalar_bias ? 0 : column);
+        auto y = (batch * shape_.m + row) * shape_.n + column;
+        if (has_residual_) t.residual = static_cast<float const*>(*next++) + y;
+        t.y = static_cast<float*>(*next) + y;
+        t.scratch = reinterpret_cast<float*>(scratch);
+        if (dots_)
+            functions_.multiply_dots(t);
+        else
+            functions_.multiply(t);
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto parts = shape_.batches * row_parts_ * column_parts_;
+        if (parts == 1) return run_part(arguments, 0, context.workspace);
+        context.pool.parallel_for(parts, [&](int64_t part, int worker) {
+            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * scratch_bytes_);
+        });
+    }
+    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    double operations() const override { return shape_.operations(); }
+};
+
+class ProductKernel final : public Kernel {
+    ProductFunctions const& functions_;
+    Isa isa_;
+    MatMulInfo info_;
+    std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
+
+    std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {
+        if (!constant_) return nullptr;
+        auto n = shape.n, k = shape.k;
+        auto format = "matmul:" + std::to_string(functions_.panel) + (info_.trans_b ? ":T:" : ":N:") +
+                      std::to_string(n) + "x" + std::to_string(k);
+        auto bytes = static_cast<size_t>(round_up(n, functions_.width) * k) * sizeof(float);
+        return packs.get(*constant_, format, bytes, [&](void* target) {
+            functions_.pack(static_cast<float*>(target), static_cast<float const*>(constant_->data()),
+                            info_.trans_b ? k : n, info_.trans_b, n, k);
+        });
+    }
+
+public:
+    ProductKernel(ProductFunctions const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
+        : functions_(functions), isa_(isa), info_(info) {
+        auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
+        if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
+    }
+    std::string id() const override { return id_of("matmul", constant_ ? "packed" : "blocked", DataType::F32, isa_); }
+    /// Multiply-adds at half the peak of a 2.5 GHz core with two FMA units, or reading B at 10 bytes/ns.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        MatMulShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        auto bytes = 4. * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+        return 20 + std::max(shape.operations() / (functions_.width * 5.), bytes / 10) / args.threads;
+    }
+    MaybeTask bind(BindArgs const& args) const override {
+        MatMulShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        return std::unique_ptr<runtime::Task>(
+            new ProductTask(functions_, info_, shape, pack(shape, args.packs), args.threads));
+    }
+};
+
+MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, ProductFunctions const& (*functions)()) {
+    if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
+    if (request.isa < isa)
+        return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    for (auto const& input : request.inputs)
+        if (!input.absent() && input.dtype != DataType::F32)
+            return reject("an input is " + std::string(name_of(input.dtype)) + ", expected f32");
+    return std::unique_ptr<Kernel>(new ProductKernel(functions(), isa, info, request.inputs[1]));
+}
+
+}  // namespace
+
+MaybeKernel make_matmul_avx512(MatMulInfo const& info, Request const& request) {
+#if RG_X86
+    return make(info, request, Isa::Avx512, product_functions_avx512);
+#else
+    return reject("not built for this architecture");
+#endif
+}
+MaybeKernel make_matmul_avx2(MatMulInfo const& info, Request const& request) {
+#if RG_X86
+    return make(info, request, Isa::Avx2, product_functions_avx2);
+#else
+    return reject("not built for this architecture");
+#endif
+}
+
+}  // namespace refactor::kernel

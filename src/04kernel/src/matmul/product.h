@@ -1,0 +1,55 @@
+#pragma once
+#include "kernel/epilogue.h"
+
+#include <cstddef>
+
+// The boundary between the choice of blocks (baseline code) and the loops over them (one file for each instruction
+// set).
+//
+// B is consumed in panels of `panel` columns, all k of a panel contiguous: [k][panel]; the last panel is only as wide
+// as the columns left, rounded up to whole vectors. Constants are packed so once; other matrices panel by panel while
+// they are used, or not at all.
+
+namespace refactor::kernel {
+
+enum class ProductSource : uint8_t {
+    Packed,       ///< panels
+    Rows,         ///< [K, N], read in place
+    PackRows,     ///< [K, N], packed into `scratch` on the way
+    PackColumns,  ///< [N, K], likewise
+};
+
+/// One block of `Y = act(alpha * A · B + bias + residual)`; steps in elements.
+struct ProductBlock {
+    int64_t m, n, k;
+    float const* a;
+    int64_t a_row, a_k;
+    float const* b;
+    int64_t b_row;  ///< between rows of B as it is stored (not used for panels)
+    ProductSource source;
+    float* y;
+    int64_t y_row;
+    float const* bias;  ///< null: none
+    bool scalar_bias;
+    float const* residual;  ///< null: none; steps as Y
+    bool residual_last;
+    float alpha;
+    Activation activation;
+    int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
+    float* scratch;            ///< `block_k * panel` elements
+};
+
+struct ProductFunctions {
+    int width, rows, panel;  ///< floats in a vector; rows and columns of the register tile
+    void (*multiply)(ProductBlock const&);
+    /// For few rows and B [N, K] in place: a dot product for each element. `block_*`, `scratch`, `source` are not used;
+    /// needs a_k = 1.
+    void (*multiply_dots)(ProductBlock const&);
+    /// Packs B [K, N], or [N, K] if `columns`, into panels.
+    void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
+};
+
+ProductFunctions const& product_functions_avx2();
+ProductFunctions const& product_functions_avx512();
+
+}  // namespace refactor::kernel
