@@ -83,7 +83,8 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, std::mt19
         auto got = loaded(bench.output(), y.dims, out);
         auto factor = kernel->id().find("winograd") != std::string::npos ? 60. : 1.1;
         for (size_t i = 0; i < got.values.size(); ++i) {
-            auto tolerance = factor * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i];
+            auto tolerance = factor * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
+                             4 * FLT_EPSILON * std::abs(want.values[i]);
             ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
         }
     }

@@ -1,78 +1,19 @@
 #pragma once
+#include "conv/store_impl.h"
 #include "conv/tile.h"
-#include "simd/activate.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr int W = Vec::width;
 constexpr int kMaxColumns = W == 16 ? 14 : 6;
-
-bool simple(ActivationKind kind) {
-    return kind == ActivationKind::None || kind == ActivationKind::Relu || kind == ActivationKind::Clip;
-}
-
-/// Smallest and largest value that a simple activation lets through.
-struct Range {
-    Vec low, high;
-    explicit Range(Activation const& act) {
-        float inf = __builtin_inff();
-        bool clip = act.kind == ActivationKind::Clip;
-        low = Vec::set(clip ? act.alpha : act.kind == ActivationKind::Relu ? 0.f : -inf);
-        high = Vec::set(clip ? act.beta : inf);
-    }
-};
-
-template <ActivationKind kind>
-void activate_row(float* y, float const* residual, int64_t step, int cols, int lanes, Activation const& act) {
-    Vec alpha = Vec::set(act.alpha), beta = Vec::set(act.beta);
-    for (int i = 0; i < cols; ++i) {
-        Vec v = activate<kind>(Vec::load(y + i * step), alpha, beta);
-        if (residual) v = v + Vec::load(residual + i * step);
-        if (lanes < W) v = select(first_lanes(lanes), v, Vec::zero());
-        v.store(y + i * step);
-    }
-}
 
 /// Applies an activation that takes more than a minimum and maximum to a tile that has just been stored.
 [[gnu::noinline]] void activate_rows(RowJob const& j, float* y, float const* residual, int rows, int cols) {
-    using enum ActivationKind;
     for (int b = 0; b < j.blocks; ++b)
         for (int r = 0; r < rows; ++r) {
             int64_t at = b * j.y_block + r * j.y_row;
-            auto* extra = residual && j.residual_last ? residual + at : nullptr;
-            int lanes = b + 1 == j.blocks ? j.last_lanes : W;
-            auto run = [&]<ActivationKind kind>() {
-                activate_row<kind>(y + at, extra, j.y_step, cols, lanes, j.activation);
-            };
-            switch (j.activation.kind) {
-                case LeakyRelu:
-                    run.template operator()<LeakyRelu>();
-                    break;
-                case Sigmoid:
-                    run.template operator()<Sigmoid>();
-                    break;
-                case Silu:
-                    run.template operator()<Silu>();
-                    break;
-                case HardSigmoid:
-                    run.template operator()<HardSigmoid>();
-                    break;
-                case HardSwish:
-                    run.template operator()<HardSwish>();
-                    break;
-                case GeluErf:
-                    run.template operator()<GeluErf>();
-                    break;
-                case GeluTanh:
-                    run.template operator()<GeluTanh>();
-                    break;
-                case Tanh:
-                    run.template operator()<Tanh>();
-                    break;
-                default:
-                    break;
-            }
+            activate_stored(y + at, residual && j.residual_last ? residual + at : nullptr, j.y_step, cols,
+                            b + 1 == j.blocks ? j.last_lanes : W, j.activation);
         }
 }
 

@@ -1,0 +1,123 @@
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+#include "conv/geometry.h"
+#include "kernel/ops/conv.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+
+// conv_bench [threads = 1] [filter] [milliseconds = 200] [isa]: speed of every candidate on common layers. Columns:
+// shape, kernel, time, GFLOP/s, estimate.
+
+using namespace refactor;
+using namespace refactor::kernel;
+
+namespace {
+
+struct Shape {
+    char const* name;
+    int64_t channels, height, width, out_channels, kernel_h, kernel_w, stride, group;
+};
+constexpr Shape kShapes[] = {
+    {"3x3_56_64_64", 64, 56, 56, 64, 3, 3, 1, 1},       {"3x3_28_128_128", 128, 28, 28, 128, 3, 3, 1, 1},
+    {"3x3_14_256_256", 256, 14, 14, 256, 3, 3, 1, 1},   {"3x3_7_512_512", 512, 7, 7, 512, 3, 3, 1, 1},
+    {"3x3_224_64_64", 64, 224, 224, 64, 3, 3, 1, 1},    {"3x3_112_128_128", 128, 112, 112, 128, 3, 3, 1, 1},
+    {"3x3_56_256_256", 256, 56, 56, 256, 3, 3, 1, 1},   {"3x3_28_512_512", 512, 28, 28, 512, 3, 3, 1, 1},
+    {"3x3_14_512_512", 512, 14, 14, 512, 3, 3, 1, 1},   {"3x3_80_64_64", 64, 80, 80, 64, 3, 3, 1, 1},
+    {"3x3_40_64_64", 64, 40, 40, 64, 3, 3, 1, 1},       {"3x3_20_128_128", 128, 20, 20, 128, 3, 3, 1, 1},
+    {"3x3_160_16_16", 16, 160, 160, 16, 3, 3, 1, 1},    {"3x3_80_32_32", 32, 80, 80, 32, 3, 3, 1, 1},
+    {"3x3_14_128_32", 128, 14, 14, 32, 3, 3, 1, 1},     {"3x3s2_56_128_128", 128, 56, 56, 128, 3, 3, 2, 1},
+    {"1x1_56_64_256", 64, 56, 56, 256, 1, 1, 1, 1},     {"1x1_56_256_64", 256, 56, 56, 64, 1, 1, 1, 1},
+    {"1x1_28_512_128", 512, 28, 28, 128, 1, 1, 1, 1},   {"1x1_14_1024_256", 1024, 14, 14, 256, 1, 1, 1, 1},
+    {"1x1_14_256_1024", 256, 14, 14, 1024, 1, 1, 1, 1}, {"1x1_7_512_2048", 512, 7, 7, 2048, 1, 1, 1, 1},
+    {"1x1s2_56_256_512", 256, 56, 56, 512, 1, 1, 2, 1}, {"1x1_112_32_16", 32, 112, 112, 16, 1, 1, 1, 1},
+    {"1x1_56_24_144", 24, 56, 56, 144, 1, 1, 1, 1},     {"1x1_7_320_1280", 320, 7, 7, 1280, 1, 1, 1, 1},
+    {"dw3x3_112_32", 32, 112, 112, 32, 3, 3, 1, 32},    {"dw3x3s2_112_96", 96, 112, 112, 96, 3, 3, 2, 96},
+    {"dw3x3_56_144", 144, 56, 56, 144, 3, 3, 1, 144},   {"dw3x3_14_384", 384, 14, 14, 384, 3, 3, 1, 384},
+    {"dw3x3_7_960", 960, 7, 7, 960, 3, 3, 1, 960},      {"dw5x5_28_120", 120, 28, 28, 120, 5, 5, 1, 120},
+    {"7x7s2_224_3_64", 3, 224, 224, 64, 7, 7, 2, 1},    {"3x3s2_224_3_32", 3, 224, 224, 32, 3, 3, 2, 1},
+    {"3x3_224_3_64", 3, 224, 224, 64, 3, 3, 1, 1},      {"1d3_3000_80_384", 80, 1, 3000, 384, 1, 3, 1, 1},
+    {"g32_14_256", 256, 14, 14, 256, 3, 3, 1, 32},
+};
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::shared_ptr<mem_manager::Blob> random_blob(int64_t count) {
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(count) * 4);
+    static std::mt19937 rng(1);
+    std::normal_distribution<float> normal;
+    auto* p = static_cast<float*>(blob->data());
+    for (int64_t i = 0; i < count; ++i) p[i] = normal(rng);
+    return blob;
+}
+
+void measure(Shape const& s, Layout in, Layout out, Isa isa, ThreadPool& pool, double seconds) {
+    ConvInfo info;
+    info.group = s.group;
+    info.epilogue.bias = true, info.epilogue.activation.kind = ActivationKind::Relu;
+    auto ph = s.kernel_h / 2, pw = s.kernel_w / 2;
+    info.window = {{s.kernel_h == 1 ? 1 : s.stride, s.stride}, {1, 1}, {ph, pw}, {ph, pw}};
+    if (s.kernel_h == 1 && s.kernel_w == 1) info.window.strides = {s.stride, s.stride};
+    Operand operands[3], y;
+    auto& x = operands[0];
+    x.dims = {1, s.channels, s.height, s.width}, x.layout = in;
+    operands[1].dims = {s.out_channels, s.channels / s.group, s.kernel_h, s.kernel_w};
+    operands[2].dims = {s.out_channels};
+    y.dims = {1, s.out_channels, (s.height + 2 * ph - s.kernel_h) / info.window.strides[0] + 1,
+              (s.width + 2 * pw - s.kernel_w) / info.window.strides[1] + 1};
+    y.layout = out, y.dtype = DataType::F32;
+    std::shared_ptr<mem_manager::Blob> blobs[4];
+    for (int i = 0; i < 3; ++i) operands[i].dtype = DataType::F32, blobs[i] = random_blob(operands[i].stored_count());
+    blobs[3] = random_blob(y.stored_count());
+    operands[1].constant = blobs[1];
+    PackCache packs;
+    TensorDesc const* inputs[] = {&operands[0], &operands[1], &operands[2]};
+    TensorDesc const* outputs[] = {&y};
+    BindArgs args{inputs, outputs, {}, packs, pool.threads()};
+    for (auto const& kernel : candidates(info, {operands, {&y, 1}, "cpu", isa, pool.threads()}).kernels) {
+        if (kernel->id().find("reference") != std::string::npos) continue;
+        auto task = kernel->bind(args);
+        if (!task) continue;
+        auto workspace = mem_manager::Blob::make(mem_manager::cpu_device(), (*task)->workspace_bytes() + 64);
+        runtime::RunContext context{pool, static_cast<std::byte*>(workspace->data())};
+        void* pointers[] = {blobs[0]->data(), blobs[1]->data(), blobs[2]->data(), blobs[3]->data()};
+        double best = 1e9, stop = now() + seconds;
+        while (now() < stop) {
+            auto start = now();
+            (*task)->run(pointers, context);
+            best = std::min(best, now() - start);
+        }
+        auto start = now();
+        for (int i = 0; i < 20; ++i) task = kernel->bind(args);
+        auto bind = (now() - start) / 20;
+        auto estimate = kernel->estimate(args);
+        std::printf("%-18s %-38s %10.1f us %8.1f GFLOP/s  estimate %10.1f us  bind %.2f us\n", s.name,
+                    kernel->id().c_str(), best * 1e6, (*task)->operations() / best * 1e-9,
+                    estimate ? *estimate * 1e-3 : -1., bind * 1e6);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    auto threads = argc > 1 ? std::atoi(argv[1]) : 1;
+    std::string filter = argc > 2 ? argv[2] : "";
+    auto seconds = (argc > 3 ? std::atof(argv[3]) : 200) * 1e-3;
+    auto isa = cpu_features().isa;
+    if (argc > 4 && std::string(argv[4]) == "avx2") isa = Isa::Avx2;
+    auto blocked = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    ThreadPool pool(threads);
+    FlushDenormals flush;
+    for (auto const& s : kShapes) {
+        if (std::string(s.name).find(filter) == std::string::npos) continue;
+        measure(s, s.channels < 16 ? Layout::Plain : blocked, blocked, isa, pool, seconds);
+        std::fflush(stdout);
+    }
+}

@@ -1,0 +1,161 @@
+#include "conv/depthwise.h"
+
+#include "common/thread_pool.h"
+#include "conv/conv.h"
+#include "conv/cost.h"
+#include "conv/geometry.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+/// [M, 1, taps] to [block of M][tap][channel], zeros past M.
+void pack_block(float const* w, int64_t channels, int64_t taps, int64_t block, int64_t b, float* packed) {
+    auto* p = packed + b * taps * block;
+    for (int64_t t = 0; t < taps; ++t)
+        for (auto c = b * block; c < (b + 1) * block; ++c) *p++ = c < channels ? w[c * taps + t] : 0.f;
+}
+
+class DepthwiseTask final : public runtime::Task {
+    Geometry g_;
+    Epilogue epilogue_;
+    ConvOperands operands_;
+    DepthwiseIsa const* isa_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int64_t blocks_, bands_;
+
+public:
+    DepthwiseTask(Geometry const& g, Epilogue const& epilogue, DepthwiseIsa const& isa,
+                  std::shared_ptr<mem_manager::Blob const> packed, int threads)
+        : g_(g), epilogue_(epilogue), operands_(epilogue), isa_(&isa), packed_(std::move(packed)) {
+        blocks_ = (g.out_channels + isa.block - 1) / isa.block;
+        // At least about 20 µs of work a task, and enough tasks for the threads.
+        auto work = g.out_size() * g.taps() / 16384,
+             wanted = (4 * threads + g.batch * blocks_ - 1) / (g.batch * blocks_);
+        bands_ = threads == 1 ? 1 : std::clamp<int64_t>(std::min<int64_t>(work, wanted), 1, g.out[1]);
+    }
+
+    size_t workspace_bytes() const override {
+        return packed_ ? 0 : static_cast<size_t>(blocks_ * isa_->block * g_.taps()) * sizeof(float);
+    }
+    double operations() const override {
+        return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
+        auto *x = input(0), *bias = input(operands_.bias), *residual = input(operands_.residual);
+        auto* y = static_cast<float*>(arguments[operands_.output]);
+        auto* weights =
+            packed_ ? static_cast<float const*>(packed_->data()) : reinterpret_cast<float*>(context.workspace);
+        if (!packed_)
+            for (int64_t b = 0; b < blocks_; ++b)
+                pack_block(input(1), g_.out_channels, g_.taps(), isa_->block, b,
+                           reinterpret_cast<float*>(context.workspace));
+        int64_t const block = isa_->block;
+        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int) {
+            auto band = task % bands_, plane = task / bands_, b = plane % blocks_;
+            DepthwiseJob job{x + plane * g_.in_size() * block,
+                             weights + b * g_.taps() * block,
+                             bias ? bias + b * block : nullptr,
+                             residual ? residual + plane * g_.out_size() * block : nullptr,
+                             y + plane * g_.out_size() * block,
+                             g_.in[1],
+                             g_.in[2],
+                             g_.out[2],
+                             g_.out[1] * band / bands_,
+                             g_.out[1] * (band + 1) / bands_,
+                             g_.kernel[1],
+                             g_.kernel[2],
+                             g_.stride[1],
+                             g_.stride[2],
+                             g_.dilation[1],
+                             g_.dilation[2],
+                             g_.pad[1],
+                             g_.pad[2],
+                             static_cast<int32_t>(std::min(block, g_.out_channels - b * block)),
+                             epilogue_.residual_last,
+                             epilogue_.activation};
+            isa_->rows(job);
+        });
+    }
+};
+
+class DepthwiseKernel final : public NamedKernel {
+    ConvInfo info_;
+    Isa isa_;
+    std::shared_ptr<mem_manager::Blob const> weights_;
+
+    DepthwiseIsa const& functions() const { return isa_ == Isa::Avx512 ? depthwise_avx512() : depthwise_avx2(); }
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        if (!g) return g;
+        g->group = info_.group;
+        if (g->group != g->in_channels || g->group != g->out_channels)
+            return Err{Rejection{"is for one channel in and out of each group, got " + std::to_string(g->in_channels) +
+                                 " and " + std::to_string(g->out_channels) + " in " + std::to_string(g->group) +
+                                 " groups"}};
+        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
+            return Err{Rejection{"handles 1 or 2 spatial axes"}};
+        if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
+        return g;
+    }
+
+public:
+    DepthwiseKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto outputs = static_cast<double>(args.outputs[0]->stored_count());
+        auto bytes = 4 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
+        return (2 * outputs * static_cast<double>(g->taps()) / (0.4 * cost.flops) + bytes / cost.bandwidth(bytes)) /
+               cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        auto const& isa = functions();
+        std::shared_ptr<mem_manager::Blob const> packed;
+        if (weights_) {
+            auto blocks = (g->out_channels + isa.block - 1) / isa.block;
+            auto bytes = static_cast<size_t>(blocks * isa.block * g->taps()) * sizeof(float);
+            packed = args.packs.get(*weights_, isa.block == 16 ? "depthwise:16" : "depthwise:8", bytes, [&](void* to) {
+                for (int64_t b = 0; b < blocks; ++b)
+                    pack_block(static_cast<float const*>(weights_->data()), g->out_channels, g->taps(), isa.block, b,
+                               static_cast<float*>(to));
+            });
+        }
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<DepthwiseTask>(*g, info_.epilogue, isa, std::move(packed), std::max(1, args.threads)));
+    }
+};
+
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != blocked || y.layout != blocked)
+        return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (info.group == 1 || w.dims[1] != 1 || (w.dims[0] >= 0 && w.dims[0] != info.group) || x.dims.size() == 5)
+        return Err{Rejection{"is for depthwise convolutions of 1 or 2 spatial axes"}};
+    return std::unique_ptr<Kernel>(std::make_unique<DepthwiseKernel>(std::move(id), info, isa, w.constant));
+}
+
+}  // namespace
+
+KernelResult conv_depthwise_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:depthwise:f32:avx512");
+}
+KernelResult conv_depthwise_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:depthwise:f32:avx2");
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,30 @@
+#pragma once
+#include "kernel/epilogue.h"
+
+#include <cstdint>
+
+namespace refactor::kernel {
+
+/// Rows [row, row_end) of one block of channels of a depthwise convolution, read in place.
+struct DepthwiseJob {
+    float const* x;  ///< plane of the block
+    float const* w;  ///< [kernel_rows][kernel_cols][block]
+    float const* bias;
+    float const* residual;
+    float* y;  ///< plane of the block
+    int64_t in_rows, in_cols, out_cols, row, row_end;
+    int64_t kernel_rows, kernel_cols, row_stride, col_stride, row_dilation, col_dilation, row_pad, col_pad;
+    int32_t lanes;  ///< channels in the block; the others become 0
+    bool residual_last;
+    Activation activation;
+};
+
+/// One instruction set.
+struct DepthwiseIsa {
+    int block;
+    void (*rows)(DepthwiseJob const&);
+};
+DepthwiseIsa const& depthwise_avx2();
+DepthwiseIsa const& depthwise_avx512();
+
+}  // namespace refactor::kernel

@@ -1,0 +1,7 @@
+#include "conv/depthwise_impl.h"
+
+namespace refactor::kernel {
+
+DepthwiseIsa const& depthwise_avx2() { return kDepthwiseIsa; }
+
+}  // namespace refactor::kernel

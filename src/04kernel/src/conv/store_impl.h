@@ -1,0 +1,66 @@
+#pragma once
+#include "simd/activate.h"
+
+// The part of an epilogue that follows the sum, for vectors of one block of channels.
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int W = Vec::width;
+
+bool simple(ActivationKind kind) {
+    return kind == ActivationKind::None || kind == ActivationKind::Relu || kind == ActivationKind::Clip;
+}
+
+/// Smallest and largest value that a simple activation lets through.
+struct Range {
+    Vec low, high;
+    explicit Range(Activation const& act) {
+        float inf = __builtin_inff();
+        bool clip = act.kind == ActivationKind::Clip;
+        low = Vec::set(clip ? act.alpha : act.kind == ActivationKind::Relu ? 0.f : -inf);
+        high = Vec::set(clip ? act.beta : inf);
+    }
+};
+
+template <ActivationKind kind>
+void activate_row(float* y, float const* residual, int64_t step, int cols, int lanes, Activation const& act) {
+    Vec alpha = Vec::set(act.alpha), beta = Vec::set(act.beta);
+    for (int i = 0; i < cols; ++i) {
+        Vec v = activate<kind>(Vec::load(y + i * step), alpha, beta);
+        if (residual) v = v + Vec::load(residual + i * step);
+        if (lanes < W) v = select(first_lanes(lanes), v, Vec::zero());
+        v.store(y + i * step);
+    }
+}
+
+/// Applies an activation that is not `simple` to vectors that have just been stored, then adds `residual` if it is not
+/// null.
+[[gnu::noinline]] void activate_stored(float* y, float const* residual, int64_t step, int cols, int lanes,
+                                       Activation const& act) {
+    using enum ActivationKind;
+    auto run = [&]<ActivationKind kind>() { activate_row<kind>(y, residual, step, cols, lanes, act); };
+    switch (act.kind) {
+        case LeakyRelu:
+            return run.template operator()<LeakyRelu>();
+        case Sigmoid:
+            return run.template operator()<Sigmoid>();
+        case Silu:
+            return run.template operator()<Silu>();
+        case HardSigmoid:
+            return run.template operator()<HardSigmoid>();
+        case HardSwish:
+            return run.template operator()<HardSwish>();
+        case GeluErf:
+            return run.template operator()<GeluErf>();
+        case GeluTanh:
+            return run.template operator()<GeluTanh>();
+        case Tanh:
+            return run.template operator()<Tanh>();
+        default:
+            return;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel

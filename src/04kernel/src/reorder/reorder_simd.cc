@@ -1,0 +1,61 @@
+#include "conv/cost.h"
+#include "reorder/reorder.h"
+#include "reorder/reorder_task.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+class SimdTask final : public runtime::Task {
+    TensorReorder reorder_;
+
+public:
+    explicit SimdTask(TensorReorder const& reorder) : reorder_(reorder) {}
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        reorder_.run(arguments[0], arguments[1], context.pool);
+    }
+};
+
+class SimdKernel final : public NamedKernel {
+    ReorderIsa const* isa_;
+    bool to_blocked_;
+
+public:
+    SimdKernel(std::string id, ReorderIsa const& isa, bool to_blocked)
+        : NamedKernel(std::move(id)), isa_(&isa), to_blocked_(to_blocked) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto bytes = 4. * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
+        CostModel cost(isa_->block == 16 ? Isa::Avx512 : Isa::Avx2, args.threads);
+        return bytes / (cost.bandwidth(bytes) * cost.threads);
+    }
+    TaskResult bind(BindArgs const& args) const override {
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<SimdTask>(TensorReorder(*isa_, to_blocked_, *args.inputs[0])));
+    }
+};
+
+KernelResult make(Request const& request, Isa isa, ReorderIsa const& functions) {
+    if (auto reason = reorder_mismatch(request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (bits_of(x.dtype) != 32)
+        return Err{Rejection{"handles elements of 4 bytes, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    bool to_blocked = x.layout == Layout::Plain && y.layout == blocked;
+    if (!to_blocked && !(x.layout == blocked && y.layout == Layout::Plain))
+        return Err{Rejection{"is for Plain and blocks of " + std::to_string(functions.block) + " channels"}};
+    auto id = "reorder:cpu:transpose:" + std::string(name_of(x.dtype)) + ":" + std::string(name_of(isa));
+    return std::unique_ptr<Kernel>(std::make_unique<SimdKernel>(std::move(id), functions, to_blocked));
+}
+
+}  // namespace
+
+KernelResult reorder_transpose_avx512(ReorderInfo const&, Request const& request) {
+    return make(request, Isa::Avx512, reorder_avx512());
+}
+KernelResult reorder_transpose_avx2(ReorderInfo const&, Request const& request) {
+    return make(request, Isa::Avx2, reorder_avx2());
+}
+
+}  // namespace refactor::kernel
