@@ -1,0 +1,109 @@
+#include "gather_elements/gather_elements.h"
+
+#include "movement/indices.h"
+
+namespace refactor::kernel {
+
+using namespace movement;
+
+std::string GatherElementsInfo::attributes() const { return "axis=" + std::to_string(axis); }
+
+Candidates candidates(GatherElementsInfo const& info, Request const& request) {
+    Candidates result;
+#define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
+#include "gather_elements/gather_elements_kernels.inc"
+#undef RG_KERNEL
+    return result;
+}
+
+namespace {
+
+struct Shapes {
+    Dims in, out, strides;
+    int64_t axis, bytes;
+    DataType index;
+};
+
+Result<Shapes, Rejection> shapes_of(GatherElementsInfo const& info, BindArgs const& args) {
+    auto const &x = *args.inputs[0], &indices = *args.inputs[1], &y = *args.outputs[0];
+    auto rank = static_cast<int64_t>(x.dims.size());
+    bool fits = info.axis >= 0 && info.axis < rank && indices.dims == y.dims && indices.dims.size() == x.dims.size();
+    for (int64_t i = 0; fits && i < rank; ++i) fits = i == info.axis || y.dims[i] <= x.dims[i];
+    if (!fits)
+        return Err{Rejection{"axis " + std::to_string(info.axis) + ", input " + to_string(x.dims) + ", indices " +
+                             to_string(indices.dims) + ", output " + to_string(y.dims)}};
+    return Shapes{x.dims, y.dims, strides_of(x.dims), info.axis, element_bytes(x.dtype), indices.dtype};
+}
+
+/// y[…, i, …] = x[…, indices[…, i, …], …], the rows of the last axis one after the other.
+template <class T>
+void gather_row(Shapes const& s, std::byte const* x, void const* indices, std::byte* y, int64_t position,
+                int64_t from) {
+    auto rank = static_cast<int64_t>(s.out.size()), n = s.out.back(), size = s.in[s.axis];
+    auto stride = s.strides[s.axis], along = s.axis == rank - 1 ? 0 : int64_t{1};
+    for (int64_t i = 0; i < n; ++i) {
+        auto index =
+            checked_index("GatherElements", index_at(indices, s.index, position + i), position + i, s.axis, size);
+        store(y + (position + i) * static_cast<int64_t>(sizeof(T)),
+              load<T>(x + (from + index * stride + i * along) * static_cast<int64_t>(sizeof(T))));
+    }
+}
+
+TaskResult bind_direct(GatherElementsInfo const& info, BindArgs const& args, Isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    return make_task([s = *shapes](void* const* a, runtime::RunContext const& c) {
+        auto rank = s.out.size();
+        auto rows = count_of(s.out, 0, rank - 1), n = s.out.back();
+        parallel_bytes(c.pool, rows, rows * n * s.bytes, [&](int64_t begin, int64_t end) {
+            with_word(s.bytes, [&](auto word) {
+                for (auto row = begin; row < end; ++row) {
+                    int64_t from = 0, rest = row;
+                    for (auto i = rank - 1; i-- > 0; rest /= s.out[i])
+                        from += static_cast<int64_t>(i) == s.axis ? 0 : rest % s.out[i] * s.strides[i];
+                    gather_row<decltype(word)>(s, static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]),
+                                               row * n, from);
+                }
+            });
+        });
+    });
+}
+
+TaskResult bind_reference(GatherElementsInfo const& info, BindArgs const& args, Isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    return make_task([s = *shapes](void* const* a, runtime::RunContext const&) {
+        for_each_coordinate(s.out, [&](Dims const& at, int64_t position) {
+            int64_t from = 0;
+            for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) {
+                auto coordinate = at[i];
+                if (i == s.axis)
+                    coordinate =
+                        checked_index("GatherElements", index_at(a[1], s.index, position), position, i, s.in[i]);
+                from += coordinate * s.strides[i];
+            }
+            std::memcpy(static_cast<char*>(a[2]) + position * s.bytes, static_cast<char*>(a[0]) + from * s.bytes,
+                        s.bytes);
+        });
+    });
+}
+
+std::optional<Rejection> refuse_indices(Request const& request) {
+    if (auto no = refuse(request, {.min_inputs = 2, .max_inputs = 2})) return no;
+    if (is_index(request.inputs[1].dtype)) return std::nullopt;
+    return Rejection{"indices of " + std::string(name_of(request.inputs[1].dtype)) + ", expected i32 or i64"};
+}
+
+}  // namespace
+
+KernelResult gather_elements_direct(GatherElementsInfo const& info, Request const& request) {
+    if (auto no = refuse_indices(request)) return Err{*no};
+    return make_kernel(info, "gather_elements", "direct", request, bind_direct);
+}
+
+KernelResult gather_elements_reference(GatherElementsInfo const& info, Request const& request) {
+    if (auto no = refuse_indices(request)) return Err{*no};
+    return make_kernel(info, "gather_elements", "reference", request, bind_reference);
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,115 @@
+#include "resize/axis_taps.h"
+
+#include "movement/movement.h"
+
+#include <cmath>
+
+namespace refactor::kernel {
+
+namespace {
+
+struct Axis {
+    ResizeInfo const& info;
+    int64_t in, out;
+    float scale, start, end;  ///< scale: output / input; start, end: region of interest
+};
+
+/// Coordinate in the input, in f32 as other implementations compute it, so that nearest neighbours agree.
+float source_coordinate(Axis const& a, int64_t o) {
+    auto x = static_cast<float>(o), in = static_cast<float>(a.in), out = static_cast<float>(a.out);
+    switch (a.info.coordinates) {
+        case ResizeCoordinates::HalfPixel:
+            return (x + 0.5f) / a.scale - 0.5f;
+        case ResizeCoordinates::HalfPixelSymmetric: {
+            auto offset = in / 2 * (1 - out / (a.scale * in));
+            return offset + (x + 0.5f) / a.scale - 0.5f;
+        }
+        case ResizeCoordinates::PytorchHalfPixel:
+            return a.out > 1 ? (x + 0.5f) / a.scale - 0.5f : 0;
+        case ResizeCoordinates::AlignCorners:
+            return a.out == 1 ? 0 : x * (in - 1) / (out - 1);
+        case ResizeCoordinates::Asymmetric:
+            return x / a.scale;
+        case ResizeCoordinates::TfCropAndResize:
+            if (a.out == 1) return 0.5f * (a.start + a.end) * (in - 1);
+            return a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (out - 1);
+    }
+    return x;
+}
+
+int64_t nearest(ResizeRounding rounding, float x) {
+    switch (rounding) {
+        case ResizeRounding::RoundPreferFloor:
+            return static_cast<int64_t>(x == std::floor(x) + 0.5f ? std::floor(x) : std::round(x));
+        case ResizeRounding::RoundPreferCeil:
+            return static_cast<int64_t>(x == std::floor(x) + 0.5f ? std::ceil(x) : std::round(x));
+        case ResizeRounding::Floor:
+            return static_cast<int64_t>(std::floor(x));
+        case ResizeRounding::Ceil:
+            return static_cast<int64_t>(std::ceil(x));
+    }
+    return 0;
+}
+
+double cubic_weight(double a, double x) {
+    x = std::abs(x);
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+}  // namespace
+
+AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_t in, int64_t out) {
+    auto ratio = static_cast<float>(out) / static_cast<float>(std::max<int64_t>(in, 1));
+    Axis a{info, in, out, info.scales.empty() ? ratio : info.scales[axis], 0, 1};
+    if (info.roi.size() == 2 * rank) a.start = info.roi[axis], a.end = info.roi[rank + axis];
+    AxisTaps result{in, out, 1, {}, {}, {}};
+    // A minified axis is filtered over the wider support of a stretched kernel.
+    double stretch = info.antialias ? std::min(1.f, a.scale) : 1;
+    int64_t support = info.mode == ResizeMode::Cubic ? 2 : 1;
+    auto first = static_cast<int64_t>(std::floor(-static_cast<double>(support) / stretch)) + 1;
+    if (info.mode != ResizeMode::Nearest) result.taps = 2 - 2 * first;
+    result.index.resize(out * result.taps), result.weight.resize(out * result.taps, 1.f);
+    for (int64_t o = 0; o < out; ++o) {
+        auto x = source_coordinate(a, o);
+        if (info.coordinates == ResizeCoordinates::TfCropAndResize && (x < 0 || x > static_cast<float>(in - 1))) {
+            result.outside.resize(out);
+            result.outside[o] = 1;
+        }
+        auto* index = result.index.data() + o * result.taps;
+        auto* weight = result.weight.data() + o * result.taps;
+        if (info.mode == ResizeMode::Nearest) {
+            index[0] = static_cast<int32_t>(std::clamp<int64_t>(nearest(info.rounding, x), 0, in - 1));
+            continue;
+        }
+        // The left neighbour of an integral coordinate has weight zero.
+        auto base = static_cast<int64_t>(std::ceil(x)) - 1;
+        double sum = 0;
+        for (int64_t k = 0; k < result.taps; ++k) {
+            auto i = base + first + k;
+            auto distance = (static_cast<double>(i) - static_cast<double>(x)) * stretch;
+            auto w = info.mode == ResizeMode::Cubic ? cubic_weight(info.cubic_a, distance)
+                                                    : std::max(0., 1 - std::abs(distance));
+            if (info.exclude_outside && (i < 0 || i >= in)) w = 0;
+            index[k] = static_cast<int32_t>(std::clamp<int64_t>(i, 0, in - 1));
+            weight[k] = static_cast<float>(w);
+            sum += w;
+        }
+        for (int64_t k = 0; k < result.taps; ++k) weight[k] = static_cast<float>(weight[k] / sum);
+    }
+    return result;
+}
+
+std::optional<Rejection> refuse_resize_shapes(ResizeInfo const& info, BindArgs const& args) {
+    auto const &x = *args.inputs[0], &y = *args.outputs[0];
+    auto rank = x.dims.size();
+    bool fits = y.dims.size() == rank && (info.scales.empty() || info.scales.size() == rank);
+    fits = fits && (y.count() == 0 || x.count() > 0);
+    if (x.layout != Layout::Plain)
+        fits = fits && y.layout == x.layout && rank > 2 && x.dims[0] == y.dims[0] && x.dims[1] == y.dims[1];
+    if (fits) return std::nullopt;
+    return Rejection{"input " + movement::to_string(x.dims) + ", output " + movement::to_string(y.dims) + ", " +
+                     std::to_string(info.scales.size()) + " scales"};
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,25 @@
+#pragma once
+#include "kernel/ops/movement.h"
+
+#include <optional>
+#include <vector>
+
+namespace refactor::kernel {
+
+/// Which elements of one axis make up each element of the resampled axis: `taps` indices and weights for each output
+/// coordinate. Indices are clamped to the axis; weights of what `exclude_outside` drops are zero. Source: ONNX
+/// Resize-19 and its reference implementation.
+struct AxisTaps {
+    int64_t in = 0, out = 0, taps = 0;
+    std::vector<int32_t> index;
+    std::vector<float> weight;
+    std::vector<uint8_t> outside;  ///< tf_crop_and_resize: the coordinate lies outside; empty if none does
+
+    /// Axis `axis` of `rank`.
+    static AxisTaps make(ResizeInfo const& info, size_t axis, size_t rank, int64_t in, int64_t out);
+};
+
+/// Shapes that a Resize may have, or why not.
+std::optional<Rejection> refuse_resize_shapes(ResizeInfo const& info, BindArgs const& args);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,168 @@
+#include "resize/resize.h"
+
+#include "common/half.h"
+#include "resize/axis_taps.h"
+
+#include <limits>
+
+namespace refactor::kernel {
+
+using namespace movement;
+
+std::string ResizeInfo::attributes() const {
+    auto list = [](std::vector<float> const& values) {
+        std::string text = "(";
+        for (auto v : values) text += std::to_string(v) + ",";
+        return text + ")";
+    };
+    return "mode=" + std::to_string(static_cast<int>(mode)) +
+           ",coordinates=" + std::to_string(static_cast<int>(coordinates)) +
+           ",rounding=" + std::to_string(static_cast<int>(rounding)) + ",a=" + std::to_string(cubic_a) +
+           ",extrapolation=" + std::to_string(extrapolation) + ",exclude_outside=" + std::to_string(exclude_outside) +
+           ",antialias=" + std::to_string(antialias) + ",scales=" + list(scales) + ",roi=" + list(roi);
+}
+
+Candidates candidates(ResizeInfo const& info, Request const& request) {
+    Candidates result;
+#define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
+#include "resize/resize_kernels.inc"
+#undef RG_KERNEL
+    return result;
+}
+
+namespace {
+
+/// Types that can be interpolated: as double, and back (integers: towards zero, within their range).
+double load_real(DataType type, std::byte const* p) {
+    switch (type) {
+        case DataType::F32:
+            return load<float>(p);
+        case DataType::F64:
+            return load<double>(p);
+        case DataType::F16:
+            return f32_from_f16(load<uint16_t>(p));
+        case DataType::BF16:
+            return f32_from_bf16(load<uint16_t>(p));
+        case DataType::I8:
+            return load<int8_t>(p);
+        case DataType::U8:
+            return load<uint8_t>(p);
+        case DataType::I32:
+            return load<int32_t>(p);
+        default:
+            return static_cast<double>(load<int64_t>(p));
+    }
+}
+template <class T>
+void store_integer(std::byte* p, double x) {
+    using Limits = std::numeric_limits<T>;
+    auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
+    store(p, x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min());
+}
+void store_real(DataType type, std::byte* p, double x) {
+    switch (type) {
+        case DataType::F32:
+            return store(p, static_cast<float>(x));
+        case DataType::F64:
+            return store(p, x);
+        case DataType::F16:
+            return store(p, f16_from_f32(static_cast<float>(x)));
+        case DataType::BF16:
+            return store(p, bf16_from_f32(static_cast<float>(x)));
+        case DataType::I8:
+            return store_integer<int8_t>(p, x);
+        case DataType::U8:
+            return store_integer<uint8_t>(p, x);
+        case DataType::I32:
+            return store_integer<int32_t>(p, x);
+        default:
+            return store_integer<int64_t>(p, x);
+    }
+}
+bool can_interpolate(DataType type) {
+    switch (type) {
+        case DataType::F32:
+        case DataType::F64:
+        case DataType::F16:
+        case DataType::BF16:
+        case DataType::I8:
+        case DataType::U8:
+        case DataType::I32:
+        case DataType::I64:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/// Sums over the taps of all axes, for one output element.
+struct Interpolation {
+    std::vector<AxisTaps> axes;
+    Dims strides;  ///< of the input in elements
+    DataType type;
+    int64_t bytes;
+
+    double value(std::byte const* x, Dims const& at, size_t axis) const {
+        if (axis == axes.size()) return load_real(type, x);
+        auto const& a = axes[axis];
+        double sum = 0;
+        for (int64_t k = 0; k < a.taps; ++k) {
+            auto weight = a.weight[at[axis] * a.taps + k];
+            if (weight == 0.f) continue;
+            auto from = a.index[at[axis] * a.taps + k];
+            sum += static_cast<double>(weight) * value(x + from * strides[axis] * bytes, at, axis + 1);
+        }
+        return sum;
+    }
+    bool outside(Dims const& at) const {
+        for (size_t i = 0; i < axes.size(); ++i)
+            if (!axes[i].outside.empty() && axes[i].outside[at[i]]) return true;
+        return false;
+    }
+};
+
+/// Blocked tensors as plain ones: [N, blocks, spatial…, block].
+void split_channels(Layout layout, Dims& dims) {
+    auto block = block_of(layout);
+    if (block == 1) return;
+    dims[1] = (dims[1] + block - 1) / block;
+    dims.push_back(block);
+}
+
+TaskResult bind_reference(ResizeInfo const& info, BindArgs const& args, Isa) {
+    if (auto no = refuse_resize_shapes(info, args)) return Err{*no};
+    auto const &x = *args.inputs[0], &y = *args.outputs[0];
+    auto in = x.dims, out = y.dims;
+    split_channels(x.layout, in), split_channels(y.layout, out);
+    Interpolation sum{{}, strides_of(in), x.dtype, element_bytes(x.dtype)};
+    for (size_t i = 0; i < in.size(); ++i) {
+        bool channels = x.layout != Layout::Plain && (i == 1 || i == x.dims.size());
+        sum.axes.push_back(channels ? AxisTaps::make({}, 0, 1, in[i], out[i])
+                                    : AxisTaps::make(info, i, x.dims.size(), in[i], out[i]));
+    }
+    return make_task([=, nearest = info.mode == ResizeMode::Nearest, extrapolation = info.extrapolation,
+                      output = args.inputs.size()](void* const* a, runtime::RunContext const&) {
+        auto* from = static_cast<std::byte const*>(a[0]);
+        for_each_coordinate(out, [&](Dims const& at, int64_t index) {
+            auto* to = static_cast<std::byte*>(a[output]) + index * sum.bytes;
+            if (sum.outside(at)) return store_real(sum.type, to, extrapolation);
+            if (!nearest) return store_real(sum.type, to, sum.value(from, at, 0));
+            int64_t offset = 0;
+            for (size_t i = 0; i < at.size(); ++i) offset += sum.axes[i].index[at[i]] * sum.strides[i];
+            std::memcpy(to, from + offset * sum.bytes, sum.bytes);
+        });
+    });
+}
+
+}  // namespace
+
+KernelResult resize_reference(ResizeInfo const& info, Request const& request) {
+    if (auto no = refuse(request, {.blocked = true})) return Err{*no};
+    if (request.inputs[0].layout != request.outputs[0].layout) return Err{Rejection{"operands of different layouts"}};
+    bool values = info.mode != ResizeMode::Nearest || info.coordinates == ResizeCoordinates::TfCropAndResize;
+    if (values && !can_interpolate(request.inputs[0].dtype))
+        return Err{Rejection{"interpolation of " + std::string(name_of(request.inputs[0].dtype))}};
+    return make_kernel(info, "resize", "reference", request, bind_reference);
+}
+
+}  // namespace refactor::kernel

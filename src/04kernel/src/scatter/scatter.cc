@@ -1,0 +1,214 @@
+#include "scatter/scatter.h"
+
+#include "common/half.h"
+#include "movement/indices.h"
+
+namespace refactor::kernel {
+
+using namespace movement;
+
+std::string ScatterInfo::attributes() const {
+    constexpr char const* kNames[] = {"none", "add", "mul", "min", "max"};
+    return "axis=" + std::to_string(axis) + ",reduction=" + kNames[static_cast<int>(reduction)];
+}
+
+Candidates candidates(ScatterInfo const& info, Request const& request) {
+    Candidates result;
+#define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
+#include "scatter/scatter_kernels.inc"
+#undef RG_KERNEL
+    return result;
+}
+
+namespace {
+
+/// One element after the other, in the order of the updates: `y[i] = combine(y[i], update)`.
+using Combine = void (*)(std::byte* y, std::byte const* updates, int64_t count);
+
+template <class T>
+T reduce(ScatterReduction reduction, T a, T b) {
+    switch (reduction) {
+        case ScatterReduction::Min:
+            return a != a || a < b ? a : b;
+        case ScatterReduction::Max:
+            return a != a || a > b ? a : b;
+        default:
+            break;
+    }
+    if constexpr (std::is_integral_v<T>) {
+        auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+        return static_cast<T>(reduction == ScatterReduction::Add ? x + y : x * y);
+    } else {
+        return reduction == ScatterReduction::Add ? a + b : a * b;
+    }
+}
+
+template <class T, ScatterReduction kReduction>
+void combine(std::byte* y, std::byte const* updates, int64_t count) {
+    constexpr int64_t kBytes = sizeof(T);
+    for (int64_t i = 0; i < count; ++i)
+        store(y + i * kBytes, reduce(kReduction, load<T>(y + i * kBytes), load<T>(updates + i * kBytes)));
+}
+
+/// f16 or bf16 held in 16 bits, combined in f32.
+template <bool kF16>
+struct Half {
+    uint16_t bits;
+};
+template <class T, ScatterReduction kReduction>
+void combine_half(std::byte* y, std::byte const* updates, int64_t count) {
+    auto widen = std::is_same_v<T, Half<true>> ? f32_from_f16 : f32_from_bf16;
+    auto narrow = std::is_same_v<T, Half<true>> ? f16_from_f32 : bf16_from_f32;
+    for (int64_t i = 0; i < count; ++i)
+        store(y + i * 2,
+              narrow(reduce(kReduction, widen(load<uint16_t>(y + i * 2)), widen(load<uint16_t>(updates + i * 2)))));
+}
+
+template <ScatterReduction kReduction>
+Combine combine_of(DataType type) {
+    switch (type) {
+        case DataType::F32:
+            return combine<float, kReduction>;
+        case DataType::F64:
+            return combine<double, kReduction>;
+        case DataType::F16:
+            return combine_half<Half<true>, kReduction>;
+        case DataType::BF16:
+            return combine_half<Half<false>, kReduction>;
+        case DataType::I8:
+            return combine<int8_t, kReduction>;
+        case DataType::I16:
+            return combine<int16_t, kReduction>;
+        case DataType::I32:
+            return combine<int32_t, kReduction>;
+        case DataType::I64:
+            return combine<int64_t, kReduction>;
+        case DataType::U8:
+            return combine<uint8_t, kReduction>;
+        case DataType::U16:
+            return combine<uint16_t, kReduction>;
+        case DataType::U32:
+            return combine<uint32_t, kReduction>;
+        case DataType::U64:
+            return combine<uint64_t, kReduction>;
+        default:
+            return nullptr;
+    }
+}
+
+Combine combine_of(ScatterReduction reduction, DataType type) {
+    switch (reduction) {
+        case ScatterReduction::Add:
+            return combine_of<ScatterReduction::Add>(type);
+        case ScatterReduction::Mul:
+            return combine_of<ScatterReduction::Mul>(type);
+        case ScatterReduction::Min:
+            return combine_of<ScatterReduction::Min>(type);
+        case ScatterReduction::Max:
+            return combine_of<ScatterReduction::Max>(type);
+        default:
+            return nullptr;
+    }
+}
+
+struct Shapes {
+    Dims data, strides, updates, indices;
+    int64_t axis, bytes, count;
+    DataType index;
+    Combine combine;  ///< null: overwrite
+};
+
+void put(Shapes const& s, std::byte* y, std::byte const* updates, int64_t count) {
+    if (s.combine)
+        s.combine(y, updates, count);
+    else
+        std::memcpy(y, updates, count * s.bytes);
+}
+
+void scatter_elements(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
+    for_each_coordinate(s.updates, [&](Dims const& at, int64_t position) {
+        int64_t to = 0;
+        for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) {
+            auto coordinate = at[i];
+            if (i == s.axis)
+                coordinate =
+                    checked_index("ScatterElements", index_at(indices, s.index, position), position, i, s.data[i]);
+            to += coordinate * s.strides[i];
+        }
+        put(s, y + to * s.bytes, updates + position * s.bytes, 1);
+    });
+}
+
+void scatter_nd(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
+    auto depth = s.indices.back(), tuples = count_of(s.indices, 0, s.indices.size() - 1);
+    auto row = count_of(s.data, depth, s.data.size());
+    for (int64_t t = 0; t < tuples; ++t) {
+        int64_t to = 0;
+        for (int64_t i = 0; i < depth; ++i) {
+            auto position = t * depth + i;
+            to +=
+                checked_index("ScatterND", index_at(indices, s.index, position), position, i, s.data[i]) * s.strides[i];
+        }
+        put(s, y + to * s.bytes, updates + t * row * s.bytes, row);
+    }
+}
+
+std::optional<Rejection> refuse_shapes(ScatterInfo const& info, BindArgs const& args) {
+    auto const &x = args.inputs[0]->dims, &indices = args.inputs[1]->dims, &updates = args.inputs[2]->dims;
+    auto rank = static_cast<int64_t>(x.size());
+    bool fits = args.outputs[0]->dims == x;
+    if (info.axis >= 0) {
+        fits = fits && info.axis < rank && indices == updates && indices.size() == x.size();
+        for (int64_t i = 0; fits && i < rank; ++i) fits = i == info.axis || updates[i] <= x[i];
+    } else {
+        auto depth = indices.empty() ? 0 : indices.back();
+        fits = fits && depth >= 1 && depth <= rank;
+        fits =
+            fits && element_count(updates) == count_of(indices, 0, indices.size() - 1) * count_of(x, depth, x.size());
+    }
+    if (fits) return std::nullopt;
+    return Rejection{"data " + to_string(x) + ", indices " + to_string(indices) + ", updates " + to_string(updates) +
+                     ", axis " + std::to_string(info.axis)};
+}
+
+TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa) {
+    if (auto no = refuse_shapes(info, args)) return Err{*no};
+    auto const& x = *args.inputs[0];
+    Shapes s{x.dims,
+             strides_of(x.dims),
+             args.inputs[2]->dims,
+             args.inputs[1]->dims,
+             info.axis,
+             element_bytes(x.dtype),
+             x.count(),
+             args.inputs[1]->dtype,
+             combine_of(info.reduction, x.dtype)};
+    auto body = [s](void* const* a, runtime::RunContext const& c) {
+        auto* y = static_cast<std::byte*>(a[3]);
+        if (a[0] != a[3])
+            parallel_bytes(c.pool, s.count, s.count * s.bytes, [&](int64_t begin, int64_t end) {
+                std::memcpy(y + begin * s.bytes, static_cast<std::byte*>(a[0]) + begin * s.bytes,
+                            (end - begin) * s.bytes);
+            });
+        if (element_count(s.updates) == 0) return;
+        (s.axis >= 0 ? scatter_elements : scatter_nd)(s, y, a[1], static_cast<std::byte*>(a[2]));
+    };
+    return make_task(body, 1);
+}
+
+}  // namespace
+
+KernelResult scatter_reference(ScatterInfo const& info, Request const& request) {
+    if (auto no = refuse(request, {.min_inputs = 3, .max_inputs = 3})) return Err{*no};
+    auto type = request.inputs[0].dtype;
+    if (!is_index(request.inputs[1].dtype))
+        return Err{Rejection{"indices of " + std::string(name_of(request.inputs[1].dtype)) + ", expected i32 or i64"}};
+    if (request.inputs[2].dtype != type)
+        return Err{Rejection{"updates of " + std::string(name_of(request.inputs[2].dtype)) + ", expected " +
+                             std::string(name_of(type))}};
+    if (info.reduction != ScatterReduction::None && !combine_of(info.reduction, type))
+        return Err{Rejection{"reduction of " + std::string(name_of(type))}};
+    return make_kernel(info, "scatter", "reference", request, bind_reference);
+}
+
+}  // namespace refactor::kernel
