@@ -27,9 +27,9 @@
 namespace refactor {
 namespace {
 
-// A handover between two running cores takes 0.1 to 0.3 us, a system call that yields about as long: below this time
-// yielding can only lose.
-constexpr auto kPauseOnly = std::chrono::microseconds(20);
+// The serial stretches inside one run are tens of us, and where other programs compete, a thread that yields is away
+// for a time slice of milliseconds: yield only after clearly more than a stretch.
+constexpr auto kPauseOnly = std::chrono::microseconds(100);
 // Waking a sleeper costs 5 to 50 us, and the serial stretches inside one run are tens of us: sleep only after clearly
 // more than both.
 constexpr auto kSpin = std::chrono::microseconds(400);
