@@ -1,7 +1,5 @@
 #include "conv/direct_plan.h"
 
-#include <algorithm>
-
 namespace refactor::kernel {
 
 ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_)
@@ -18,9 +16,20 @@ ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t 
         auto high = ((last_channel / out_group + 1) * in_group + unit - 1) / unit;
         chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(low),
                           static_cast<int32_t>(high - low), floats});
-        floats += (high - low) * unit * taps * count * block;
+        for (auto u = low; u < high; ++u) floats += width_of(u) * taps * count * block;
         first += count;
     }
+}
+
+void ChunkList::describe(Chunk const& chunk, RowJob& job) const {
+    bool last = chunk.in_first + chunk.in_blocks == in_units();
+    job.tap_count = chunk.in_blocks * taps;
+    job.full_taps = (chunk.in_blocks - last) * taps;
+    job.last_inner = static_cast<int32_t>(width_of(in_units() - 1));
+    job.blocks = chunk.blocks;
+    job.last_lanes =
+        static_cast<int32_t>(std::min<int64_t>(block, out_channels - (chunk.first + chunk.blocks - 1) * block));
+    job.planar = planar;
 }
 
 std::string ChunkList::format() const {
@@ -34,7 +43,7 @@ void ChunkList::pack(Chunk const& chunk, float const* w, int64_t m_stride, int64
     auto* p = packed + chunk.weights;
     for (int64_t u = chunk.in_first; u < chunk.in_first + chunk.in_blocks; ++u)
         for (int64_t t = 0; t < taps; ++t)
-            for (int64_t i = 0; i < unit; ++i)
+            for (int64_t i = 0; i < width_of(u); ++i)
                 for (int64_t lane = 0; lane < chunk.blocks * block; ++lane, ++p) {
                     auto m = chunk.first * block + lane, c = u * unit + i - (m / out_group) * in_group;
                     bool inside = m < out_channels && c >= 0 && c < in_group;

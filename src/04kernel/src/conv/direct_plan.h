@@ -3,6 +3,8 @@
 #include "conv/geometry.h"
 #include "conv/tile.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 /// One or two neighbouring blocks of output channels that are computed together.
@@ -28,6 +30,12 @@ struct ChunkList {
     void pack(Chunk const&, float const* w, int64_t m_stride, int64_t c_stride, std::span<int64_t const> tap_index,
               float* packed) const;
     std::string format() const;
+    /// Sets what a job has to know about the input units of a chunk.
+    void describe(Chunk const&, RowJob&) const;
+
+private:
+    /// Channels in unit `u`.
+    int64_t width_of(int64_t u) const { return planar ? 1 : std::min<int64_t>(block, in_channels - u * block); }
 };
 
 }  // namespace refactor::kernel

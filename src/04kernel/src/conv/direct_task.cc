@@ -154,20 +154,18 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
     job.taps = taps_.data();
     job.y_block = out * list_.block, job.y_row = columns_ * list_.block, job.y_step = list_.block;
     job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
-    job.planar = list_.planar, job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
+    job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
     auto position = ((band.plane * rows_ + band.row) * columns_ + band.column) * list_.block;
     auto chunks = static_cast<int64_t>(list_.chunks.size());
     for (auto c = chunks * split / splits_; c < chunks * (split + 1) / splits_; ++c) {
         auto const& chunk = list_.chunks[static_cast<size_t>(c)];
         auto at = (band.image * blocks + chunk.first) * job.y_block + position;
-        auto left = g_.out_channels - (chunk.first + chunk.blocks - 1) * list_.block;
         job.x = x + chunk.in_first * x_unit * unit_;
-        job.tap_count = chunk.in_blocks * g_.taps();
+        list_.describe(chunk, job);
         job.w = p.w + chunk.weights;
         job.y = p.y + at;
         job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
         job.residual = p.residual ? p.residual + at : nullptr;
-        job.blocks = chunk.blocks, job.last_lanes = static_cast<int32_t>(std::min<int64_t>(left, list_.block));
         isa_->rows(job);
     }
 }

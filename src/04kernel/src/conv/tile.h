@@ -16,9 +16,12 @@ namespace refactor::kernel {
 struct RowJob {
     float const* x;
     int64_t x_row;        ///< between rows of positions; columns are one block apart (planar: one float)
-    int64_t const* taps;  ///< offsets from a position to what it is multiplied with
+    int64_t const* taps;  ///< offsets from a position to what it is multiplied with; null: multiples of `tap_step`
+    int64_t tap_step;
     int64_t tap_count;
-    float const* w;  ///< [tap_count][block, or 1 if planar][blocks × block]
+    int64_t full_taps;  ///< the taps after these read only the first `last_inner` channels of their block
+    int32_t last_inner;
+    float const* w;  ///< [tap_count][channels read: block, `last_inner`, or 1 if planar][blocks × block]
     float* y;
     int64_t y_block, y_row, y_step;  ///< between blocks, rows, columns
     float const* bias;               ///< null: 0

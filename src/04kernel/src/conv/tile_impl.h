@@ -20,7 +20,7 @@ constexpr int kMaxColumns = W == 16 ? 14 : 6;
 /// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
 template <int B, int R, int Q, bool Planar>
 [[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual) {
-    constexpr int kStep = Planar ? 1 : W, kInner = Planar ? 1 : W;
+    constexpr int kStep = Planar ? 1 : W;
     Vec acc[B][R][Q];
 #pragma GCC unroll 2
     for (int b = 0; b < B; ++b) {
@@ -33,8 +33,9 @@ template <int B, int R, int Q, bool Planar>
     float const* w = j.w;
     int64_t const x_row = j.x_row;
     for (int64_t t = 0; t < j.tap_count; ++t) {
-        float const* p = x + j.taps[t];
-        for (int i = 0; i < kInner; ++i, ++p, w += B * W) {
+        float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
+        int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
+        for (int i = 0; i < inner; ++i, ++p, w += B * W) {
             Vec weights[B];
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);

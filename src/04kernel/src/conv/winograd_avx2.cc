@@ -1,0 +1,7 @@
+#include "conv/winograd_impl.h"
+
+namespace refactor::kernel {
+
+WinogradIsa const& winograd_avx2() { return kWinogradIsa; }
+
+}  // namespace refactor::kernel

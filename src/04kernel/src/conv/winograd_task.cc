@@ -1,0 +1,161 @@
+#include "conv/winograd_task.h"
+
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Distance between products: an odd number of cache lines, so that the 36 streams of a transform do not share a cache
+/// set.
+int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
+
+}  // namespace
+
+WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
+    tiles = g.batch * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
+    // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
+    // all transformed weights, so that with fewer the L3 cache could not keep up.
+    auto bytes = kWinogradProducts * (g.in_channels + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
+    blocks = ceil_div(tiles, target);
+    if (threads > 1 && blocks < 8 * threads) blocks = ceil_div(blocks, threads) * threads;
+    block_tiles = ceil_div(tiles, blocks);
+    shared = threads > 1 && block_tiles < 12;
+    if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
+    blocks = ceil_div(tiles, block_tiles);
+}
+
+void winograd_weights(float const* g, float (&u)[kWinogradProducts]) {
+    constexpr double G[6][3] = {{1. / 4, 0, 0},
+                                {-1. / 6, -1. / 6, -1. / 6},
+                                {-1. / 6, 1. / 6, -1. / 6},
+                                {1. / 24, 1. / 12, 1. / 6},
+                                {1. / 24, -1. / 12, 1. / 6},
+                                {0, 0, 1}};
+    double half[6][3];
+    for (int i = 0; i < 6; ++i)
+        for (int j = 0; j < 3; ++j)
+            half[i][j] = G[i][0] * static_cast<double>(g[j]) + G[i][1] * static_cast<double>(g[3 + j]) +
+                         G[i][2] * static_cast<double>(g[6 + j]);
+    for (int i = 0; i < 6; ++i)
+        for (int j = 0; j < 6; ++j)
+            u[i * 6 + j] = static_cast<float>(half[i][0] * G[j][0] + half[i][1] * G[j][1] + half[i][2] * G[j][2]);
+}
+
+WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& tile, WinogradIsa const& isa,
+                           int threads, std::shared_ptr<mem_manager::Blob const> packed)
+    : g_(g),
+      epilogue_(epilogue),
+      operands_(epilogue),
+      tile_(&tile),
+      isa_(&isa),
+      list_(tile.block, false, g.in_channels, g.out_channels, 1, 1),
+      plan_(g, threads),
+      threads_(std::max(1, threads)),
+      packed_(std::move(packed)),
+      in_blocks_(ceil_div(g.in_channels, tile.block)),
+      out_blocks_(ceil_div(g.out_channels, tile.block)),
+      tile_rows_(ceil_div(g.out[1], kWinogradTile)),
+      tile_cols_(ceil_div(g.out[2], kWinogradTile)),
+      v_stride_(product_stride(in_blocks_ * plan_.block_tiles * tile.block)),
+      m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
+
+size_t WinogradTask::workspace_bytes() const {
+    return static_cast<size_t>(scratch_floats() * (plan_.shared ? 1 : threads_)) * sizeof(float);
+}
+
+double WinogradTask::operations() const {
+    return 2. * 9 * static_cast<double>(g_.batch * g_.out_channels * g_.out_size()) *
+           static_cast<double>(g_.in_channels);
+}
+
+WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
+    auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
+    auto first = block * plan_.block_tiles;
+    return {input(0),
+            static_cast<float*>(arguments[operands_.output]),
+            input(operands_.bias),
+            input(operands_.residual),
+            g_.in[1],
+            g_.in[2],
+            g_.out[1],
+            g_.out[2],
+            g_.pad[1],
+            g_.pad[2],
+            tile_rows_,
+            tile_cols_,
+            first,
+            std::min(plan_.block_tiles, plan_.tiles - first),
+            in_blocks_,
+            0,
+            in_blocks_,
+            nullptr,
+            v_stride_,
+            static_cast<int32_t>(g_.out_channels - (out_blocks_ - 1) * list_.block),
+            epilogue_.residual_last,
+            epilogue_.activation};
+}
+
+void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v, float* m, int64_t tiles) const {
+    RowJob row{};
+    int64_t const block = list_.block;
+    row.x = v + product * v_stride_;
+    list_.describe(chunk, row);
+    row.tap_step = tiles * block;
+    row.w = static_cast<float const*>(packed_->data()) + product * list_.floats + chunk.weights;
+    row.y = m + product * m_stride_ + chunk.first * tiles * block;
+    row.y_block = tiles * block, row.y_step = block;
+    row.rows = 1, row.cols = static_cast<int32_t>(tiles);
+    tile_->rows(row);
+}
+
+void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
+    context.pool.parallel_for(plan_.blocks, [&](int64_t block, int worker) {
+        auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
+        auto* m = v + kWinogradProducts * v_stride_;
+        auto j = job(arguments, block);
+        j.transformed = v;
+        isa_->input(j);
+        for (int64_t product = 0; product < kWinogradProducts; ++product)
+            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j.tiles);
+        j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_block = out_blocks_;
+        isa_->output(j);
+    });
+}
+
+void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const& context) const {
+    auto* v = reinterpret_cast<float*>(context.workspace);
+    auto* m = v + kWinogradProducts * v_stride_;
+    for (int64_t block = 0; block < plan_.blocks; ++block) {
+        auto const shared = job(arguments, block);
+        context.pool.parallel_for(in_blocks_, [&](int64_t b, int) {
+            auto j = shared;
+            j.transformed = v, j.first_block = b, j.end_block = b + 1;
+            isa_->input(j);
+        });
+        context.pool.parallel_for(kWinogradProducts, [&](int64_t product, int) {
+            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared.tiles);
+        });
+        context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {
+            auto j = shared;
+            j.transformed = m, j.product_stride = m_stride_, j.blocks = out_blocks_, j.first_block = b,
+            j.end_block = b + 1;
+            isa_->output(j);
+        });
+    }
+}
+
+void WinogradTask::run(void* const* arguments, runtime::RunContext const& context) const {
+    if (plan_.shared)
+        run_shared(arguments, context);
+    else
+        run_private(arguments, context);
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,47 @@
+#pragma once
+#include "conv/direct_plan.h"
+#include "conv/winograd.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+/// How the tiles of a convolution are divided into blocks whose transformed inputs and products stay in cache between
+/// the three steps.
+struct WinogradPlan {
+    int64_t tiles, block_tiles, blocks;
+    bool shared;  ///< threads share every step of a block; otherwise each thread takes blocks of its own
+
+    WinogradPlan(Geometry const&, int threads);
+};
+
+/// Winograd F(4×4, 3×3) on blocked layouts.
+class WinogradTask final : public runtime::Task {
+public:
+    WinogradTask(Geometry const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
+                 std::shared_ptr<mem_manager::Blob const> packed);
+    void run(void* const* arguments, runtime::RunContext const&) const override;
+    size_t workspace_bytes() const override;
+    double operations() const override;
+
+private:
+    WinogradJob job(void* const* arguments, int64_t block) const;
+    /// One of the 36 products of one chunk.
+    void multiply(int64_t product, Chunk const&, float const* v, float* m, int64_t tiles) const;
+    void run_private(void* const* arguments, runtime::RunContext const&) const;
+    void run_shared(void* const* arguments, runtime::RunContext const&) const;
+    int64_t scratch_floats() const { return kWinogradProducts * (v_stride_ + m_stride_); }
+
+    Geometry g_;
+    Epilogue epilogue_;
+    ConvOperands operands_;
+    TileIsa const* tile_;
+    WinogradIsa const* isa_;
+    ChunkList list_;
+    WinogradPlan plan_;
+    int threads_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
+    int64_t v_stride_, m_stride_;  ///< floats between products of transformed inputs and of outputs
+};
+
+}  // namespace refactor::kernel
