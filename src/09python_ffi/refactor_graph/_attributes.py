@@ -1,0 +1,81 @@
+"""AttributeProto to what the native builder takes, with the type tag checked against the fields that are set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onnx import AttributeProto, GraphProto, TensorProto
+
+from refactor_graph._errors import quote
+
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = range(1, 9)
+"""Kinds of attributes: the numbers of AttributeProto.AttributeType."""
+
+_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings", 9: "tensors", 10: "graphs"}
+_FIELDS |= {11: "sparse_tensor", 12: "sparse_tensors", 13: "tp", 14: "type_protos"}
+_VALUES = frozenset(_FIELDS.values())
+
+RawAttribute = tuple[str, int, Any]
+"""Name, kind and value: int, float, bytes, lists of them, a `Tensor`, or a native graph builder."""
+
+
+class AttributeValueError(Exception):
+    """Why an attribute cannot be used."""
+
+
+def kind_name(kind: int) -> str:
+    """ONNX's name of a kind, for messages."""
+    return str(AttributeProto.AttributeType.Name(kind)).lower() if kind in _FIELDS else f"kind {kind}"
+
+
+def checked_kind(proto: AttributeProto, ir_version: int) -> int:
+    """Kind of `proto`.
+
+    Raises
+    ------
+    AttributeValueError
+        If its type tag is missing or contradicts the fields that are set.
+    """
+    kind = proto.type
+    present = [field.name for field, _ in proto.ListFields() if field.name in _VALUES]
+    if kind == 0 and ir_version < 2 and len(present) == 1:  # the tag exists since IR version 2
+        return next(code for code, name in _FIELDS.items() if name == present[0])
+    if kind not in _FIELDS:
+        raise AttributeValueError("it has no type, or an unknown one")
+    expected = _FIELDS[kind]
+    for name in present:
+        if name != expected:
+            raise AttributeValueError(f"its type is {kind_name(kind)}, but its value is in the field '{name}'")
+    # Writers of proto3 leave out numbers that are 0 and texts that are empty, never messages.
+    if not present and kind in (TENSOR, GRAPH, 11, 13):
+        raise AttributeValueError(f"its type is {kind_name(kind)}, but it has no value")
+    return kind
+
+
+def convert(
+    proto: AttributeProto, kind: int, tensor: Callable[[TensorProto], Any], graph: Callable[[GraphProto], Any]
+) -> RawAttribute | None:
+    """Return the attribute in the form of the native builder, or None for kinds that it does not take."""
+    if kind == INT:
+        return proto.name, kind, proto.i
+    if kind == INTS:
+        return proto.name, kind, list(proto.ints)
+    if kind == FLOAT:
+        return proto.name, kind, proto.f
+    if kind == STRING:
+        return proto.name, kind, proto.s
+    if kind == FLOATS:
+        return proto.name, kind, list(proto.floats)
+    if kind == STRINGS:
+        return proto.name, kind, list(proto.strings)
+    if kind == TENSOR:
+        return proto.name, kind, tensor(proto.t)
+    if kind == GRAPH:
+        return proto.name, kind, graph(proto.g)
+    return None
+
+
+def duplicate_names(names: list[str]) -> list[str]:
+    """Names that occur more than once, quoted, sorted."""
+    return sorted({quote(name) for name in names if names.count(name) > 1}) if len(set(names)) != len(names) else []

@@ -1,0 +1,335 @@
+"""Feeds a parsed ONNX model into the native builder.
+
+What only the protobuf side can see is checked here (type tags, tensor data, external data, functions); structure,
+operators, types and shapes are checked natively. Both report into the same list, so that the user reads all problems
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+from refactor_graph import _core
+from refactor_graph._attributes import (
+    AttributeValueError,
+    RawAttribute,
+    checked_kind,
+    convert,
+    duplicate_names,
+    kind_name,
+)
+from refactor_graph._errors import quote
+from refactor_graph._functions import Functions, domain_of, label, operator_body, schema_of
+from refactor_graph._inference import operand_types
+from refactor_graph._load import LoadedModel
+from refactor_graph._tensors import STRING, Tensor, TensorError, read_sparse, read_tensor
+
+Dims = list[int | str | None] | None
+Shapes = Mapping[str, Sequence[int | str]]
+"""Shapes of inputs that replace the declared ones."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where nodes are emitted from: the model itself, or the body of one call of a function.
+
+    Attributes
+    ----------
+    imports
+        Version of each operator domain.
+    prefix
+        Put before names that the body of a function defines; empty for the model itself.
+    bound
+        Names of the function's inputs and outputs in the scope of the caller.
+    references
+        Value of each attribute of the call, None if it has none; with the scope that it was written in.
+    depth
+        Number of functions around.
+    """
+
+    imports: Mapping[str, int]
+    prefix: str = ""
+    bound: dict[str, str] = field(default_factory=dict)
+    references: dict[str, tuple[AttributeProto, Scope]] | None = None
+    depth: int = 0
+
+    def name(self, text: str) -> str:
+        """Return the name of a value in the flat model."""
+        if not text or not self.prefix:
+            return text
+        return self.bound.get(text, self.prefix + text)
+
+
+class Importer:
+    """Imports one model."""
+
+    def __init__(self, loaded: LoadedModel, shapes: Shapes) -> None:
+        self._loaded = loaded
+        self._shapes = shapes
+        self._builder = _core.ModelBuilder()
+        self._functions = Functions(loaded.proto)
+        self._native: dict[tuple[str, str, int], bool] = {}
+        self._types: dict[str, TypeProto] | None = None
+        self._calls = 0
+
+    def build(self) -> _core.Model:
+        """Import everything.
+
+        Raises
+        ------
+        InvalidModel
+            Listing all problems.
+        Unsupported
+            If nothing is illegal but something is not supported; lists all of it.
+        """
+        proto = self._loaded.proto
+        for problem in self._functions.problems:
+            self._builder.add_invalid(problem)
+        if proto.HasField("ir_version"):
+            self._builder.set_ir_version(proto.ir_version)
+        for opset in proto.opset_import:
+            self._builder.add_opset(opset.domain, opset.version)
+        scope = Scope({domain_of(opset.domain): opset.version for opset in proto.opset_import})
+        if proto.HasField("graph"):
+            self._graph(proto.graph, self._builder.graph(), scope, self._loaded.raw)
+        else:
+            self._builder.add_invalid("it has no graph")
+        return self._builder.build()
+
+    # ------------------------------------------------------------------ graphs
+    def _graph(
+        self, proto: GraphProto, out: _core.GraphBuilder, scope: Scope, raw: Mapping[int, memoryview] | None = None
+    ) -> None:
+        constants = self._initializers(proto, out, scope, raw or {})
+        for port in proto.input:
+            if port.name in constants:
+                continue
+            dtype, dims = self._port("input", port, main=raw is not None)
+            if raw is not None and port.name in self._shapes:
+                dims = list(self._shapes[port.name])
+            out.add_input(scope.name(port.name), dtype, dims)
+        for port in proto.output:
+            out.add_output(scope.name(port.name), *self._port("output", port, main=False))
+        for info in proto.value_info:
+            if info.type.HasField("tensor_type"):
+                out.add_value_info(scope.name(info.name), info.type.tensor_type.elem_type, _dims(info.type))
+        for node in proto.node:
+            self._node(node, out, scope)
+
+    def _initializers(
+        self, proto: GraphProto, out: _core.GraphBuilder, scope: Scope, raw: Mapping[int, memoryview]
+    ) -> set[str]:
+        names = set()
+        for index, tensor in enumerate(proto.initializer):
+            name = tensor.name
+            names.add(name)
+            try:
+                content = read_tensor(tensor, self._loaded.files, raw.get(index))
+            except TensorError as error:
+                self._builder.add_invalid(f"initializer {quote(name)}: {error}")
+                content = Tensor(0, (), b"")
+            out.add_initializer(scope.name(name), *_native_tensor(content))
+        for sparse in proto.sparse_initializer:
+            name = sparse.values.name
+            names.add(name)
+            try:
+                content = read_sparse(sparse, self._loaded.files)
+            except TensorError as error:
+                self._builder.add_invalid(f"sparse initializer {quote(name)}: {error}")
+                content = Tensor(0, (), b"")
+            out.add_initializer(scope.name(name), *_native_tensor(content))
+        return names
+
+    def _port(self, what: str, port: ValueInfoProto, *, main: bool) -> tuple[int, Dims]:
+        kind = port.type.WhichOneof("value") if port.HasField("type") else None
+        if kind == "tensor_type":
+            return port.type.tensor_type.elem_type, _dims(port.type)
+        if kind is not None:
+            text = f"{what} {quote(port.name)} is a {kind.removesuffix('_type')}, only tensors are supported"
+            self._builder.add_unsupported(text)
+            return TensorProto.FLOAT, None
+        if main:
+            self._builder.add_invalid(f"{what} {quote(port.name)} has no type")
+            return TensorProto.FLOAT, None
+        return 0, None
+
+    # ------------------------------------------------------------------ nodes
+    def _is_native(self, domain: str, op: str, version: int) -> bool:
+        key = (domain, op, version)
+        known = self._native.get(key)
+        if known is None:
+            known = self._native[key] = _core.is_supported(domain, op, version)
+        return known
+
+    def _node(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> None:
+        function = self._functions.find(node)
+        if function is not None:
+            if domain_of(node.domain) not in scope.imports:
+                self._builder.add_invalid(f"{label(node)}: domain {quote(node.domain)} is not among the imported ones")
+            self._call(node, function, out, scope, {})
+            return
+        domain = domain_of(node.domain)
+        if not self._is_native(domain, node.op_type, scope.imports.get(domain, 0)) and self._expand(node, out, scope):
+            return
+        attributes = self._attributes(node, scope) if len(node.attribute) else []
+        inputs, outputs = node.input, node.output
+        name = node.name
+        if scope.prefix:
+            name = scope.prefix + (name or node.op_type)
+            inputs, outputs = [scope.name(i) for i in inputs], [scope.name(o) for o in outputs]
+            self._check_version(node, scope)
+        out.add_node(name, node.domain, node.op_type, list(inputs), list(outputs), attributes)
+
+    def _check_version(self, node: NodeProto, scope: Scope) -> None:
+        """Report an operator that means something else in the function's operator set than in the model's."""
+        domain = domain_of(node.domain)
+        mine = scope.imports.get(domain)
+        models = {domain_of(opset.domain): opset.version for opset in self._loaded.proto.opset_import}.get(domain)
+        if mine is None or models is None or mine == models:
+            return
+        own, other = schema_of(domain, node.op_type, mine), schema_of(domain, node.op_type, models)
+        if own is not None and other is not None and own.since_version != other.since_version and scope.depth == 1:
+            text = f"{label(node)}: its function uses version {mine} of the operator set, the model version {models}"
+            self._builder.add_unsupported(text)
+
+    def _attributes(self, node: NodeProto, scope: Scope) -> list[RawAttribute]:
+        result = []
+        names = [attribute.name for attribute in node.attribute]
+        for name in duplicate_names(names):
+            self._builder.add_invalid(f"{label(node)}: attribute {name} occurs twice")
+        for attribute in node.attribute:
+            try:
+                converted = self._attribute(attribute, scope)
+            except (AttributeValueError, TensorError) as error:
+                self._builder.add_invalid(f"{label(node)}: attribute {quote(attribute.name)}: {error}")
+                continue
+            if converted is not None:
+                result.append(converted)
+        return result
+
+    def _attribute(self, proto: AttributeProto, scope: Scope) -> RawAttribute | None:
+        if not proto.name:
+            raise AttributeValueError("it has no name")
+        name, source = proto.name, scope
+        if proto.ref_attr_name:
+            if scope.references is None:
+                raise AttributeValueError(f"it refers to attribute {quote(proto.ref_attr_name)} outside of a function")
+            if proto.ref_attr_name not in scope.references:
+                return None
+            wanted = proto.type
+            proto, source = scope.references[proto.ref_attr_name]
+            if wanted and wanted != proto.type:
+                raise AttributeValueError(f"it is {kind_name(wanted)}, the caller's value is {kind_name(proto.type)}")
+        kind = checked_kind(proto, self._loaded.proto.ir_version)
+        found = convert(proto, kind, self._tensor, lambda graph: self._subgraph(graph, source))
+        if found is None:
+            raise AttributeValueError(f"attributes of type {kind_name(kind)} are not supported")
+        return name, found[1], found[2]
+
+    def _tensor(self, proto: TensorProto) -> Any:
+        return _native_tensor(read_tensor(proto, self._loaded.files))
+
+    def _subgraph(self, proto: GraphProto, scope: Scope) -> _core.GraphBuilder:
+        builder = _core.GraphBuilder()
+        self._graph(proto, builder, scope)
+        return builder
+
+    # ------------------------------------------------------------------ functions
+    def _expand(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> bool:
+        """Replace an operator that has no native form by its ONNX function body; returns whether there was one."""
+        domain = domain_of(node.domain)
+        version = scope.imports.get(domain, 0)
+        schema = schema_of(domain, node.op_type, version)
+        if schema is None or not (schema.has_function or schema.has_context_dependent_function):
+            return False
+        types = None
+        if not schema.has_function:
+            if self._types is None:
+                self._types = operand_types(self._loaded.proto)
+            found = [self._types.get(scope.name(name), TypeProto()) for name in node.input]
+            types = (
+                found
+                if all(name == "" or item.WhichOneof("value") for name, item in zip(node.input, found, strict=True))
+                else None
+            )
+        try:
+            body = operator_body(schema, version, node, types)
+        except Exception:  # the body generator of the onnx package failed: report the operator as unsupported
+            body = None
+        if body is None:
+            return False
+        defaults = {name: item.default_value for name, item in schema.attributes.items() if item.default_value.name}
+        self._call(node, body, out, scope, defaults)
+        return True
+
+    def _call(
+        self,
+        node: NodeProto,
+        function: FunctionProto,
+        out: _core.GraphBuilder,
+        scope: Scope,
+        defaults: Mapping[str, AttributeProto],
+    ) -> None:
+        if len(node.input) > len(function.input) or len(node.output) > len(function.output):
+            self._builder.add_invalid(
+                f"{label(node)}: it has {len(node.input)} inputs and {len(node.output)} outputs, its function takes "
+                f"{len(function.input)} and makes {len(function.output)}"
+            )
+            return
+        self._calls += 1
+        prefix = f"{scope.prefix}{node.name or node.op_type}#{self._calls}/"
+        imports = {domain_of(opset.domain): opset.version for opset in function.opset_import} or dict(scope.imports)
+        inner = Scope(imports, prefix, {}, {}, scope.depth + 1)
+        references: dict[str, tuple[AttributeProto, Scope]] = {name: (item, inner) for name, item in defaults.items()}
+        references |= {item.name: (item, inner) for item in function.attribute_proto}
+        for item in node.attribute:
+            value = (item, scope)
+            if item.ref_attr_name:
+                if not scope.references or item.ref_attr_name not in scope.references:
+                    continue
+                value = scope.references[item.ref_attr_name]
+            references[item.name] = value
+        inner.references = references
+        formal = list(function.input)
+        for index, name in enumerate(formal):
+            inner.bound[name] = scope.name(node.input[index]) if index < len(node.input) else ""
+        for source, target in zip(function.output, node.output, strict=False):
+            if not target:
+                continue
+            if source in inner.bound:  # an input handed through, or one value returned twice
+                out.add_node(f"{prefix}{target}", "", "Identity", [inner.bound[source]], [scope.name(target)], [])
+            else:
+                inner.bound[source] = scope.name(target)
+        for item in function.node:
+            self._node(item, out, inner)
+
+
+def _dims(proto: TypeProto) -> Dims:
+    if not proto.tensor_type.HasField("shape"):
+        return None
+    dims: list[int | str | None] = []
+    for dim in proto.tensor_type.shape.dim:
+        kind = dim.WhichOneof("value")
+        dims.append(dim.dim_value if kind == "dim_value" else (dim.dim_param or None) if kind == "dim_param" else None)
+    return dims
+
+
+def _native_tensor(tensor: Tensor) -> tuple[int, tuple[int, ...], Any]:
+    return tensor.dtype, tensor.dims, None if tensor.dtype == STRING else tensor.data
+
+
+def import_model(loaded: LoadedModel, shapes: Shapes) -> _core.Model:
+    """Check `loaded` and return the native model; raises as `Importer.build` does.
+
+    Parameters
+    ----------
+    loaded
+        The model.
+    shapes
+        Shapes that replace the declared ones of some inputs.
+    """
+    return Importer(loaded, shapes).build()

@@ -1,0 +1,268 @@
+"""The command `refactor-graph`.
+
+A subcommand prints its answer to the standard output. The exit status is 0, or 1 if the answer is no (a model that
+cannot run, results that differ), or 2 for an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import helper
+
+import refactor_graph
+from refactor_graph import _core
+from refactor_graph._errors import DeviceError, Error, InvalidInput
+from refactor_graph.onnx import Compiler, check, make_compiler
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from refactor_graph.executor import Executor
+
+_SEED = 0
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    """Numpy's type for the short name of a port's type ("f32", "i64", "bf16", …)."""
+    codes = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9, "f16": 10, "f64": 11}
+    codes |= {"u32": 12, "u64": 13, "bf16": 16}
+    if name not in codes:
+        raise InvalidInput(f"inputs of type {name} cannot be generated; give a file by --input")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(codes[name]))
+
+
+def _sizes(text: Sequence[str]) -> dict[str, int]:
+    sizes = {}
+    for item in text:
+        name, equals, value = item.rpartition("=")
+        if not equals or not value.isdigit():
+            raise InvalidInput(f"--dim: expected NAME=NUMBER, got {item!r}")
+        sizes[name] = int(value)
+    return sizes
+
+
+def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return an array for every input: from `NAME=FILE.npy`, else random; symbols without a size are 1."""
+    given = {}
+    for item in files:
+        name, equals, path = item.partition("=")
+        if not equals:
+            raise InvalidInput(f"--input: expected NAME=FILE.npy, got {item!r}")
+        try:
+            given[name] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"--input: {path} cannot be read: {error}") from None
+    generator = np.random.default_rng(_SEED)
+    arrays = {}
+    for port in compiler.inputs:
+        if port.name in given:
+            arrays[port.name] = given[port.name]
+            continue
+        if port.shape is None:
+            raise InvalidInput(f"input {port.name!r} has no declared rank; give a file by --input")
+        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in port.shape]
+        dtype = _numpy_type(port.dtype)
+        if dtype.kind in "iub":
+            # Small numbers are valid as token ids, masks and positions alike.
+            arrays[port.name] = generator.integers(0, 2, shape).astype(dtype)
+        else:
+            arrays[port.name] = generator.standard_normal(shape).astype(dtype)
+    return arrays
+
+
+def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
+    compiler = make_compiler(options.model)
+    executor = compiler.compile(
+        options.target, options.allocator, options.passes, num_threads=options.threads, precision=options.precision
+    )
+    return compiler, executor
+
+
+def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str, NDArray[Any]]]:
+    compiler, executor = _compile(options)
+    return compiler, executor, make_inputs(compiler, _sizes(options.dim), options.input)
+
+
+def _check(options: argparse.Namespace) -> int:
+    status = 0
+    for model in options.models:
+        problems = check(model, target=options.target)
+        status |= bool(problems)
+        print(f"{model}: {'ok' if not problems else f'{len(problems)} problems'}")
+        for problem in problems:
+            print(f"  {problem}")
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
+    _, executor, inputs = _prepare(options)
+    for name, array in executor(inputs).items():
+        finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+        span = f", {finite.min()} to {finite.max()}" if finite.size and finite.dtype.kind in "iuf" else ""
+        print(f"{name}: {array.dtype}{list(array.shape)}{span}")
+        if options.save:
+            folder = Path(options.save)
+            folder.mkdir(parents=True, exist_ok=True)
+            file = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+            np.save(folder / f"{file}.npy", array, allow_pickle=False)
+    return 0
+
+
+def median_times(engines: dict[str, Callable[[], object]], runs: int) -> dict[str, float]:
+    """Return the median seconds of a call of every engine, measured in turns so that all see the same machine."""
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    for call in engines.values():
+        call()
+    for _ in range(runs):
+        for name, call in engines.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def _bench(options: argparse.Namespace) -> int:
+    _, executor, inputs = _prepare(options)
+    for name, seconds in median_times({"refactor_graph": lambda: executor(inputs)}, options.runs).items():
+        print(f"{name}: {seconds * 1e3:.3f} ms (median of {options.runs}, {executor.num_threads} threads)")
+    table = executor.bench(repeats=min(options.runs, 10), quiet=True)
+    rows = table.slowest(options.top) if options.top else table
+    print(rows.format(table.nanoseconds))
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    if util.find_spec("onnxruntime") is None:
+        raise InvalidInput("compare needs the package onnxruntime, which is not installed")
+    import onnxruntime
+
+    _, executor, inputs = _prepare(options)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = executor.num_threads
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
+    wanted = {item.name for item in session.get_inputs()}
+    feed = {name: array for name, array in inputs.items() if name in wanted}
+    ours, theirs = executor(inputs), session.run(None, feed)
+    status = 0
+    for output, reference in zip(session.get_outputs(), theirs, strict=True):
+        mine = ours[output.name]
+        fits = mine.shape == reference.shape
+        same = fits and np.allclose(mine, reference, options.rtol, options.atol, equal_nan=True)
+        worst = float(np.max(np.abs(mine.astype(float) - reference))) if fits and mine.size else float("nan")
+        verdict = "equal" if same else "DIFFERENT"
+        print(f"{output.name}: {verdict}, largest difference {worst:.3g}, shape {mine.shape} and {reference.shape}")
+        status |= not same
+    engines = {"refactor_graph": lambda: executor(inputs), "onnxruntime": lambda: session.run(None, feed)}
+    for name, seconds in median_times(engines, 15).items():
+        print(f"{name}: {seconds * 1e3:.3f} ms")
+    return int(status)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    compiler = make_compiler(options.model)
+    for title, ports in (("input", compiler.inputs), ("output", compiler.outputs)):
+        for port in ports:
+            print(f"{title} {port!r}")
+    print(f"variables: {', '.join(compiler.variables) or 'none'}")
+    for key, value in compiler.metadata.items():
+        print(f"metadata {key}: {value[:100]!r}")
+    executor = compiler.compile(options.target, options.allocator, options.passes, num_threads=options.threads)
+    executor.dbg()
+    return 0
+
+
+def _trace(options: argparse.Namespace) -> int:
+    _, executor, inputs = _prepare(options)
+    for name, array in inputs.items():
+        executor.set_input(name, array)
+    print(f"{executor.trace(options.directory, 'npy')} tensors written to {options.directory}")
+    return 0
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    print(f"refactor_graph {refactor_graph.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for package in ("numpy", "onnx", "ml_dtypes", "onnxruntime"):
+        try:
+            print(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            print(f"{package} is not installed")
+    print(f"threads by default: {_core.default_thread_count()} (of {os.cpu_count()} processors)")
+    print(f"newest operator set: {_core.newest_opset()}")
+    print(f"passes: {', '.join(_core.pass_names())}")
+    for kind in ("cpu", "nvidia"):
+        try:
+            device = _core.find_device(kind, 0)
+            free, total = device.memory()
+            print(f"{kind}: {device.name}, {free >> 20} of {total >> 20} MiB free")
+        except DeviceError as error:
+            print(f"{kind}: {error}")
+    return 0
+
+
+_Action = Callable[[argparse.Namespace], int]
+
+
+def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> None:
+    if model:
+        command.add_argument("model", help="an ONNX file")
+        command.add_argument("--allocator", default="default")
+        command.add_argument("--passes", type=lambda text: text.split(","), default=[], help="comma-separated")
+        command.add_argument("--threads", type=int, default=0)
+    if data:
+        command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
+        command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
+        command.add_argument("--precision", default="default", help="default or exact")
+    command.add_argument("--target", default="cpu")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="refactor-graph", description=refactor_graph.__doc__)
+    parser.add_argument("--version", action="version", version=refactor_graph.__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, action: _Action, text: str, *, model: bool = True, data: bool = True) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(action=action)
+        _add_common(command, model, data)
+        return command
+
+    command = add("check", _check, "list every reason why models cannot run", model=False, data=False)
+    command.add_argument("models", nargs="+", help="ONNX files")
+    command = add("run", _run, "run a model on random or given inputs")
+    command.add_argument("--save", metavar="DIR", help="write the outputs as .npy")
+    command = add("bench", _bench, "time a model and its operators")
+    command.add_argument("--runs", type=int, default=20)
+    command.add_argument("--top", type=int, default=0, metavar="N", help="only the N slowest steps")
+    command = add("compare", _compare, "compare results and time with onnxruntime")
+    command.add_argument("--rtol", type=float, default=1e-3)
+    command.add_argument("--atol", type=float, default=1e-4)
+    add("inspect", _inspect, "show inputs, outputs, passes and steps", data=False)
+    command = add("trace", _trace, "run a model and write every tensor to a folder")
+    command.add_argument("directory")
+    add("doctor", _doctor, "show versions, threads and devices", model=False, data=False)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.action(options))
+    except Error as error:
+        print(f"refactor-graph: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""The executor: what `Compiler.compile` returns and what runs a model."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from refactor_graph import _core
+from refactor_graph._errors import InvalidInput, Unsupported
+from refactor_graph._profile import BenchRow, BenchTable
+from refactor_graph._trace import TraceWriter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALLOCATORS = ("default", "plain", "mru", "bestfit", "compact")
+"""Names of the allocators: "default" uses the offsets planned at compile time, the others place blocks at run time."""
+
+
+def check_allocator(name: str) -> None:
+    """Raise `InvalidInput` listing the allocators if `name` is none of them."""
+    if name not in ALLOCATORS:
+        raise InvalidInput(f"unknown allocator {name!r}, expected one of: {', '.join(ALLOCATORS)}")
+
+
+class Executor(_core.Executor):
+    """Runs a compiled model; made by `Compiler.compile`.
+
+    An executor belongs to one thread at a time: a second one gets `InvalidInput`. :meth:`clone` makes another
+    executor that shares the weights and may run at the same time. The GIL is released while a run is long enough to
+    be worth it. After `fork` the child may go on with its executors.
+
+    `executor(inputs)` is the short way and the fastest: `inputs` is a dict of all inputs by name (or the arrays in
+    order), the result a dict of all outputs by name. The arrays are borrowed, not copied; they must not be written to
+    by another thread during the call. The keyword arguments `timeout` and `token` are those of :meth:`run`.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def program(self) -> _core.Program:
+            """The compiled program, shared with clones."""
+
+    def set_input(self, key: int | str, array: Any) -> None:
+        """Set an input to a copy of `array`: later changes of the array do not show.
+
+        Parameters
+        ----------
+        key
+            Number or name of the input.
+        array
+            A numpy array (of an ml_dtypes type for bfloat16 and the 8-, 4- and 2-bit types) or an object with
+            `__dlpack__` or `__array__`. Memory order, alignment and byte order do not matter; the dtype must be the
+            declared one.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such input, or dtype, rank or a fixed size differ from the declared ones; names expected
+            and actual.
+        """
+        super().set_input(key, array)
+
+    def run(self, timeout: float | None = None, token: _core.CancellationToken | None = None) -> None:
+        """Run the model on the inputs that are set.
+
+        Parameters
+        ----------
+        timeout
+            Seconds after which the run stops before its next step.
+        token
+            Stops the run before its next step once `token.cancel()` was called, by any thread.
+
+        Raises
+        ------
+        InvalidInput
+            If an input is not set, sizes contradict each other, or data is wrong (an index out of range).
+        Cancelled
+            If `timeout` or `token` stopped the run.
+        OutOfMemory
+            If the intermediate tensors do not fit.
+        """
+        super().run(timeout, token)
+
+    def get_output(self, key: int | str) -> NDArray[Any]:
+        """Return an output of the last run.
+
+        The array shares the executor's memory, which a later run does not overwrite as long as the array lives.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such output, or nothing has run yet.
+        """
+        return super().get_output(key)
+
+    def dispatch(self, device: _core.Device, allocator: str = "default") -> None:
+        """Move to another device or allocator, keeping the inputs that are set.
+
+        Raises
+        ------
+        InvalidInput
+            If the allocator is unknown.
+        Unsupported
+            If the program was not compiled for the device.
+        """
+        check_allocator(allocator)
+        if device.kind != "cpu":
+            raise Unsupported(f"dispatch to {device.name}: the program was compiled for the CPU only")
+        self.set_allocator(allocator)
+
+    def clone(self) -> Executor:
+        """Return another executor for the same program: weights and inputs are shared, everything else is its own."""
+        return Executor(self)
+
+    def bench(self, sync: bool = True, repeats: int = 10, quiet: bool = False) -> BenchTable:
+        """Time every step, print a table and return it.
+
+        Parameters
+        ----------
+        sync
+            Wait for the device after every step. On the CPU every step is synchronous; accepted for compatibility.
+        repeats
+            Runs; the fastest time of each step counts.
+        quiet
+            Do not print.
+        """
+        del sync
+        if repeats < 1:
+            raise InvalidInput(f"repeats: expected at least 1, got {repeats}")
+        table = BenchTable(BenchRow(*row) for row in self.profile(repeats))
+        if not quiet:
+            print(table)
+        return table
+
+    def trace(self, directory: str | os.PathLike[str], file_format: str = "npy") -> int:
+        """Run and write every tensor that passes through a step.
+
+        Each tensor becomes one file. `node<N>.meta` describes step N, fields separated by tabs: the first line is
+        node name and N, then comes one line for each operand: `input` or `output`, its number, name of the tensor,
+        name of its file.
+
+        Parameters
+        ----------
+        directory
+            Where the files go; it is made if it does not exist.
+        file_format
+            "npy", the only one.
+
+        Returns
+        -------
+        int
+            Number of tensors written.
+        """
+        if file_format != "npy":
+            raise InvalidInput(f"unknown trace format {file_format!r}, expected one of: npy")
+        writer = TraceWriter(directory)
+        self.visit(writer.visit)
+        return writer.finish()
+
+    def dbg(self, quiet: bool = False) -> str:
+        """Print and return a description: inputs, outputs, passes, steps with kernel and placement, memory.
+
+        Parameters
+        ----------
+        quiet
+            Do not print.
+        """
+        lines = [f"inputs:  {', '.join(map(repr, self.inputs))}", f"outputs: {', '.join(map(repr, self.outputs))}"]
+        lines += [f"threads: {self.num_threads}, allocator: {self.allocator}", "passes:"]
+        lines += [f"  {item.name}: {item.changes} changes, {item.microseconds:.0f} µs" for item in self.program.passes]
+        try:
+            lines += ["steps: number, node, operator, kernel, operands"]
+            lines += ["  " + line for line in self.describe_plan().splitlines()]
+            lines += [f"memory: {self.memory()}"]
+        except InvalidInput as error:
+            lines += [f"  not planned yet ({error})", str(self.program)]
+        text = "\n".join(lines)
+        if not quiet:
+            print(text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"<Executor {self.inputs} -> {self.outputs}>"

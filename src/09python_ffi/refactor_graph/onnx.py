@@ -1,0 +1,200 @@
+"""The front door for ONNX models.
+
+>>> from refactor_graph.onnx import make_compiler
+>>> executor = make_compiler("model.onnx").compile("cpu")  # doctest: +SKIP
+>>> outputs = executor({"input": array})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from refactor_graph import _core
+from refactor_graph._core import find_device
+from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported
+from refactor_graph._importer import Shapes, import_model
+from refactor_graph._load import LoadedModel, ModelSource, load_model
+from refactor_graph._unranked import UnrankedExecutor
+from refactor_graph.executor import Executor, check_allocator
+
+__all__ = ["Compiler", "check", "find_device", "make_compiler"]
+
+if TYPE_CHECKING:
+    from refactor_graph._core import Port
+
+_TARGETS = {"cpu": "cpu", "cuda": "nvidia"}
+
+
+def _find_targets(target: str | Sequence[str]) -> str:
+    """Kind of the device to compile for, after checking that every target is known and present."""
+    names = [target] if isinstance(target, str) else list(target)
+    if not names:
+        raise InvalidInput(f"target: the list is empty, expected some of: {', '.join(_TARGETS)}")
+    for name in names:
+        if name not in _TARGETS:
+            raise InvalidInput(f"unknown target {name!r}, expected one of: {', '.join(_TARGETS)}")
+        find_device(_TARGETS[name], 0)
+    return _TARGETS[names[0]]
+
+
+class Compiler:
+    """A model that was read and checked; made by :func:`make_compiler`."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+        self._substituted: dict[str, int] = {}
+        self._model = self._import({})
+
+    def _import(self, shapes: Shapes) -> _core.Model:
+        try:
+            return import_model(self._loaded, shapes)
+        except (InvalidModel, Unsupported) as error:
+            raise type(error)(f"{self._loaded.name}: {error}", error.problems) from None
+
+    @property
+    def inputs(self) -> list[Port]:
+        """Inputs in order; sizes are numbers or symbols, the shape is None where the rank is unknown."""
+        return self._model.inputs
+
+    @property
+    def outputs(self) -> list[Port]:
+        """Outputs in order, as inferred."""
+        return self._model.outputs
+
+    @property
+    def variables(self) -> list[str]:
+        """Names of the symbols that have no value yet; they stay dynamic unless substituted."""
+        return self._model.variables
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The model's `metadata_props`."""
+        return {item.key: item.value for item in self._loaded.proto.metadata_props}
+
+    def substitute(self, name: str, value: int) -> None:
+        """Give a symbol of the inputs a fixed value.
+
+        Raises
+        ------
+        InvalidInput
+            If the model has no such symbol, or the value is no size.
+        InvalidModel
+            If the model contradicts the value.
+        """
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise InvalidInput(f"substitute: expected an int for {name!r}, got {type(value).__name__}")
+        if not isinstance(name, str):
+            raise InvalidInput(f"substitute: expected the name of a symbol, got {type(name).__name__}")
+        self._model.substitute(name, value)
+        self._substituted[name] = value
+
+    def check(self, target: str | Sequence[str] = "cpu") -> list[str]:
+        """Compile without keeping the result; returns all reasons why `target` cannot run the model, empty if none."""
+        try:
+            if not self._model.unranked_inputs:
+                self._model.compile(_find_targets(target), [], 1, "default", [], False)
+        except (InvalidModel, Unsupported) as error:
+            return list(error.problems)
+        return []
+
+    def compile(
+        self,
+        target: str | Sequence[str] = "cpu",
+        allocator: str = "default",
+        passes: Sequence[str] = (),
+        *,
+        num_threads: int = 0,
+        precision: str = "default",
+        keep: Sequence[str] = (),
+        verify: bool = False,
+    ) -> Executor:
+        """Optimise the model and return an executor.
+
+        The compiler stays usable. A model with an input whose rank the model does not declare is compiled when the
+        first shapes are known, and again for each new rank.
+
+        Parameters
+        ----------
+        target
+            "cpu" or "cuda", or a list: each node goes to the first that accepts it. A target that is not there is an
+            error, never replaced.
+        allocator
+            "default" (offsets planned ahead), or "plain", "mru", "bestfit", "compact".
+        passes
+            Nothing is the default pipeline; "-name" removes a pass, "-all" starts from none, "name" adds one.
+        num_threads
+            Threads of the executor; 0: as many as the process may use.
+        precision
+            "default", or "exact" for no algorithm that changes the error bound of a sum (no Winograd).
+        keep
+            Names of intermediate tensors that every pass leaves in place.
+        verify
+            Check the graph after every pass.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown target, allocator, pass, precision or kept tensor; lists what there is.
+        Unsupported
+            Naming every node that no kernel accepts, with all reasons.
+        DeviceError
+            If a target is not present: says what is missing.
+        """
+        check_allocator(allocator)
+        for argument, value in (("passes", passes), ("keep", keep)):
+            if isinstance(value, str):
+                raise InvalidInput(f"{argument}: expected a list of names, got the text {value!r}")
+        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 0 <= num_threads <= _MAX_THREADS:
+            raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {num_threads!r}")
+        device = _find_targets(target)
+
+        def finish(model: _core.Model) -> Executor:
+            program = model.compile(device, list(passes), num_threads, precision, list(keep), verify)
+            return Executor(program, allocator, num_threads)
+
+        if not self._model.unranked_inputs:
+            return finish(self._model)
+
+        def specialise(shapes: Shapes) -> Executor:
+            model = self._import(shapes)
+            for name, value in self._substituted.items():
+                model.substitute(name, value)
+            return finish(model)
+
+        return UnrankedExecutor(specialise, self._model)
+
+
+_MAX_THREADS = 1024
+
+
+def make_compiler(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None) -> Compiler:
+    """Read and check an ONNX model.
+
+    Parameters
+    ----------
+    model
+        A path, the bytes of a model, or an `onnx.ModelProto`. Neither a file nor its external data may be changed or
+        truncated while the compiler or an executor made from it lives: weights are mapped, not copied.
+    base_dir_or_uri
+        Directory of external data, as a path or `file://` URI; by default the model's own directory.
+
+    Raises
+    ------
+    InvalidInput
+        If the model cannot be read.
+    InvalidModel
+        If it breaks its specification; lists every problem that was found.
+    Unsupported
+        If it is legal but something in it is not supported; lists all of it.
+    """
+    return Compiler(load_model(model, base_dir_or_uri))
+
+
+def check(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None, target: str = "cpu") -> list[str]:
+    """Return every reason why a model cannot run on `target`, empty if it can; arguments as of `make_compiler`."""
+    try:
+        return make_compiler(model, base_dir_or_uri).check(target)
+    except (InvalidModel, Unsupported) as error:
+        return list(error.problems)

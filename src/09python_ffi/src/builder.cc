@@ -1,0 +1,151 @@
+#include "buffers.h"
+#include "common/error.h"
+#include "frontend/model.h"
+#include "module.h"
+#include "onnx/model_builder.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace refactor::python {
+
+namespace {
+
+using refactor::onnx::GraphBuilder;
+using refactor::onnx::ModelBuilder;
+using refactor::onnx::RawAttribute;
+using refactor::onnx::RawTensor;
+
+/// Numbers of AttributeProto.AttributeType.
+enum class Kind : int { Float = 1, Int, String, Tensor, Graph, Floats, Ints, Strings };
+
+/// A Python sequence as a list or tuple, for access without calls.
+class Sequence {
+    py::object items_;
+
+public:
+    explicit Sequence(py::handle source)
+        : items_(py::reinterpret_steal<py::object>(PySequence_Fast(source.ptr(), "expected a sequence"))) {
+        if (!items_) throw py::error_already_set();
+    }
+    size_t size() const { return static_cast<size_t>(PySequence_Fast_GET_SIZE(items_.ptr())); }
+    py::handle operator[](size_t i) const { return PySequence_Fast_GET_ITEM(items_.ptr(), static_cast<Py_ssize_t>(i)); }
+};
+
+/// str as UTF-8 (lone surrogates kept), or bytes.
+std::string text(py::handle object) {
+    if (PyBytes_Check(object.ptr()))
+        return {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    Py_ssize_t size = 0;
+    if (auto const* data = PyUnicode_AsUTF8AndSize(object.ptr(), &size)) return {data, static_cast<size_t>(size)};
+    throw py::error_already_set();
+}
+
+int64_t integer(py::handle object) {
+    auto value = PyLong_AsLongLong(object.ptr());
+    if (value == -1 && PyErr_Occurred()) throw py::error_already_set();
+    return value;
+}
+
+template <class T, class Convert>
+std::vector<T> list(py::handle source, Convert convert) {
+    Sequence items(source);
+    std::vector<T> out;
+    out.reserve(items.size());
+    for (size_t i = 0; i < items.size(); ++i) out.push_back(convert(items[i]));
+    return out;
+}
+
+/// Types are checked by the builder: what is no known type is handed on as it is.
+size_t alignment_of(int64_t dtype) {
+    auto type = data_type_from_onnx(dtype);
+    return type ? static_cast<size_t>(std::clamp(bits_of(*type) / 8, 1, 8)) : 1;
+}
+
+RawTensor tensor(py::handle dtype, py::handle dims, py::handle data) {
+    RawTensor out;
+    out.dtype = integer(dtype);
+    out.dims = list<int64_t>(dims, integer);
+    if (!data.is_none()) out.blob = share_buffer(data, alignment_of(out.dtype));
+    return out;
+}
+
+RawAttribute attribute(Kind kind, py::handle value) {
+    auto real = [](py::handle object) { return static_cast<float>(PyFloat_AsDouble(object.ptr())); };
+    switch (kind) {
+        case Kind::Float:
+            return real(value);
+        case Kind::Int:
+            return integer(value);
+        case Kind::String:
+            return text(value);
+        case Kind::Tensor: {
+            Sequence parts(value);
+            return tensor(parts[0], parts[1], parts[2]);
+        }
+        case Kind::Graph:
+            return value.cast<std::shared_ptr<GraphBuilder>>();
+        case Kind::Floats:
+            return list<float>(value, real);
+        case Kind::Ints:
+            return list<int64_t>(value, integer);
+        case Kind::Strings:
+            return list<std::string>(value, text);
+    }
+    throw InvalidInput("unknown kind of attribute: " + std::to_string(static_cast<int>(kind)));
+}
+
+refactor::onnx::DeclaredShape shape(py::handle dims) {
+    if (dims.is_none()) return {};
+    return list<refactor::onnx::DeclaredDim>(dims, [](py::handle dim) -> refactor::onnx::DeclaredDim {
+        if (dim.is_none()) return std::monostate{};
+        if (PyLong_Check(dim.ptr())) return integer(dim);
+        return text(dim);
+    });
+}
+
+void add_node(GraphBuilder& self, py::handle name, py::handle domain, py::handle op_type, py::handle inputs,
+              py::handle outputs, py::handle attributes) {
+    Sequence items(attributes);
+    refactor::onnx::RawAttributes converted;
+    converted.reserve(items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+        Sequence parts(items[i]);
+        converted.emplace_back(text(parts[0]), attribute(static_cast<Kind>(integer(parts[1])), parts[2]));
+    }
+    self.add_node(text(name), text(domain), text(op_type), list<std::string>(inputs, text),
+                  list<std::string>(outputs, text), std::move(converted));
+}
+
+}  // namespace
+
+void bind_builder(py::module_& module) {
+    py::class_<GraphBuilder, std::shared_ptr<GraphBuilder>>(module, "GraphBuilder", "Takes in one ONNX graph.")
+        .def(py::init<>())
+        .def("add_input", [](GraphBuilder& self, py::handle name, int64_t dtype,
+                             py::handle dims) { self.add_input(text(name), dtype, shape(dims)); })
+        .def("add_output", [](GraphBuilder& self, py::handle name, int64_t dtype,
+                              py::handle dims) { self.add_output(text(name), dtype, shape(dims)); })
+        .def("add_value_info", [](GraphBuilder& self, py::handle name, int64_t dtype,
+                                  py::handle dims) { self.add_value_info(text(name), dtype, shape(dims)); })
+        .def("add_initializer", [](GraphBuilder& self, py::handle name, py::handle dtype, py::handle dims,
+                                   py::handle data) { self.add_initializer(text(name), tensor(dtype, dims, data)); })
+        .def("add_node", &add_node);
+
+    py::class_<ModelBuilder>(module, "ModelBuilder", "Takes in one ONNX model.")
+        .def(py::init<>())
+        .def("set_ir_version", &ModelBuilder::set_ir_version)
+        .def("add_opset", &ModelBuilder::add_opset)
+        .def("graph", &ModelBuilder::graph, py::return_value_policy::reference_internal)
+        .def("add_invalid", &ModelBuilder::add_invalid)
+        .def("add_unsupported", &ModelBuilder::add_unsupported)
+        .def("build", [](ModelBuilder& self) {
+            py::gil_scoped_release release;
+            return std::move(self).build();
+        });
+    module.def("is_supported", &refactor::onnx::is_supported, "Whether there is a native importer of an operator.");
+    module.def("newest_opset", &refactor::onnx::newest_opset,
+               "Newest version of the default domain that is understood.");
+}
+
+}  // namespace refactor::python

@@ -1,0 +1,30 @@
+#include "mem_manager/device.h"
+
+#include "common/thread_pool.h"
+#include "module.h"
+
+namespace refactor::python {
+
+using mem_manager::Device;
+
+void bind_device(py::module_& module) {
+    py::class_<Device, std::unique_ptr<Device, py::nodelete>>(module, "Device", "A place where tensors live.")
+        .def_property_readonly(
+            "kind", [](Device const& self) { return std::string(self.kind()); }, "\"cpu\" or \"nvidia\".")
+        .def_property_readonly("ordinal", &Device::ordinal, "Number among the devices of its kind.")
+        .def_property_readonly("name", &Device::name, "Name for people.")
+        .def(
+            "memory",
+            [](Device const& self) {
+                auto info = self.memory();
+                return py::make_tuple(info.free, info.total);
+            },
+            "Free and total memory in bytes; 0 if unknown.")
+        .def("__repr__", [](Device const& self) { return "<Device " + self.name() + ">"; });
+    module.def("find_device", &mem_manager::find_device, py::arg("kind"), py::arg("ordinal") = 0,
+               py::return_value_policy::reference, "Find a device; raises DeviceError saying what is missing.");
+    module.def("default_thread_count", &default_thread_count,
+               "Processors that this process may use: the affinity mask, cut by the cgroup quota.");
+}
+
+}  // namespace refactor::python

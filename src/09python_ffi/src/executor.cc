@@ -1,0 +1,170 @@
+#include "arrays.h"
+#include "common/error.h"
+#include "errors.h"
+#include "kernel/program.h"
+#include "py_executor.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+namespace refactor::python {
+
+namespace {
+
+/// The C++ object of an instance, without pybind11's checks: for slots, which CPython calls with the right type only.
+PyExecutor* self_of(PyObject* object) {
+    auto* instance = reinterpret_cast<py::detail::instance*>(object);
+    auto* value =
+        instance->simple_layout ? instance->simple_value_holder[0] : instance->nonsimple.values_and_holders[0];
+    if (!value) throw InvalidInput("the executor was not initialised: a subclass must call super().__init__()");
+    return static_cast<PyExecutor*>(value);
+}
+
+/// `tp_call` itself: the way through pybind11's dispatcher would cost as much as the run of a small model.
+PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    try {
+        return self_of(self)->call(arguments, keywords);
+    } catch (py::error_already_set& error) {
+        error.restore();
+    } catch (...) {
+        set_python_error(std::current_exception());
+    }
+    return nullptr;
+}
+
+void run(PyExecutor& self, std::optional<double> timeout, runtime::CancellationToken const* token) {
+    PyExecutor::Use use(self);
+    runtime::RunOptions options;
+    options.token = token;
+    if (timeout) options.deadline = deadline_after(*timeout);
+    self.run(options);
+}
+
+py::list profile(PyExecutor& self, int repeats) {
+    PyExecutor::Use use(self);
+    std::vector<runtime::StepProfile> rows;
+    {
+        py::gil_scoped_release release;
+        rows = self.native().profile(repeats);
+    }
+    py::list out;
+    for (auto const& row : rows)
+        out.append(
+            py::make_tuple(row.node, row.type, row.kernel, row.shape, row.nanoseconds, row.operations, row.bytes));
+    return out;
+}
+
+void trace(PyExecutor& self, py::function const& visit) {
+    PyExecutor::Use use(self);
+    auto& native = self.native();
+    native.trace([&](uint32_t step, runtime::TracedTensor const& tensor, bool is_output) {
+        auto const& node = native.planner().node_name(native.plan().steps[step].node);
+        visit(step, node, tensor.edge, tensor.name, copy_to_array(tensor.dtype, tensor.dims, tensor.data), is_output);
+    });
+}
+
+std::string describe(runtime::Plan const& plan, runtime::Planner const& planner) {
+    static constexpr char const* kStorage[] = {"arena", "input", "output", "constant"};
+    std::string text;
+    auto argument = [&](uint32_t number) {
+        if (number == runtime::kNoTensor) return std::string("-");
+        auto const& tensor = plan.tensors[number];
+        auto part = planner.edge_name(tensor.edge) + ":" + runtime::describe(tensor.dtype, tensor.dims) + "@" +
+                    kStorage[static_cast<int>(tensor.storage)];
+        if (tensor.storage == runtime::Storage::Arena)
+            part += "+" + std::to_string(plan.blocks[tensor.index].offset + tensor.offset);
+        return part;
+    };
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+        auto const& step = plan.steps[i];
+        text += std::to_string(i) + "\t" + planner.node_name(step.node) + "\t" + planner.node_type(step.node) + "\t" +
+                plan.kernel_ids[step.kernel] + "\t(";
+        for (uint32_t k = 0; k < step.inputs; ++k)
+            text += (k ? ", " : "") + argument(plan.arguments[step.first_argument + k]);
+        text += ") ->";
+        for (uint32_t k = 0; k < step.outputs; ++k)
+            text += " " + argument(plan.arguments[step.first_argument + step.inputs + k]);
+        text += "\n";
+    }
+    return text;
+}
+
+py::dict memory(PyExecutor& self) {
+    PyExecutor::Use use(self);
+    auto const& plan = self.native().plan();
+    size_t weights = 0;
+    for (auto const& edge : self.program().program->parts().edges)
+        if (edge.constant)
+            weights +=
+                storage_bytes(edge.dtype, static_cast<int64_t>(element_count(edge.shape).constant().value_or(0)));
+    py::dict out;
+    out["held"] = self.native().memory_bytes();
+    out["planned"] = plan.arena_bytes;
+    out["lower_bound"] = plan.lower_bound;
+    out["weights"] = weights;
+    out["packed_weights"] = self.program().program->packed_bytes();
+    return out;
+}
+
+std::vector<PyPort> ports(std::vector<runtime::PortInfo> const& infos) {
+    std::vector<PyPort> out;
+    for (auto const& info : infos) out.push_back(make_port(info));
+    return out;
+}
+
+void bind_debugging(py::class_<PyExecutor>& type) {
+    type.def("profile", &profile, py::arg("repeats"))
+        .def("visit", &trace, py::arg("visit"))
+        .def("describe_plan",
+             [](PyExecutor& self) {
+                 PyExecutor::Use use(self);
+                 return describe(self.native().plan(), self.native().planner());
+             })
+        .def("memory", &memory)
+        .def("trim", [](PyExecutor& self) {
+            PyExecutor::Use use(self);
+            self.native().trim();
+        });
+}
+
+}  // namespace
+
+void bind_executor(py::module_& module) {
+    py::class_<runtime::CancellationToken>(module, "CancellationToken", "Asks a run to stop, from any thread.")
+        .def(py::init<>())
+        .def("cancel", &runtime::CancellationToken::cancel)
+        .def_property_readonly("cancelled", &runtime::CancellationToken::cancelled);
+
+    py::class_<PyExecutor> type(module, "Executor",
+                                py::custom_type_setup([](PyHeapTypeObject* heap) { heap->ht_type.tp_call = &call; }),
+                                "Runs a program.");
+    type.def(py::init<PyProgram, std::string, int>(), py::arg("program"), py::arg("allocator"), py::arg("threads"))
+        .def(py::init<PyExecutor const&>(), py::arg("other"))
+        .def_property_readonly("program", &PyExecutor::program, py::return_value_policy::reference_internal)
+        .def_property_readonly("inputs", [](PyExecutor& self) { return ports(self.native().planner().inputs()); })
+        .def_property_readonly("outputs", [](PyExecutor& self) { return ports(self.native().planner().outputs()); })
+        .def_property_readonly("num_threads", [](PyExecutor& self) { return self.native().threads(); })
+        .def_property_readonly("allocator", [](PyExecutor& self) { return self.native().allocator(); })
+        .def(
+            "set_input",
+            [](PyExecutor& self, py::handle key, py::handle array) {
+                PyExecutor::Use use(self);
+                self.set_input(self.input_index(key), array, true);
+            },
+            py::arg("key"), py::arg("array"))
+        .def("run", &run, py::arg("timeout") = py::none(), py::arg("token") = py::none())
+        .def(
+            "get_output",
+            [](PyExecutor& self, py::handle key) {
+                PyExecutor::Use use(self);
+                return self.output(self.output_index(key));
+            },
+            py::arg("key"))
+        .def("set_allocator", [](PyExecutor& self, std::string name) {
+            PyExecutor::Use use(self);
+            self.native().set_allocator(std::move(name));
+        });
+    bind_debugging(type);
+}
+
+}  // namespace refactor::python

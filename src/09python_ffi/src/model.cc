@@ -1,0 +1,109 @@
+#include "model.h"
+
+#include "common/error.h"
+#include "frontend/model.h"
+#include "kernel/program.h"
+
+#include <pybind11/stl.h>
+
+namespace refactor::python {
+
+namespace {
+
+PyPort make_port(frontend::Tensor const& tensor, SymbolTable const& symbols) {
+    PyPort port{tensor.name, std::string(name_of(tensor.dtype)), py::none()};
+    if (!tensor.shape) return port;
+    py::tuple shape(tensor.shape->size());
+    for (size_t i = 0; i < tensor.shape->size(); ++i) {
+        auto const& size = (*tensor.shape)[i];
+        if (auto value = size.constant())
+            shape[i] = *value;
+        else
+            shape[i] = size.to_string(symbols);
+    }
+    port.shape = shape;
+    return port;
+}
+
+std::vector<PyPort> make_ports(std::vector<frontend::Tensor> const& tensors, SymbolTable const& symbols) {
+    std::vector<PyPort> ports;
+    for (auto const& tensor : tensors) ports.push_back(make_port(tensor, symbols));
+    return ports;
+}
+
+kernel::Precision precision_of(std::string const& name) {
+    if (name == "default") return kernel::Precision::Default;
+    if (name == "exact") return kernel::Precision::Exact;
+    throw InvalidInput("unknown precision \"" + name + "\", expected one of: default, exact");
+}
+
+PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
+                  std::string const& precision, std::vector<std::string> keep, bool verify) {
+    computation::CompileOptions options;
+    options.device = std::move(device);
+    options.passes = std::move(passes);
+    options.threads = threads;
+    options.precision = precision_of(precision);
+    options.keep = std::move(keep);
+    options.verify = verify;
+    py::gil_scoped_release release;
+    auto compiled = computation::compile(model.lower(), options);
+    return {std::move(compiled.program), std::move(compiled.passes)};
+}
+
+std::string repr(PyPort const& port) {
+    std::string text = port.name + ": " + port.dtype + "[";
+    if (port.shape.is_none()) return text + "?]";
+    auto sizes = port.shape.cast<py::tuple>();
+    for (size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + py::str(sizes[i]).cast<std::string>();
+    return text + "]";
+}
+
+void bind_program(py::module_& module) {
+    py::class_<computation::PassReport>(module, "PassReport", "What a pass did.")
+        .def_readonly("name", &computation::PassReport::name)
+        .def_readonly("changes", &computation::PassReport::changes)
+        .def_readonly("microseconds", &computation::PassReport::microseconds);
+    py::class_<PyProgram>(module, "Program", "A compiled model: immutable, shared by executors.")
+        .def_property_readonly("passes", [](PyProgram const& self) { return self.passes; })
+        .def_property_readonly(
+            "packed_bytes", [](PyProgram const& self) { return self.program->packed_bytes(); },
+            "Bytes of weights packed for kernels.")
+        .def_property_readonly("nodes", [](PyProgram const& self) { return self.program->parts().nodes.size(); })
+        .def("__str__", [](PyProgram const& self) { return self.program->to_string(); });
+    module.def("pass_names", &computation::pass_names, "Names of all passes in the order of the default pipeline.");
+}
+
+}  // namespace
+
+PyPort make_port(runtime::PortInfo const& info) {
+    py::tuple shape(info.dims.size());
+    for (size_t i = 0; i < info.dims.size(); ++i) {
+        if (info.dims[i] >= 0)
+            shape[i] = info.dims[i];
+        else
+            shape[i] = i < info.symbols.size() ? info.symbols[i] : std::string("?");
+    }
+    return {info.name, std::string(name_of(info.dtype)), shape};
+}
+
+void bind_model(py::module_& module) {
+    py::class_<PyPort>(module, "Port", "Declared type of an input or output.")
+        .def_readonly("name", &PyPort::name)
+        .def_readonly("dtype", &PyPort::dtype)
+        .def_readonly("shape", &PyPort::shape)
+        .def("__repr__", &repr);
+    bind_program(module);
+    py::class_<frontend::Model>(module, "Model", "An imported model.")
+        .def_property_readonly("inputs",
+                               [](frontend::Model const& self) { return make_ports(self.inputs(), self.symbols()); })
+        .def_property_readonly("outputs",
+                               [](frontend::Model const& self) { return make_ports(self.outputs(), self.symbols()); })
+        .def_property_readonly("variables", &frontend::Model::variables)
+        .def_property_readonly("unranked_inputs", &frontend::Model::unranked_inputs)
+        .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
+        .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
+             py::arg("keep"), py::arg("verify"));
+}
+
+}  // namespace refactor::python

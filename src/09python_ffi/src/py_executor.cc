@@ -1,0 +1,175 @@
+#include "py_executor.h"
+
+#include "arrays.h"
+#include "common/error.h"
+#include "kernel/program.h"
+
+#include <algorithm>
+
+namespace refactor::python {
+
+using runtime::PortInfo;
+
+namespace {
+
+/// Below this estimate a run keeps the GIL: handing it over costs a few hundred ns, and far more if another thread
+/// takes it meanwhile.
+constexpr double kShortRunNs = 20'000;
+/// Pessimistic speed of any kernel here: operations and bytes a ns, and fixed cost of a step in ns.
+constexpr double kOperationsPerNs = 4, kBytesPerNs = 4, kStepNs = 100;
+
+PyObject* intern(std::string const& text) {
+    auto* name = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+    if (!name) throw py::error_already_set();
+    PyUnicode_InternInPlace(&name);
+    return name;
+}
+
+std::string names_of(std::vector<PortInfo> const& ports) {
+    std::string text;
+    for (auto const& port : ports) text += (text.empty() ? "\"" : ", \"") + port.name + '"';
+    return text.empty() ? "none" : text;
+}
+
+size_t index_of(py::handle key, std::vector<py::object> const& names, std::vector<PortInfo> const& ports,
+                char const* what) {
+    for (size_t i = 0; i < names.size(); ++i)
+        if (names[i].ptr() == key.ptr()) return i;
+    if (PyUnicode_Check(key.ptr())) {
+        for (size_t i = 0; i < names.size(); ++i)
+            if (PyUnicode_Compare(names[i].ptr(), key.ptr()) == 0) return i;
+        throw InvalidInput(std::string("the model has no ") + what + " " + py::repr(key).cast<std::string>() +
+                           ", it has: " + names_of(ports));
+    }
+    if (PyIndex_Check(key.ptr()) && !PyBool_Check(key.ptr())) {
+        auto index = PyNumber_AsSsize_t(key.ptr(), nullptr);
+        if (index == -1 && PyErr_Occurred()) throw py::error_already_set();
+        if (index >= 0 && static_cast<size_t>(index) < names.size()) return static_cast<size_t>(index);
+        throw InvalidInput(std::string(what) + " number " + std::to_string(index) + " does not exist: the model has " +
+                           std::to_string(names.size()));
+    }
+    throw InvalidInput(std::string(what) + ": expected a number or a name, got " + Py_TYPE(key.ptr())->tp_name);
+}
+
+}  // namespace
+
+PyExecutor::PyExecutor(PyProgram program, std::string allocator, int threads) : program_(std::move(program)) {
+    native_ = std::make_unique<runtime::Executor>(program_.program, std::move(allocator), threads);
+    take_names();
+}
+
+PyExecutor::PyExecutor(PyExecutor const& other) : program_(other.program_), native_(other.native_->clone()) {
+    take_names();
+}
+
+void PyExecutor::take_names() {
+    auto const& planner = native_->planner();
+    for (auto const& port : planner.inputs())
+        input_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
+    for (auto const& port : planner.outputs())
+        output_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
+    given_.resize(input_names_.size());
+}
+
+PyExecutor::Use::Use(PyExecutor& executor) : flag_(executor.used_) {
+    if (flag_.test_and_set(std::memory_order_acquire))
+        throw InvalidInput("the executor is in use by another thread: give each thread its own clone()");
+}
+
+size_t PyExecutor::input_index(py::handle key) const {
+    return index_of(key, input_names_, native_->planner().inputs(), "input");
+}
+
+size_t PyExecutor::output_index(py::handle key) const {
+    return index_of(key, output_names_, native_->planner().outputs(), "output");
+}
+
+void PyExecutor::set_input(size_t index, py::handle array, bool copy) {
+    auto const& port = native_->planner().inputs()[index];
+    auto value = to_value(array, port, copy ? Ownership::Copy : Ownership::Share);
+    auto const& old = native_->input(index);
+    sizes_changed_ |= !old.blob || !(old.dims == value.dims);
+    native_->set_input(index, std::move(value));
+}
+
+void PyExecutor::weigh() {
+    auto const& plan = native_->plan();
+    sizes_changed_ = false;
+    if (weighed_ == &plan) return;
+    weighed_ = &plan;
+    double ns = kStepNs * static_cast<double>(plan.steps.size());
+    for (auto const& step : plan.steps) ns += step.task->operations() / kOperationsPerNs;
+    for (auto const& tensor : plan.tensors) ns += static_cast<double>(tensor.bytes) / kBytesPerNs;
+    short_ = ns < kShortRunNs;
+}
+
+void PyExecutor::run(runtime::RunOptions const& options) {
+    if (short_ && !sizes_changed_) return native_->run(options);
+    {
+        py::gil_scoped_release release;
+        native_->run(options);
+    }
+    weigh();
+}
+
+py::object PyExecutor::output(size_t index) const {
+    return py::reinterpret_steal<py::object>(to_array(native_->output(index)));
+}
+
+void PyExecutor::set_inputs(PyObject* arguments) {
+    auto count = PyTuple_GET_SIZE(arguments);
+    if (count != 1 || !PyDict_Check(PyTuple_GET_ITEM(arguments, 0))) {
+        if (static_cast<size_t>(count) != input_names_.size())
+            throw InvalidInput("expected a dict of inputs, or " + std::to_string(input_names_.size()) +
+                               " arrays in the order " + names_of(native_->planner().inputs()) + "; got " +
+                               std::to_string(count));
+        for (Py_ssize_t i = 0; i < count; ++i) set_input(static_cast<size_t>(i), PyTuple_GET_ITEM(arguments, i), false);
+        return;
+    }
+    std::fill(given_.begin(), given_.end(), uint8_t{0});
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    size_t next = 0;  // a dict in the order of the model needs no search
+    while (PyDict_Next(PyTuple_GET_ITEM(arguments, 0), &position, &key, &value)) {
+        auto index = next < input_names_.size() && input_names_[next].ptr() == key ? next : input_index(key);
+        set_input(index, value, false);
+        given_[index] = 1, next = index + 1;
+    }
+    auto missing = std::find(given_.begin(), given_.end(), uint8_t{0});
+    if (missing != given_.end())
+        throw InvalidInput("input \"" +
+                           native_->planner().inputs()[static_cast<size_t>(missing - given_.begin())].name +
+                           "\" is missing; the model has: " + names_of(native_->planner().inputs()));
+}
+
+PyObject* PyExecutor::call(PyObject* arguments, PyObject* keywords) {
+    runtime::RunOptions options;
+    if (keywords && PyDict_GET_SIZE(keywords)) {
+        for (auto item : py::reinterpret_borrow<py::dict>(keywords)) {
+            auto name = item.first.cast<std::string>();
+            if (name == "token" && !item.second.is_none())
+                options.token = item.second.cast<runtime::CancellationToken const*>();
+            else if (name == "timeout" && !item.second.is_none())
+                options.deadline = deadline_after(item.second.cast<double>());
+            else if (name != "token" && name != "timeout")
+                throw InvalidInput("unexpected argument \"" + name + "\", expected one of: timeout, token");
+        }
+    }
+    Use use(*this);
+    set_inputs(arguments);
+    run(options);
+    auto outputs = py::reinterpret_steal<py::object>(PyDict_New());
+    if (!outputs) throw py::error_already_set();
+    for (size_t i = 0; i < output_names_.size(); ++i)
+        if (PyDict_SetItem(outputs.ptr(), output_names_[i].ptr(), output(i).ptr()) != 0) throw py::error_already_set();
+    return outputs.release().ptr();
+}
+
+std::chrono::steady_clock::time_point deadline_after(double seconds) {
+    if (!(seconds >= 0)) throw InvalidInput("timeout: expected seconds, at least 0, got " + std::to_string(seconds));
+    constexpr double kForever = 1e9;  // 30 years; more would overflow the clock
+    return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                  std::chrono::duration<double>(std::min(seconds, kForever)));
+}
+
+}  // namespace refactor::python
