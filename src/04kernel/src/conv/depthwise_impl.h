@@ -1,6 +1,7 @@
 #pragma once
 #include "conv/depthwise.h"
 #include "conv/store_impl.h"
+#include "conv/window_impl.h"
 
 namespace refactor::kernel {
 namespace {
@@ -65,29 +66,6 @@ struct MakeStrips : MakeStrips<N - 1, N - 1, q...> {};
 template <int... q>
 struct MakeStrips<0, q...> : Strips<q...> {};
 
-/// Taps [first, end) of a window at `start` (may be negative) that fall inside [0, size).
-struct Part {
-    int64_t first, end;
-    Part(int64_t start, int64_t dilation, int64_t taps, int64_t size) {
-        first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-        end = start >= size ? 0 : (size - 1 - start) / dilation + 1;
-        if (end > taps) end = taps;
-        if (first > end) first = end;
-    }
-};
-
-struct Outputs {
-    int64_t first, end;
-};
-/// Outputs of one axis whose window lies inside the input.
-Outputs inner(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
-    int64_t first = (pad + stride - 1) / stride, last = in + pad - (kernel - 1) * dilation - 1;
-    int64_t end = last < 0 ? 0 : last / stride + 1;
-    if (first > out) first = out;
-    if (end > out) end = out;
-    return {first, end < first ? first : end};
-}
-
 /// `count` outputs from (row, col) on, along the row or (`down`) along the column, which see the same part of the
 /// window.
 void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, bool down) {
@@ -118,20 +96,10 @@ void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, b
 }
 
 void run_rows(DepthwiseJob const& j) {
-    int64_t out_rows = j.row_end;
+    Outputs rows = inner(j.in_rows, j.row_end, j.kernel_rows, j.row_stride, j.row_dilation, j.row_pad);
     Outputs cols = inner(j.in_cols, j.out_cols, j.kernel_cols, j.col_stride, j.col_dilation, j.col_pad);
-    Outputs rows = inner(j.in_rows, out_rows, j.kernel_rows, j.row_stride, j.row_dilation, j.row_pad);
-    if (rows.first < j.row) rows.first = j.row;
-    if (rows.end < rows.first) rows.end = rows.first;
-    for (int64_t row = j.row; row < j.row_end; ++row) {
-        if (cols.end > cols.first) run_strip(j, row, cols.first, cols.end - cols.first, false);
-        if (row >= rows.first && row < rows.end) continue;
-        for (int64_t col = 0; col < cols.first; ++col) run_strip(j, row, col, 1, false);
-        for (int64_t col = cols.end; col < j.out_cols; ++col) run_strip(j, row, col, 1, false);
-    }
-    if (rows.end == rows.first) return;
-    for (int64_t col = 0; col < cols.first; ++col) run_strip(j, rows.first, col, rows.end - rows.first, true);
-    for (int64_t col = cols.end; col < j.out_cols; ++col) run_strip(j, rows.first, col, rows.end - rows.first, true);
+    walk(j.row, j.row_end, j.out_cols, rows, cols,
+         [&](int64_t row, int64_t col, int64_t count, bool down) { run_strip(j, row, col, count, down); });
 }
 
 constexpr DepthwiseIsa kDepthwiseIsa{W, run_rows};

@@ -94,6 +94,7 @@ inline Operand operand_of(Argument const& a) {
 class Bench {
     PackCache packs_;
     std::vector<void*> pointers_;
+    std::vector<std::shared_ptr<mem_manager::Blob>> held_;
     std::shared_ptr<mem_manager::Blob> output_, workspace_;
     ThreadPool& pool_;
 
@@ -105,7 +106,11 @@ public:
           std::vector<int64_t> const& params = {})
         : pool_(pool) {
         std::vector<TensorDesc const*> in, out{&output};
-        for (auto const& a : inputs) in.push_back(&a.desc), pointers_.push_back(a.blob->data());
+        for (auto const& a : inputs) {
+            in.push_back(&a.desc);
+            held_.push_back(a.blob);
+            pointers_.push_back(a.blob->data());
+        }
         auto bound = kernel.bind({in, out, params, packs_, pool.threads()});
         if (!bound) {
             rejection = bound.error().reason;

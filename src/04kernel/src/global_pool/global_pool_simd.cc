@@ -1,0 +1,84 @@
+#include "common/thread_pool.h"
+#include "conv/cost.h"
+#include "conv/geometry.h"
+#include "global_pool/global_pool.h"
+#include "pool/pool_blocked.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+class SimdTask final : public runtime::Task {
+    PoolIsa const* isa_;
+    bool maximum_, plain_;
+    int64_t planes_, positions_;  ///< planes: of channels if Plain, else of blocks
+
+    /// Planes a task: 16 Ki floats.
+    int64_t group() const {
+        return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, positions_ * (plain_ ? 1 : isa_->block)));
+    }
+
+public:
+    SimdTask(PoolKind kind, PoolIsa const& isa, TensorDesc const& x)
+        : isa_(&isa), maximum_(kind == PoolKind::Max), plain_(x.layout == Layout::Plain) {
+        Addressing at(x);
+        planes_ = x.dims[0] * at.blocks(), positions_ = at.spatial;
+    }
+
+    double operations() const override {
+        return static_cast<double>(planes_ * positions_ * (plain_ ? 1 : isa_->block));
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        int64_t const unit = plain_ ? 1 : isa_->block, count = group();
+        context.pool.parallel_for((planes_ + count - 1) / count, [&](int64_t task, int) {
+            for (auto p = task * count; p < std::min(planes_, (task + 1) * count); ++p) {
+                GlobalPoolJob job{x + p * positions_ * unit, y + p * unit, positions_, maximum_};
+                (plain_ ? isa_->whole_plain : isa_->whole_blocked)(job);
+            }
+        });
+    }
+};
+
+class SimdKernel final : public NamedKernel {
+    PoolKind kind_;
+    Isa isa_;
+
+public:
+    SimdKernel(std::string id, PoolKind kind, Isa isa) : NamedKernel(std::move(id)), kind_(kind), isa_(isa) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count());
+        CostModel cost(isa_, args.threads);
+        return bytes / cost.bandwidth(bytes) / cost.threads;
+    }
+    TaskResult bind(BindArgs const& args) const override {
+        auto const& isa = isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2();
+        return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(kind_, isa, *args.inputs[0]));
+    }
+};
+
+KernelResult make(GlobalPoolInfo const& info, Request const& request, Isa isa) {
+    if (auto reason = global_pool_mismatch(request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
+        return Err{Rejection{"expects X and Y both Plain or both in the blocked layout of its vectors"}};
+    auto id = "global_pool:cpu:vector:f32:" + std::string(name_of(isa));
+    return std::unique_ptr<Kernel>(std::make_unique<SimdKernel>(std::move(id), info.kind, isa));
+}
+
+}  // namespace
+
+KernelResult global_pool_avx512(GlobalPoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512);
+}
+KernelResult global_pool_avx2(GlobalPoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2);
+}
+
+}  // namespace refactor::kernel

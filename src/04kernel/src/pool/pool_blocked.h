@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+namespace refactor::kernel {
+
+/// Rows [row, row_end) of the pooled plane of one block of channels.
+struct PoolJob {
+    float const* x;
+    float* y;
+    int64_t in_rows, in_cols, out_cols, row, row_end;
+    int64_t kernel_rows, kernel_cols, row_stride, col_stride, row_dilation, col_dilation, row_pad, col_pad;
+    int64_t row_pad_end, col_pad_end;
+    bool maximum;
+    bool count_padding;  ///< averages divide by the elements inside the padded input
+};
+
+/// All positions of a plane (of a channel, or of a block of channels) reduced to one.
+struct GlobalPoolJob {
+    float const* x;
+    float* y;
+    int64_t positions;
+    bool maximum;
+};
+
+/// One instruction set.
+struct PoolIsa {
+    int block;
+    void (*rows)(PoolJob const&);
+    void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
+    void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
+};
+PoolIsa const& pool_avx2();
+PoolIsa const& pool_avx512();
+
+}  // namespace refactor::kernel

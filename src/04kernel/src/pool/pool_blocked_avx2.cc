@@ -1,0 +1,7 @@
+#include "pool/pool_blocked_impl.h"
+
+namespace refactor::kernel {
+
+PoolIsa const& pool_avx2() { return kPoolIsa; }
+
+}  // namespace refactor::kernel

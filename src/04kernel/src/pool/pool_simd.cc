@@ -1,0 +1,150 @@
+#include "common/thread_pool.h"
+#include "conv/cost.h"
+#include "conv/geometry.h"
+#include "pool/pool.h"
+#include "pool/pool_blocked.h"
+#include "reorder/transpose_blocks.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+/// Pools blocks of channels; planes of Plain tensors go through blocked copies in scratch memory of the thread.
+class SimdTask final : public runtime::Task {
+    Geometry g_;
+    PoolIsa const* isa_;
+    ReorderIsa const* reorder_;  ///< null: blocked operands
+    PoolJob job_;
+    int threads_;
+    int64_t blocks_, bands_ = 1;
+
+    int64_t scratch_floats() const { return reorder_ ? (g_.in_size() + g_.out_size()) * isa_->block : 0; }
+
+    void run_plain(float const* x, float* y, int64_t plane, float* scratch) const {
+        auto b = plane % blocks_, n = plane / blocks_;
+        auto channels = static_cast<int32_t>(std::min<int64_t>(isa_->block, g_.in_channels - b * isa_->block));
+        auto first = n * g_.in_channels + b * isa_->block;
+        auto* pooled = scratch + g_.in_size() * isa_->block;
+        reorder_->to_blocked(
+            {const_cast<float*>(x) + first * g_.in_size(), g_.in_size(), scratch, g_.in_size(), channels});
+        auto job = job_;
+        job.x = scratch, job.y = pooled, job.row = 0, job.row_end = g_.out[1];
+        isa_->rows(job);
+        reorder_->to_plain({y + first * g_.out_size(), g_.out_size(), pooled, g_.out_size(), channels});
+    }
+
+public:
+    SimdTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, ReorderIsa const* reorder, int threads)
+        : g_(g),
+          isa_(&isa),
+          reorder_(reorder),
+          threads_(threads),
+          blocks_((g.in_channels + isa.block - 1) / isa.block) {
+        job_ = {nullptr,
+                nullptr,
+                g.in[1],
+                g.in[2],
+                g.out[2],
+                0,
+                0,
+                g.kernel[1],
+                g.kernel[2],
+                g.stride[1],
+                g.stride[2],
+                g.dilation[1],
+                g.dilation[2],
+                g.pad[1],
+                g.pad[2],
+                g.pad_end[1],
+                g.pad_end[2],
+                info.kind == PoolKind::Max,
+                info.count_include_pad};
+        auto planes = g.batch * blocks_, wanted = (4 * threads + planes - 1) / planes;
+        if (!reorder && threads > 1)
+            bands_ = std::clamp<int64_t>(std::min(wanted, g.out_size() * g.taps() / 16384), 1, g.out[1]);
+    }
+
+    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats() * threads_) * sizeof(float); }
+    double operations() const override {
+        return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        auto* scratch = reinterpret_cast<float*>(context.workspace);
+        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int worker) {
+            if (reorder_) return run_plain(x, y, task, scratch + worker * scratch_floats());
+            auto plane = task / bands_, band = task % bands_;
+            auto job = job_;
+            job.x = x + plane * g_.in_size() * isa_->block, job.y = y + plane * g_.out_size() * isa_->block;
+            job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
+            isa_->rows(job);
+        });
+    }
+};
+
+class SimdKernel final : public NamedKernel {
+    PoolInfo info_;
+    Isa isa_;
+    bool plain_;
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = geometry_of(info_.window, info_.kernel, args);
+        if (!g) return g;
+        if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
+        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
+            return Err{Rejection{"handles 1 or 2 spatial axes"}};
+        for (int axis = 1; axis < 3; ++axis)
+            if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+        return g;
+    }
+
+public:
+    SimdKernel(std::string id, PoolInfo info, Isa isa, bool plain)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), plain_(plain) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto outputs = static_cast<double>(args.outputs[0]->stored_count());
+        auto bytes = 4 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
+        auto copies = plain_ ? bytes / cost.l2 : 0.;
+        return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) + bytes / cost.bandwidth(bytes) +
+                copies) /
+               cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        bool wide = isa_ == Isa::Avx512;
+        auto* reorder = !plain_ ? nullptr : wide ? &reorder_avx512() : &reorder_avx2();
+        return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(*g, info_, wide ? pool_avx512() : pool_avx2(),
+                                                                         reorder, std::max(1, args.threads)));
+    }
+};
+
+KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
+    if (auto reason = pool_mismatch(info, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    if (request.outputs.size() > 1 && !request.outputs[1].absent()) return Err{Rejection{"does not give indices"}};
+    if (x.dims.size() > 4) return Err{Rejection{"handles 1 or 2 spatial axes"}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
+        return Err{Rejection{"expects X and Y both Plain or both in the blocked layout of its vectors"}};
+    auto id = "pool:cpu:window:f32:" + std::string(name_of(isa));
+    return std::unique_ptr<Kernel>(std::make_unique<SimdKernel>(std::move(id), info, isa, x.layout == Layout::Plain));
+}
+
+}  // namespace
+
+KernelResult pool_window_avx512(PoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512);
+}
+KernelResult pool_window_avx2(PoolInfo const& info, Request const& request) { return make(info, request, Isa::Avx2); }
+
+}  // namespace refactor::kernel

@@ -1,0 +1,139 @@
+#include "common/cpu_features.h"
+#include "conv/test_harness.h"
+
+#include <cfloat>
+#include <limits>
+
+namespace refactor::kernel {
+namespace {
+
+using namespace test;
+
+class PoolTest : public ::testing::Test {
+protected:
+    uint32_t seed_ = std::random_device{}();
+    std::mt19937 rng_{seed_};
+    void SetUp() override { std::printf("seed %u\n", seed_); }
+    int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng_); }
+};
+
+/// Equal, both NaN, or within the rounding of a mean of `count` values.
+void expect_same(Tensor const& got, Tensor const& want, double count, double magnitude) {
+    for (size_t i = 0; i < want.values.size(); ++i) {
+        if (std::isnan(want.values[i]))
+            ASSERT_TRUE(std::isnan(got.values[i])) << i;
+        else
+            ASSERT_NEAR(got.values[i], want.values[i], count * FLT_EPSILON * magnitude) << i;
+    }
+}
+
+template <class Info>
+void check_all(Info const& info, Tensor const& t, Dims const& out, double count, double magnitude) {
+    Operand plain;
+    plain.dtype = DataType::F32, plain.dims = t.dims;
+    Operand y;
+    y.dtype = DataType::F32, y.dims = out;
+    ThreadPool pool(2);
+    auto scalar = candidates(info, {{&plain, 1}, {&y, 1}});
+    Bench oracle(*scalar.kernels.back(), {argument(t, Layout::Plain)}, y, pool);
+    oracle.run();
+    auto want = loaded(oracle.output(), out, Layout::Plain);
+    for (auto layout : {Layout::Plain, Layout::Blocked8, Layout::Blocked16}) {
+        auto x = argument(t, layout);
+        auto operand = operand_of(x);
+        y.layout = layout;
+        auto found = candidates(info, {{&operand, 1}, {&y, 1}, "cpu", cpu_features().isa, 2});
+        ASSERT_FALSE(found.kernels.empty());
+        for (auto const& kernel : found.kernels) {
+            SCOPED_TRACE(kernel->id() + " " + info.attributes() + " " + dims_text(t.dims) + " block " +
+                         std::to_string(block_of(layout)));
+            Bench bench(*kernel, {x}, y, pool);
+            if (!bench.task) continue;
+            bench.run();
+            expect_same(loaded(bench.output(), out, layout), want, count, magnitude);
+            if (::testing::Test::HasFatalFailure()) return;
+        }
+    }
+}
+
+TEST_F(PoolTest, Windows) {
+    for (int round = 0; round < 60; ++round) {
+        auto rank = static_cast<size_t>(round % 3 + 1);
+        PoolInfo info;
+        info.kind = pick(0, 1) ? PoolKind::Max : PoolKind::Average;
+        info.count_include_pad = pick(0, 1);
+        Dims x{pick(1, 2), pick(1, 37)}, y = x;
+        for (size_t i = 0; i < rank; ++i) {
+            info.kernel.push_back(pick(1, 4));
+            info.window.strides.push_back(pick(1, 3)), info.window.dilations.push_back(pick(1, 2));
+            auto reach = info.window.dilations[i] * (info.kernel[i] - 1) + 1;
+            info.window.pads_begin.push_back(pick(0, reach - 1)), info.window.pads_end.push_back(pick(0, reach - 1));
+            x.push_back(pick(reach, reach + (rank == 3 ? 6 : 30)));
+            auto extent = x.back() + info.window.pads_begin[i] + info.window.pads_end[i] - reach;
+            // Sometimes rounded up, as ceil_mode does: the last window then leaves the padded input.
+            auto stride = info.window.strides[i];
+            bool up = pick(0, 1) && (extent + stride - 1) / stride * stride < x.back() + info.window.pads_begin[i];
+            y.push_back((extent + (up ? stride - 1 : 0)) / stride + 1);
+        }
+        auto t = Tensor::random(x, rng_);
+        if (info.kind == PoolKind::Max) t.values[static_cast<size_t>(pick(0, element_count(x) - 1))] = NAN;
+        check_all(info, t, y, info.kind == PoolKind::Max ? 0 : 64, 5);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(PoolTest, Global) {
+    for (int round = 0; round < 30; ++round) {
+        GlobalPoolInfo info{pick(0, 1) ? PoolKind::Max : PoolKind::Average};
+        Dims x{pick(1, 3), pick(1, 40)}, y = x;
+        for (int i = 0; i < round % 4; ++i) x.push_back(pick(1, 13)), y.push_back(1);
+        auto t = Tensor::random(x, rng_);
+        if (round % 5 == 0) t.values[static_cast<size_t>(pick(0, element_count(x) - 1))] = NAN;
+        check_all(info, t, y, info.kind == PoolKind::Max ? 0 : 64, 5);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(PoolTest, IndicesAndIntegers) {
+    // Source: the example of ONNX MaxPool "maxpool_with_argmax_2d_precomputed_pads" on 5 × 5, values 1 to 25.
+    Operand x, y, indices;
+    x.dtype = y.dtype = DataType::F32, indices.dtype = DataType::I64;
+    x.dims = y.dims = indices.dims = {1, 1, 5, 5};
+    PoolInfo info{PoolKind::Max, {5, 5}, {{1, 1}, {1, 1}, {2, 2}, {2, 2}}};
+    std::vector<float> values(25), out(25);
+    for (size_t i = 0; i < 25; ++i) values[i] = static_cast<float>(i + 1);
+    std::vector<int64_t> at(25);
+    Operand const outputs[] = {y, indices};
+    for (bool column_major : {false, true}) {
+        info.column_major = column_major;
+        auto found = candidates(info, {{&x, 1}, outputs, "cpu", cpu_features().isa, 1});
+        ASSERT_EQ(found.kernels.size(), 1u);
+        PackCache packs;
+        TensorDesc const *in[] = {&x}, *to[] = {&y, &indices};
+        auto task = found.kernels[0]->bind({in, to, {}, packs, 1});
+        ASSERT_TRUE(task);
+        ThreadPool pool(1);
+        void* arguments[] = {values.data(), out.data(), at.data()};
+        (*task)->run(arguments, {pool, nullptr});
+        EXPECT_EQ(out[0], 13);
+        EXPECT_EQ(out[24], 25);
+        EXPECT_EQ(at[0], 12);
+        EXPECT_EQ(at[4], column_major ? 22 : 14);
+        EXPECT_EQ(at[24], 24);
+    }
+    x.dtype = y.dtype = DataType::I8;
+    std::vector<int8_t> small(25, -128), pooled(25);
+    small[7] = -3;
+    auto found = candidates(info, {{&x, 1}, {&y, 1}});
+    ASSERT_EQ(found.kernels.size(), 1u);
+    PackCache packs;
+    TensorDesc const *in[] = {&x}, *to[] = {&y};
+    ThreadPool pool(1);
+    void* arguments[] = {small.data(), pooled.data()};
+    (*found.kernels[0]->bind({in, to, {}, packs, 1}))->run(arguments, {pool, nullptr});
+    EXPECT_EQ(pooled[0], -3);
+    EXPECT_EQ(pooled[24], -128);
+}
+
+}  // namespace
+}  // namespace refactor::kernel
