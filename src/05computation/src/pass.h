@@ -19,7 +19,7 @@ struct Pass {
     PassFunction run;
 };
 
-/// All passes in the order in which they run.
+/// All passes in the order in which they run; one that cleans up after others occurs more than once.
 std::span<Pass const> pipeline();
 /// The passes that `selection` leaves; throws `InvalidInput` for an unknown name, listing the known ones.
 std::vector<Pass> select_passes(std::span<std::string const> selection);

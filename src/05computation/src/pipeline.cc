@@ -12,6 +12,7 @@
 #include "passes/remove_identities.h"
 #include "passes/select_layouts.h"
 
+#include <algorithm>
 #include <set>
 
 namespace refactor::computation {
@@ -21,6 +22,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
+        {"remove_dead_nodes", remove_dead_nodes},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"fold_affine", fold_affine},
         {"fuse_layer_norm", fuse_layer_norm},
@@ -28,6 +30,7 @@ std::span<Pass const> pipeline() {
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
         {"fuse_epilogues", fuse_epilogues},
+        {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
     };
     return kPasses;
@@ -35,7 +38,8 @@ std::span<Pass const> pipeline() {
 
 std::vector<std::string> pass_names() {
     std::vector<std::string> names;
-    for (auto const& pass : pipeline()) names.emplace_back(pass.name);
+    for (auto const& pass : pipeline())
+        if (std::find(names.begin(), names.end(), pass.name) == names.end()) names.emplace_back(pass.name);
     return names;
 }
 
@@ -50,7 +54,7 @@ std::vector<Pass> select_passes(std::span<std::string const> selection) {
             on = remove ? std::set<std::string>{} : known;
         } else if (!known.contains(name)) {
             std::string names;
-            for (auto const& pass : pipeline()) names += std::string(names.empty() ? "" : ", ") + pass.name;
+            for (auto const& pass : pass_names()) names += (names.empty() ? "" : ", ") + pass;
             throw InvalidInput("unknown pass \"" + name + "\", expected \"all\" or one of: " + names);
         } else if (remove) {
             on.erase(name);

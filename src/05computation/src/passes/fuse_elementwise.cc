@@ -41,7 +41,8 @@ int fuse_elementwise(Model& model, PassContext const&) {
         if (before.code.size() != size || before.inputs.size() != node->inputs().size())
             before.store(model.graph, node);
     }
-    for (auto* node : model.graph.topological()) {
+    // Consumers first: a value that two nodes of one chain read has one reader once those are merged.
+    for (auto* node : model.graph.topological().reversed()) {
         if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
         auto* reader = only_reader(node);
         if (!mergeable(node, reader)) continue;

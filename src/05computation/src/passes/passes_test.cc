@@ -149,10 +149,10 @@ TEST(Passes, SelectionByName) {
         for (auto const& pass : select_passes(selection)) result.emplace_back(pass.name);
         return result;
     };
-    EXPECT_EQ(names({}), pass_names());
+    EXPECT_EQ(names({}).size(), pipeline().size());
     EXPECT_EQ(names({"-all", "fold_affine"}), Types{"fold_affine"});
     auto without = names({"-fuse_attention"});
-    EXPECT_EQ(without.size() + 1, pass_names().size());
+    EXPECT_EQ(without.size() + 1, pipeline().size());
     EXPECT_EQ(count(without, "fuse_attention"), 0u);
     EXPECT_THROW(names({"-no_such_pass"}), InvalidInput);
 }
