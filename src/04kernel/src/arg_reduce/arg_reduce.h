@@ -4,6 +4,8 @@
 
 namespace refactor::kernel {
 
+/// f32, the last axis, vectorised (AVX-512 or AVX2).
+MaybeKernel make_arg_reduce_rows(ArgReduceInfo const&, Request const&);
 MaybeKernel make_arg_reduce_reference(ArgReduceInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -12,6 +12,8 @@ struct GroupShape {
 /// Empty if the sizes of all inputs agree, else what is wrong.
 std::string why_not_group_norm(GroupNormInfo const&, BindArgs const&);
 
+/// f32, vectorised (AVX-512 or AVX2).
+MaybeKernel make_group_norm_rows(GroupNormInfo const&, Request const&);
 MaybeKernel make_group_norm_reference(GroupNormInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -1,10 +1,11 @@
-#include "simd/vec_avx512.h"
-// The wrapper comes first: the others are written against it.
-#include "simd/activate.h"
-#include "simd/math.h"
 #define RG_ROWS 6
 #define RG_VECTORS 4
+// clang-format off: what is included later is written against the wrapper.
+#include "simd/vec_avx512.h"
+#include "simd/math.h"
+#include "simd/activate.h"
 #include "matmul/product_impl.h"
+// clang-format on
 
 namespace refactor::kernel {
 

@@ -19,6 +19,8 @@ struct ReduceShape {
 
 std::string_view name_of(ReduceKind);
 
+/// f32, any axes, vectorised (AVX-512 or AVX2).
+MaybeKernel make_reduce_rows(ReduceInfo const&, Request const&);
 /// Any kind over any axes for every numeric type (and bool for Max and Min); accumulates floats in f64.
 MaybeKernel make_reduce_reference(ReduceInfo const&, Request const&);
 

@@ -1,0 +1,59 @@
+#include "arg_reduce/arg_reduce.h"
+#include "common/thread_pool.h"
+#include "reduce/rows_choice.h"
+
+namespace refactor::kernel {
+namespace {
+
+constexpr double kNsPerElement = 0.3;
+
+/// Finds the extreme value of a row, then its position.
+class ArgReduceRows final : public runtime::Task {
+    RowFunctions const& functions_;
+    ArgReduceInfo info_;
+    AxisSplit split_;
+    int64_t chunks_;
+
+    int64_t search(float const* x) const {
+        auto best = functions_.partial(info_.min ? RowOp::Min : RowOp::Max, x, split_.size, 0);
+        auto found = [&](int64_t i) { return x[i] == best || (best != best && x[i] != x[i]); };
+        int64_t i = info_.select_last_index ? split_.size - 1 : 0;
+        while (!found(i)) i += info_.select_last_index ? -1 : 1;
+        return i;
+    }
+
+public:
+    static std::string why_not(ArgReduceInfo const& info, BindArgs const& args) {
+        AxisSplit split(args.inputs[0]->dims, info.axis);
+        if (split.inner != 1) return "the axis is not contiguous";
+        return split.size == 0 ? "axis " + std::to_string(info.axis) + " is empty" : "";
+    }
+    ArgReduceRows(RowFunctions const& functions, ArgReduceInfo const& info, BindArgs const& args)
+        : functions_(functions),
+          info_(info),
+          split_(args.inputs[0]->dims, info.axis),
+          chunks_(chunks_of(split_.outer, static_cast<double>(split_.size) * kNsPerElement, args.threads)) {}
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<int64_t*>(arguments[1]);
+        context.pool.parallel_for(chunks_, [&](int64_t c, int) {
+            for (auto i = split_.outer * c / chunks_; i < split_.outer * (c + 1) / chunks_; ++i)
+                y[i] = search(x + i * split_.size);
+        });
+    }
+};
+
+}  // namespace
+
+MaybeKernel make_arg_reduce_rows(ArgReduceInfo const& info, Request const& request) {
+    auto choice = choose_rows(request);
+    if (!choice.functions) return reject(choice.why_not);
+    // Sizes of 1 are known already; whether the axis is contiguous is asked again when it is bound.
+    auto const& dims = request.inputs[0].dims;
+    for (auto i = static_cast<size_t>(info.axis) + 1; i < dims.size(); ++i)
+        if (dims[i] != 1) return reject("axis " + std::to_string(info.axis) + " is not the last");
+    return std::unique_ptr<Kernel>(
+        new RowKernel<ArgReduceInfo, ArgReduceRows>(choice, "arg_reduce", info, kNsPerElement));
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,149 @@
+#include "common/thread_pool.h"
+#include "reduce/reduce.h"
+#include "reduce/rows_choice.h"
+
+#include <cmath>
+
+namespace refactor::kernel {
+namespace {
+
+constexpr double kNsPerElement = 0.15;
+/// Elements whose f32 sum is taken at once; those sums are added in f64.
+constexpr int64_t kSumLength = 8192;
+constexpr int kMostColumns = 64;
+
+RowOp op_of(ReduceKind kind) {
+    switch (kind) {
+        case ReduceKind::Max:
+            return RowOp::Max;
+        case ReduceKind::Min:
+            return RowOp::Min;
+        case ReduceKind::Prod:
+            return RowOp::Prod;
+        case ReduceKind::L1:
+            return RowOp::Abs;
+        case ReduceKind::L2:
+        case ReduceKind::SumSquare:
+            return RowOp::Square;
+        case ReduceKind::LogSumExp:
+            return RowOp::Exp;
+        default:
+            return RowOp::Sum;
+    }
+}
+
+class ReduceRows final : public runtime::Task {
+    RowFunctions const& functions_;
+    ReduceKind kind_;
+    RowOp op_;
+    ReduceShape shape_;
+    SmallVector<RowRun, 8> runs_;                // reduced, outermost first
+    int64_t inner_ = 1, step_ = 1, blocks_ = 1;  // contiguous kept columns, of a block, blocks
+    int64_t chunks_ = 1;
+
+    float finish(double total, float shift) const {
+        switch (kind_) {
+            case ReduceKind::Mean:
+                return static_cast<float>(total / static_cast<double>(shape_.reduced_count));
+            case ReduceKind::L2:
+                return static_cast<float>(std::sqrt(total));
+            case ReduceKind::LogSum:
+                return static_cast<float>(std::log(total));
+            case ReduceKind::LogSumExp:
+                return static_cast<float>(std::log(total) + static_cast<double>(shift));
+            default:
+                return static_cast<float>(total);
+        }
+    }
+    static double join(RowOp op, double a, double b) {
+        if (op == RowOp::Max) return a != a || b < a ? a : b;
+        if (op == RowOp::Min) return a != a || b > a ? a : b;
+        return op == RowOp::Prod ? a * b : a + b;
+    }
+    /// Combines all reduced elements from `x` on where the innermost run is contiguous.
+    double row(RowOp op, float const* x, size_t level, float shift) const {
+        double total = op == RowOp::Max ? -INFINITY : op == RowOp::Min ? INFINITY : op == RowOp::Prod ? 1 : 0;
+        if (shape_.reduced_count == 0) return total;
+        if (level + 1 < runs_.size()) {
+            for (int64_t i = 0; i < runs_[level].size; ++i)
+                total = join(op, total, row(op, x + i * runs_[level].stride, level + 1, shift));
+            return total;
+        }
+        auto size = runs_.empty() ? 1 : runs_[level].size;
+        for (int64_t i = 0; i < size; i += kSumLength)
+            total = join(op, total,
+                         static_cast<double>(functions_.partial(op, x + i, std::min(kSumLength, size - i), shift)));
+        return total;
+    }
+    float whole_row(float const* x) const {
+        float shift = 0;
+        if (op_ == RowOp::Exp) {
+            shift = static_cast<float>(row(RowOp::Max, x, 0, 0));
+            if (!std::isfinite(shift)) shift = 0;
+        }
+        return finish(row(op_, x, 0, shift), shift);
+    }
+    void columns(float const* x, float* y, int64_t count) const {
+        float shift[kMostColumns];
+        auto const* runs = runs_.data();
+        auto levels = static_cast<int>(runs_.size());
+        if (op_ == RowOp::Exp) {
+            functions_.columns(RowOp::Max, x, count, runs, levels, nullptr, shift);
+            for (int64_t i = 0; i < count; ++i)
+                if (!std::isfinite(shift[i])) shift[i] = 0;
+        }
+        functions_.columns(op_, x, count, runs, levels, op_ == RowOp::Exp ? shift : nullptr, y);
+        if (kind_ == ReduceKind::Sum || kind_ == ReduceKind::Max || kind_ == ReduceKind::Min) return;
+        for (int64_t i = 0; i < count; ++i) y[i] = finish(static_cast<double>(y[i]), op_ == RowOp::Exp ? shift[i] : 0);
+    }
+    int64_t base_of(int64_t index, size_t levels) const {
+        int64_t offset = 0;
+        for (auto i = levels; i-- > 0; index /= shape_.kept[i].size)
+            offset += index % shape_.kept[i].size * shape_.kept[i].stride;
+        return offset;
+    }
+
+public:
+    static std::string why_not(ReduceInfo const&, BindArgs const&) { return {}; }
+    ReduceRows(RowFunctions const& functions, ReduceInfo const& info, BindArgs const& args)
+        : functions_(functions), kind_(info.kind), op_(op_of(info.kind)), shape_(args.inputs[0]->dims, info.axes) {
+        for (auto const& run : shape_.reduced) runs_.push_back({run.size, run.stride});
+        auto ns = static_cast<double>(shape_.reduced_count) * kNsPerElement;
+        if (!shape_.reduces_last) {
+            inner_ = shape_.kept.back().size, step_ = int64_t{4} * functions.width;
+            blocks_ = (inner_ + step_ - 1) / step_, ns *= static_cast<double>(step_);
+        }
+        chunks_ = inner_ ? chunks_of(shape_.kept_count / inner_ * blocks_, ns, args.threads) : 1;
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        if (shape_.kept_count == 0) return;
+        auto all = shape_.kept_count / inner_ * blocks_;
+        auto levels = shape_.kept.size();
+        context.pool.parallel_for(chunks_, [&](int64_t c, int) {
+            for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i) {
+                if (shape_.reduces_last) {
+                    y[i] = whole_row(x + base_of(i, levels));
+                    continue;
+                }
+                auto column = i % blocks_ * step_, outer = i / blocks_;
+                columns(x + base_of(outer, levels - 1) + column, y + outer * inner_ + column,
+                        std::min(step_, inner_ - column));
+            }
+        });
+    }
+    double operations() const override {
+        return static_cast<double>(shape_.kept_count) * static_cast<double>(shape_.reduced_count);
+    }
+};
+
+}  // namespace
+
+MaybeKernel make_reduce_rows(ReduceInfo const& info, Request const& request) {
+    auto choice = choose_rows(request);
+    if (!choice.functions) return reject(choice.why_not);
+    return std::unique_ptr<Kernel>(new RowKernel<ReduceInfo, ReduceRows>(choice, "reduce", info, kNsPerElement));
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,56 @@
+#include "common/thread_pool.h"
+#include "reduce/rows_choice.h"
+#include "softmax/softmax.h"
+
+namespace refactor::kernel {
+namespace {
+
+constexpr double kNsPerElement = 0.3;
+
+class SoftmaxRows final : public runtime::Task {
+    RowFunctions const& functions_;
+    SoftmaxInfo info_;
+    AxisSplit split_;
+    int64_t step_, blocks_, chunks_;  // columns in a block, blocks in all
+
+public:
+    static std::string why_not(SoftmaxInfo const&, BindArgs const&) { return {}; }
+    SoftmaxRows(RowFunctions const& functions, SoftmaxInfo const& info, BindArgs const& args)
+        : functions_(functions),
+          info_(info),
+          split_(args.inputs[0]->dims, info.axis, info.axes),
+          step_(split_.inner == 1 ? 1 : int64_t{4} * functions.width) {
+        blocks_ = (split_.inner + step_ - 1) / step_;
+        auto ns = static_cast<double>(split_.size * std::min(step_, split_.inner)) * kNsPerElement;
+        chunks_ = chunks_of(split_.outer * blocks_, ns, args.threads);
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        auto all = split_.outer * blocks_;
+        auto [_, size, inner] = split_;
+        context.pool.parallel_for(chunks_, [&, size = size, inner = inner](int64_t c, int) {
+            for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i) {
+                if (inner == 1) {
+                    functions_.softmax(x + i * size, y + i * size, size, info_.log, info_.nan_to_zero);
+                    continue;
+                }
+                auto column = i % blocks_ * step_, at = i / blocks_ * size * inner + column;
+                functions_.softmax_columns(x + at, y + at, size, inner, std::min(step_, inner - column), info_.log,
+                                           info_.nan_to_zero);
+            }
+        });
+    }
+    uint64_t in_place_inputs() const override { return 1; }
+    double operations() const override { return 5. * static_cast<double>(split_.outer * split_.size * split_.inner); }
+};
+
+}  // namespace
+
+MaybeKernel make_softmax_rows(SoftmaxInfo const& info, Request const& request) {
+    auto choice = choose_rows(request);
+    if (!choice.functions) return reject(choice.why_not);
+    return std::unique_ptr<Kernel>(new RowKernel<SoftmaxInfo, SoftmaxRows>(choice, "softmax", info, kNsPerElement));
+}
+
+}  // namespace refactor::kernel
