@@ -1,8 +1,8 @@
 #include "graph_topo/builder.h"
 
-#include <algorithm>
+#include "graph_topo/order.h"
+
 #include <map>
-#include <queue>
 
 namespace refactor::graph_topo::detail {
 
@@ -64,63 +64,12 @@ public:
     std::vector<NodeIdx> const& producers() const { return producers_; }
 };
 
-/// Kahn's algorithm; among the nodes that are ready, the one described first.
-std::vector<NodeIdx> order_nodes(Description const& graph, std::vector<NodeIdx> const& producers,
-                                 std::vector<uint32_t>& waiting) {
-    auto count = graph.inputs.size();
-    std::vector<uint32_t> uses(count + 1);
-    waiting.assign(count, 0);
-    auto for_each_dependency = [&](auto&& visit) {
-        for (NodeIdx node = 0; node < count; ++node)
-            for (auto edge : graph.inputs[node])
-                if (edge != kNoEdge && producers[edge] != kNoNode) visit(producers[edge], node);
-    };
-    for_each_dependency([&](NodeIdx from, NodeIdx to) { ++uses[from + 1], ++waiting[to]; });
-    for (size_t i = 0; i < count; ++i) uses[i + 1] += uses[i];
-    std::vector<NodeIdx> consumers(uses.back());
-    auto next = uses;
-    for_each_dependency([&](NodeIdx from, NodeIdx to) { consumers[next[from]++] = to; });
-
-    std::priority_queue<NodeIdx, std::vector<NodeIdx>, std::greater<>> ready;
-    for (NodeIdx node = 0; node < count; ++node)
-        if (!waiting[node]) ready.push(node);
-    std::vector<NodeIdx> order;
-    order.reserve(count);
-    while (!ready.empty()) {
-        auto node = ready.top();
-        ready.pop();
-        order.push_back(node);
-        for (auto i = uses[node]; i < uses[node + 1]; ++i)
-            if (--waiting[consumers[i]] == 0) ready.push(consumers[i]);
-    }
-    return order;
-}
-
-/// Walks backwards from every node that never became ready: such a node has a predecessor of the same kind, so the walk
-/// meets itself.
-void find_cycles(Description const& graph, std::vector<NodeIdx> const& producers, std::vector<uint32_t> const& waiting,
-                 DenseError& error) {
-    std::vector<uint32_t> walk(waiting.size());
-    uint32_t number = 0;
-    for (NodeIdx start = 0; start < waiting.size(); ++start) {
-        if (!waiting[start] || walk[start]) continue;
-        ++number;
-        std::vector<NodeIdx> path;
-        auto node = start;
-        while (!walk[node]) {
-            walk[node] = number;
-            path.push_back(node);
-            for (auto edge : graph.inputs[node])
-                if (edge != kNoEdge && producers[edge] != kNoNode && waiting[producers[edge]]) {
-                    node = producers[edge];
-                    break;
-                }
-        }
-        if (walk[node] != number) continue;
-        std::vector<NodeIdx> cycle(std::find(path.begin(), path.end(), node), path.end());
-        std::reverse(cycle.begin(), cycle.end());
-        error.cycles.push_back(std::move(cycle));
-    }
+Rows<NodeIdx> dependencies_of(Description const& graph, std::vector<NodeIdx> const& producers) {
+    Rows<NodeIdx> rows;
+    rows.starts = graph.inputs.starts;
+    rows.values.reserve(graph.inputs.values.size());
+    for (auto edge : graph.inputs.values) rows.values.push_back(edge == kNoEdge ? kNoNode : producers[edge]);
+    return rows;
 }
 
 }  // namespace
@@ -128,9 +77,9 @@ void find_cycles(Description const& graph, std::vector<NodeIdx> const& producers
 Result<std::vector<NodeIdx>, DenseError> check_and_order(Description const& description) {
     DenseError error;
     EdgeCheck edges(description, error);
-    std::vector<uint32_t> waiting;
-    auto order = order_nodes(description, edges.producers(), waiting);
-    if (order.size() != description.inputs.size()) find_cycles(description, edges.producers(), waiting, error);
+    auto dependencies = dependencies_of(description, edges.producers());
+    auto order = stable_order(dependencies);
+    if (order.size() != dependencies.size()) error.cycles = find_cycles(dependencies);
     if (!error.empty()) return Err{std::move(error)};
     return order;
 }

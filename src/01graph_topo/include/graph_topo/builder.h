@@ -1,12 +1,12 @@
 #pragma once
+#include "common/result.h"
+#include "graph_topo/graph.h"
+
 #include <string>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include "common/result.h"
-#include "graph_topo/graph.h"
 
 namespace refactor::graph_topo {
 
@@ -52,8 +52,9 @@ GraphTopo arrange(Description&& description, std::vector<NodeIdx> const& order);
 
 }  // namespace detail
 
-/// From keyed nodes in any order to a `Graph`, in O(V + E) and without recursion. Deterministic: nodes keep the order in which they were
-/// added unless a node reads what a later one produces, which is then moved before it; edges are numbered in order of first mention.
+/// From keyed nodes in any order to a `Graph`, in O(V + E) and without recursion. Deterministic: nodes keep the order
+/// in which they were added unless a node reads what a later one produces, which is then moved before it; edges are
+/// numbered in order of first mention.
 ///
 /// Node keys only label nodes in errors and need not be unique. Example: `y = f(x, w)`:
 ///
@@ -78,7 +79,8 @@ struct Builder {
     using Error = BuildError<NodeKey, EdgeKey>;
 
     std::vector<Item> nodes;
-    /// Edges that exist without a producer: `global_inputs` are set for every run, `sources` are constants. In both: an error.
+    /// Edges that exist without a producer: `global_inputs` are set for every run, `sources` are constants. In both: an
+    /// error.
     std::vector<EdgeKey> global_inputs, sources, global_outputs;
     /// Data of edges; an edge that is not listed gets `Edge{}`, and a listed one that no one mentions is dropped.
     std::unordered_map<EdgeKey, Edge> edges;

@@ -28,8 +28,7 @@ std::string BuildError<NodeKey, EdgeKey>::to_string() const {
     using detail::join_keys, detail::key_text;
     std::string text;
     auto line = [&text](std::string const& problem) { text += (text.empty() ? "" : "\n") + problem; };
-    for (auto const& cycle : cycles)
-        line("cycle: " + join_keys(cycle, " -> ") + " -> " + key_text(cycle.front()));
+    for (auto const& cycle : cycles) line("cycle: " + join_keys(cycle, " -> ") + " -> " + key_text(cycle.front()));
     for (auto const& missing : missing_edges)
         line("input " + std::to_string(missing.slot) + " of node " + key_text(missing.node) + " is edge " +
              key_text(missing.edge) + ", which nothing produces");

@@ -1,8 +1,8 @@
 #pragma once
+#include "graph_topo/graph_topo.h"
+
 #include <utility>
 #include <vector>
-
-#include "graph_topo/graph_topo.h"
 
 namespace refactor::graph_topo {
 

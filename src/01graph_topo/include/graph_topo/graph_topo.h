@@ -38,8 +38,8 @@ struct Rows {
 
 /// How nodes are connected, without what they mean. Immutable; copies are deep. All queries are O(1).
 ///
-/// Every edge is exactly one of: an output of a node, a global input, or a source (a constant that nobody produces). Every output slot of a
-/// node has an edge of its own; an input slot may be `kNoEdge`.
+/// Every edge is exactly one of: an output of a node, a global input, or a source (a constant that nobody produces).
+/// Every output slot of a node has an edge of its own; an input slot may be `kNoEdge`.
 class GraphTopo {
     Rows<EdgeIdx> inputs_, outputs_;
     std::vector<EdgeIdx> global_inputs_, global_outputs_;

@@ -1,18 +1,19 @@
 #pragma once
+#include "graph_topo/graph.h"
+#include "graph_topo/linked_node.h"
+
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "graph_topo/graph.h"
-#include "graph_topo/linked_node.h"
-
 namespace refactor::graph_topo {
 
-/// The graph that passes edit. Handles are pointers that stay valid for the life of the graph object (also when it is moved): an erased
-/// node or edge leaves an empty husk with `alive() == false` until `collect()`. So this is safe:
+/// The graph that passes edit. Handles are pointers that stay valid for the life of the graph object (also when it is
+/// moved): an erased node or edge leaves an empty husk with `alive() == false` until `collect()`. So this is safe:
 ///
-///     for (auto* node : graph.topological()) {             // snapshot: inserted nodes are not visited, erased ones are skipped
+///     for (auto* node : graph.topological()) {             // snapshot: inserted nodes are not visited, erased ones
+///     are skipped
 ///         auto* relu = node->output()->only_consumer();
 ///         if (!is_conv(node) || !relu || !is_relu(relu)) continue;
 ///         node->value.activation = Relu;
@@ -20,8 +21,8 @@ namespace refactor::graph_topo {
 ///         graph.erase(relu);
 ///     }
 ///
-/// Edits are O(1) (plus the number of edges they touch). Misuse (a handle of an erased node, a slot out of range) throws `InternalError`.
-/// Not thread-safe.
+/// Edits are O(1) (plus the number of edges they touch). Misuse (a handle of an erased node, a slot out of range)
+/// throws `InternalError`. Not thread-safe.
 template <class N, class E>
 class LinkedGraph {
 public:
@@ -48,7 +49,8 @@ public:
     uint32_t node_id_bound() const { return static_cast<uint32_t>(nodes_.size()); }
     uint32_t edge_id_bound() const { return static_cast<uint32_t>(edges_.size()); }
 
-    /// Nodes, producers first, otherwise in order of insertion. O(V + E), not recursive. Throws `InternalError` on a cycle.
+    /// Nodes, producers first, otherwise in order of insertion. O(V + E), not recursive. Throws `InternalError` on a
+    /// cycle.
     NodeSnapshot<N, E> topological() const;
 
     EdgePtr add_input(E value = {});
@@ -60,13 +62,16 @@ public:
     /// A new node with `n_outputs` fresh edges. Inputs may be null.
     NodePtr insert(N value, std::span<EdgePtr const> inputs, size_t n_outputs = 1);
     NodePtr insert(N value, std::initializer_list<EdgePtr> inputs, size_t n_outputs = 1);
-    /// A new node that produces existing edges, which keep handle, value and uses. An edge that has a producer is taken from it, and that
-    /// producer gets a fresh edge in its place; a dangling one (its producer was erased) gets a producer again.
+    /// A new node that produces existing edges, which keep handle, value and uses. An edge that has a producer is taken
+    /// from it, and that producer gets a fresh edge in its place; a dangling one (its producer was erased) gets a
+    /// producer again.
     NodePtr insert_producing(N value, std::span<EdgePtr const> inputs, std::span<EdgePtr const> outputs);
     NodePtr insert_producing(N value, std::initializer_list<EdgePtr> inputs, std::initializer_list<EdgePtr> outputs);
-    /// Removes the node. Its output edges die if nothing uses them; others are dangling until something produces or replaces them.
+    /// Removes the node. Its output edges die if nothing uses them; others are dangling until something produces or
+    /// replaces them.
     void erase(NodePtr node);
-    /// Removes the node and, transitively, producers none of whose outputs is used any more. Returns how many nodes went.
+    /// Removes the node and, transitively, producers none of whose outputs is used any more. Returns how many nodes
+    /// went.
     size_t erase_unused(NodePtr node);
     /// Removes every node from which no global output can be reached. Returns how many.
     size_t erase_dead();
@@ -80,12 +85,14 @@ public:
     /// Every consumer and global output of `from` uses `to` instead.
     void replace_all_uses(EdgePtr from, EdgePtr to);
 
-    /// Everything that is inconsistent, as text: dangling edges in use, cycles, broken links. Empty: the graph is sound.
+    /// Everything that is inconsistent, as text: dangling edges in use, cycles, broken links. Empty: the graph is
+    /// sound.
     std::vector<std::string> verify() const;
     /// Frees the husks; afterwards handles of erased nodes and edges, and only those, are invalid. Ids stay.
     void collect();
 
-    /// Back to a flat graph, nodes in the order of `topological()`. Edges that nothing produces or uses are left out, global inputs stay.
+    /// Back to a flat graph, nodes in the order of `topological()`. Edges that nothing produces or uses are left out,
+    /// global inputs stay.
     /// `&&` moves the values, `const` copies them.
     Graph<N, E> sort(bool drop_dead = true) &&;
     Graph<N, E> sort(bool drop_dead = true) const&;
@@ -100,3 +107,4 @@ private:
 }  // namespace refactor::graph_topo
 
 #include "graph_topo/linked_graph_impl.h"
+#include "graph_topo/linked_graph_sort_impl.h"

@@ -1,10 +1,10 @@
 #pragma once
+#include "common/small_vector.h"
+
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
-
-#include "common/small_vector.h"
 
 namespace refactor::graph_topo {
 

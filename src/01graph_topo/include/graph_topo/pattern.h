@@ -1,9 +1,9 @@
 #pragma once
+#include "graph_topo/linked_graph.h"
+
 #include <functional>
 #include <optional>
 #include <vector>
-
-#include "graph_topo/linked_graph.h"
 
 namespace refactor::graph_topo {
 
@@ -30,9 +30,10 @@ public:
 
 /// A tree or DAG of operators to look for, described from the inputs to the root.
 ///
-/// Terms stand for edges and are numbers; a term that occurs twice must be the same edge both times. A node matches if its predicate holds
-/// and its inputs match its operands one by one (trailing omitted inputs of the node are ignored). The value of an inner operator term may
-/// be used only inside the match, so that the whole can be replaced, unless it was declared `shared`.
+/// Terms stand for edges and are numbers; a term that occurs twice must be the same edge both times. A node matches if
+/// its predicate holds and its inputs match its operands one by one (trailing omitted inputs of the node are ignored).
+/// The value of an inner operator term may be used only inside the match, so that the whole can be replaced, unless it
+/// was declared `shared`.
 ///
 ///     Pattern<Op, Tensor> p;
 ///     auto x = p.any(), w = p.any(), b = p.any();
@@ -49,20 +50,20 @@ public:
     using EdgeTest = std::function<bool(LinkedEdge<N, E> const&)>;
 
     /// Any edge.
-    size_t any() { return push({}); }
+    size_t any() { return push(Kind::Any); }
     /// An edge that passes `test` (a constant, a shape, …).
-    size_t edge(EdgeTest test) { return push({.kind = Kind::Edge, .edge_test = std::move(test)}); }
+    size_t edge(EdgeTest test) { return push(Kind::Edge, {}, std::move(test)); }
     /// Any edge, or an omitted input.
-    size_t optional() { return push({.kind = Kind::Optional}); }
+    size_t optional() { return push(Kind::Optional); }
     /// An omitted input.
-    size_t absent() { return push({.kind = Kind::Absent}); }
+    size_t absent() { return push(Kind::Absent); }
     /// Output `output` of a node that passes `test` and has exactly these operands.
     size_t op(NodeTest test, std::vector<size_t> operands, uint32_t output = 0) {
-        return push({Kind::Op, false, false, output, std::move(test), {}, std::move(operands)});
+        return push(Kind::Op, std::move(test), {}, std::move(operands), output);
     }
     /// Like `op`; the first two operands match in either order.
     size_t commutative(NodeTest test, std::vector<size_t> operands, uint32_t output = 0) {
-        return push({Kind::Op, true, false, output, std::move(test), {}, std::move(operands)});
+        return push(Kind::Op, std::move(test), {}, std::move(operands), output, true);
     }
     /// Allows uses of the operator term's value outside of the match; returns `term`.
     size_t shared(size_t term) {
@@ -95,8 +96,10 @@ private:
     };
     std::vector<Term> terms_;
 
-    size_t push(Term term) {
-        terms_.push_back(std::move(term));
+    size_t push(Kind kind, NodeTest node_test = {}, EdgeTest edge_test = {}, std::vector<size_t> operands = {},
+                uint32_t output = 0, bool commutative = false) {
+        terms_.push_back(
+            {kind, commutative, false, output, std::move(node_test), std::move(edge_test), std::move(operands)});
         return terms_.size() - 1;
     }
     bool solve(State& state, size_t done) const;

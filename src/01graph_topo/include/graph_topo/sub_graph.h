@@ -1,7 +1,7 @@
 #pragma once
-#include <vector>
-
 #include "graph_topo/graph_topo.h"
+
+#include <vector>
 
 namespace refactor::graph_topo {
 
@@ -13,8 +13,8 @@ class SubGraph {
     std::vector<EdgeIdx> inputs_, outputs_, sources_;
 
 public:
-    /// `nodes` in any order, each once. Edges without a producer that are no global inputs are constants: they belong to every sub-graph that
-    /// reads them instead of crossing its border.
+    /// `nodes` in any order, each once. Edges without a producer that are no global inputs are constants: they belong
+    /// to every sub-graph that reads them instead of crossing its border.
     SubGraph(GraphTopo const& topo, std::vector<NodeIdx> nodes);
     SubGraph(GraphTopo&&, std::vector<NodeIdx>) = delete;
 
