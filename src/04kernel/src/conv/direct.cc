@@ -54,14 +54,12 @@ public:
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, g->taps());
-            packed = args.packs.get(
-                *weights_, list.format(), static_cast<size_t>(list.floats) * sizeof(float), [&](void* to) {
-                    std::vector<int64_t> index;
-                    for (int64_t t = 0; t < g->taps(); ++t) index.push_back(t);
-                    for (auto const& chunk : list.chunks)
-                        list.pack(chunk, static_cast<float const*>(weights_->data()),
-                                  g->in_channels / g->group * g->taps(), g->taps(), index, static_cast<float*>(to));
-                });
+            packed = args.packs.get(*weights_, list.format(), static_cast<size_t>(list.floats) * sizeof(float),
+                                    [&](void* to) {
+                                        for (auto const& chunk : list.chunks)
+                                            DirectTask::pack(list, static_cast<float const*>(weights_->data()), chunk,
+                                                             static_cast<float*>(to));
+                                    });
         }
         return std::unique_ptr<runtime::Task>(
             std::make_unique<DirectTask>(*g, info_.epilogue, tile(), planar_, args.threads, std::move(packed)));

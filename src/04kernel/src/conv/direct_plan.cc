@@ -36,18 +36,19 @@ std::string ChunkList::format() const {
     return (planar ? "tile_planar:" : "tile:") + std::to_string(block) + ":g" + std::to_string(group);
 }
 
-void ChunkList::pack(Chunk const& chunk, float const* w, int64_t m_stride, int64_t c_stride,
-                     std::span<int64_t const> tap_index, float* packed) const {
+void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) const {
     auto unit = planar ? 1 : block;
     auto in_group = in_channels / group, out_group = out_channels / group;
     auto* p = packed + chunk.weights;
     for (int64_t u = chunk.in_first; u < chunk.in_first + chunk.in_blocks; ++u)
-        for (int64_t t = 0; t < taps; ++t)
+        for (auto tap : source.taps)
             for (int64_t i = 0; i < width_of(u); ++i)
                 for (int64_t lane = 0; lane < chunk.blocks * block; ++lane, ++p) {
-                    auto m = chunk.first * block + lane, c = u * unit + i - (m / out_group) * in_group;
+                    auto m = chunk.first * block + lane, g = m / out_group, c = u * unit + i - g * in_group;
                     bool inside = m < out_channels && c >= 0 && c < in_group;
-                    *p = inside ? w[m * m_stride + c * c_stride + tap_index[static_cast<size_t>(t)]] : 0.f;
+                    *p = inside ? source.w[g * source.group_stride + m % out_group * source.m_stride +
+                                           c * source.c_stride + tap]
+                                : 0.f;
                 }
 }
 

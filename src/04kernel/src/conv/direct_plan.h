@@ -25,10 +25,14 @@ struct ChunkList {
 
     ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps);
     int64_t in_units() const { return planar ? in_channels : (in_channels + block - 1) / block; }
-    /// Packs one chunk: element (m, c, tap) is read at `w[m * m_stride + c * c_stride + tap_index(tap)]`, c counting
-    /// within the group.
-    void pack(Chunk const&, float const* w, int64_t m_stride, int64_t c_stride, std::span<int64_t const> tap_index,
-              float* packed) const;
+    /// Where weights are read: element (group, m in group, c in group, tap) at `group * group_stride + m * m_stride + c
+    /// * c_stride + taps[tap]`.
+    struct Source {
+        float const* w;
+        int64_t group_stride, m_stride, c_stride;
+        std::span<int64_t const> taps;
+    };
+    void pack(Chunk const&, Source const&, float* packed) const;
     std::string format() const;
     /// Sets what a job has to know about the input units of a chunk.
     void describe(Chunk const&, RowJob&) const;

@@ -185,6 +185,13 @@ double DirectTask::operations() const {
            static_cast<double>(g_.in_channels / g_.group);
 }
 
+void DirectTask::pack(ChunkList const& list, float const* weights, Chunk const& chunk, float* packed) {
+    SmallVector<int64_t, 64> taps;
+    for (int64_t t = 0; t < list.taps; ++t) taps.push_back(t);
+    auto in_group = list.in_channels / list.group, out_group = list.out_channels / list.group;
+    list.pack(chunk, {weights, out_group * in_group * list.taps, in_group * list.taps, list.taps, taps}, packed);
+}
+
 void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
     auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
     auto* scratch = reinterpret_cast<float*>(context.workspace);
@@ -198,11 +205,8 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
         p.w = static_cast<float const*>(packed_->data());
     } else {
         p.w = scratch, p.scratch += ceil_div(list_.floats, 16) * 16;
-        auto in_group = g_.in_channels / g_.group;
-        SmallVector<int64_t, 64> index;
-        for (int64_t t = 0; t < g_.taps(); ++t) index.push_back(t);
         context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
-            list_.pack(list_.chunks[static_cast<size_t>(c)], input(1), in_group * g_.taps(), g_.taps(), index, scratch);
+            pack(list_, input(1), list_.chunks[static_cast<size_t>(c)], scratch);
         });
     }
     for (int t = 0; copies_ && t < threads_; ++t)

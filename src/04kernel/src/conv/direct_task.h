@@ -16,7 +16,8 @@ public:
     size_t workspace_bytes() const override;
     double operations() const override;
 
-    ChunkList const& chunks() const { return list_; }
+    /// Packs the Plain weights of a convolution.
+    static void pack(ChunkList const&, float const* weights, Chunk const&, float* packed);
 
 private:
     struct Pointers {

@@ -1,0 +1,112 @@
+#include "common/cpu_features.h"
+#include "conv/test_harness.h"
+
+#include <cfloat>
+
+namespace refactor::kernel {
+namespace {
+
+using namespace test;
+
+struct Case {
+    Dims x, w, y;
+    ConvTransposeInfo info;
+    bool constant_weights = true;
+};
+
+Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvTransposeInfo const& info) {
+    std::vector<Argument> arguments;
+    std::vector<Operand> operands;
+    for (auto const& t : inputs) arguments.push_back(argument(t, Layout::Plain));
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    y.dtype = DataType::F32, y.dims = c.y;
+    auto found = candidates(info, {operands, {&y, 1}});
+    ThreadPool pool(1);
+    Bench bench(*found.kernels.back(), arguments, y, pool);
+    bench.run();
+    return loaded(bench.output(), y.dims, Layout::Plain);
+}
+
+/// Tolerance as in conv_test.cc: K/2 eps Σ|x w| for a sum of K products, a few ulps for the activation.
+void check(Case const& c, std::mt19937& rng) {
+    auto const& epilogue = c.info.epilogue;
+    std::vector<Tensor> inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)}, magnitudes;
+    if (epilogue.bias) inputs.push_back(Tensor::random({c.y[1]}, rng));
+    if (epilogue.residual) inputs.push_back(Tensor::random(c.y, rng));
+    for (auto const& t : inputs) magnitudes.push_back(t.absolute());
+    auto want = reference(c, inputs, c.info);
+    auto linear = c.info;
+    linear.epilogue.activation = {};
+    auto bound = reference(c, magnitudes, linear);
+    auto terms = static_cast<double>(element_count(c.w) / c.w[1] / c.info.group);
+    ThreadPool pool(2);
+    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512})
+        for (auto layout : {Layout::Plain, Layout::Blocked8, Layout::Blocked16}) {
+            if (isa > cpu_features().isa) continue;
+            std::vector<Argument> arguments;
+            std::vector<Operand> operands;
+            for (size_t i = 0; i < inputs.size(); ++i) {
+                bool image = i == 0 || i == 3 || (i == 2 && !epilogue.bias);
+                arguments.push_back(argument(inputs[i], image ? layout : Layout::Plain, i == 1 && c.constant_weights));
+            }
+            for (auto const& a : arguments) operands.push_back(operand_of(a));
+            Operand y;
+            y.dtype = DataType::F32, y.layout = layout, y.dims = c.y;
+            auto found = candidates(c.info, {operands, {&y, 1}, "cpu", isa, 2});
+            ASSERT_FALSE(found.kernels.empty());
+            for (auto const& kernel : found.kernels) {
+                if (isa != Isa::Scalar && kernel.get() == found.kernels.back().get()) continue;
+                SCOPED_TRACE(kernel->id() + " " + dims_text(c.x) + " * " + dims_text(c.w) + " -> " + dims_text(c.y) +
+                             " " + c.info.attributes());
+                Bench bench(*kernel, arguments, y, pool);
+                if (!bench.task) continue;
+                bench.run();
+                auto got = loaded(bench.output(), c.y, layout);
+                for (size_t i = 0; i < want.values.size(); ++i)
+                    ASSERT_NEAR(got.values[i], want.values[i],
+                                1.1 * FLT_EPSILON * (terms * 0.5 + 8) * bound.values[i] +
+                                    4 * FLT_EPSILON * std::abs(want.values[i]));
+            }
+        }
+}
+
+TEST(ConvTranspose, AllCandidatesMatchTheReference) {
+    auto seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    std::mt19937 rng(seed);
+    auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
+    for (int round = 0; round < 40; ++round) {
+        Case c;
+        auto rank = static_cast<size_t>(round % 4 == 3 ? 3 : round % 2 + 1);
+        c.info.group = round % 5 == 0 ? pick(2, 4) : 1;
+        auto out_group = pick(1, 37);
+        c.x = {pick(1, 2), c.info.group * pick(1, 30)}, c.w = {c.x[1], out_group},
+        c.y = {c.x[0], c.info.group * out_group};
+        auto& window = c.info.window;
+        for (size_t i = 0; i < rank; ++i) {
+            // Every other case is the 2 × 2 with stride 2 of decoders.
+            bool plain = round % 8 < 2;
+            c.w.push_back(plain ? 2 : pick(1, 4)), c.x.push_back(pick(2, rank == 3 ? 5 : 15));
+            window.strides.push_back(plain ? 2 : pick(1, 3)), window.dilations.push_back(plain ? 1 : pick(1, 2));
+            auto full = (c.x.back() - 1) * window.strides[i] + window.dilations[i] * (c.w.back() - 1) + 1;
+            auto spare = std::min<int64_t>(2, (full - 1) / 2);
+            window.pads_begin.push_back(plain ? 0 : pick(0, spare)),
+                window.pads_end.push_back(plain ? 0 : pick(0, spare));
+            c.y.push_back(full - window.pads_begin[i] - window.pads_end[i] +
+                          (plain ? 0 : pick(0, window.strides[i] - 1)));
+        }
+        auto bits = rng();
+        c.info.epilogue.bias = bits & 1, c.info.epilogue.residual = (bits >> 1 & 3) == 0,
+        c.info.epilogue.residual_last = bits >> 3 & 1;
+        c.info.epilogue.activation.kind = bits >> 4 & 1   ? ActivationKind::Relu
+                                          : bits >> 5 & 1 ? ActivationKind::Silu
+                                                          : ActivationKind::None;
+        c.constant_weights = bits >> 6 & 3;
+        check(c, rng);
+        if (HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,103 @@
+#include "conv/conv_reordered.h"
+#include "conv/cost.h"
+#include "conv_transpose/conv_transpose.h"
+#include "conv_transpose/phases_task.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+class PhasesKernel final : public NamedKernel {
+    ConvTransposeInfo info_;
+    Isa isa_;
+    std::shared_ptr<mem_manager::Blob const> weights_;
+
+    TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        if (!g) return g;
+        g->group = info_.group;
+        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
+            return Err{Rejection{"handles 1 or 2 spatial axes"}};
+        if (g->stride[1] * g->stride[2] > 256)
+            return Err{Rejection{"handles up to 256 phases, got strides " + dims_text(info_.window.strides)}};
+        return g;
+    }
+
+public:
+    PhasesKernel(std::string id, ConvTransposeInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto round = [&](int64_t a) {
+            return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
+        };
+        auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
+        auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
+        return (2 * taps * round(g->in_channels / g->group) * round(g->out_channels) / (0.8 * cost.flops) +
+                bytes / cost.bandwidth(bytes)) /
+               cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        PhasePlan plan(*g, tile().block);
+        std::shared_ptr<mem_manager::Blob const> packed;
+        if (weights_) {
+            // Pads move a phase's outputs but not its taps, so they are no part of the format.
+            auto format = "phases:" + std::to_string(tile().block) + ":g" + std::to_string(g->group) + ":s" +
+                          std::to_string(g->stride[1]) + "," + std::to_string(g->stride[2]) + ":d" +
+                          std::to_string(g->dilation[1]) + "," + std::to_string(g->dilation[2]);
+            packed = args.packs.get(*weights_, format, static_cast<size_t>(plan.floats) * sizeof(float), [&](void* to) {
+                plan.pack(*g, static_cast<float const*>(weights_->data()), static_cast<float*>(to));
+            });
+        }
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<PhasesTask>(*g, info_.epilogue, tile(), args.threads, std::move(packed), std::move(plan)));
+    }
+};
+
+KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa, std::string id) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != blocked || y.layout != blocked)
+        return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (x.dims.size() > 4) return Err{Rejection{"handles 1 or 2 spatial axes"}};
+    return std::unique_ptr<Kernel>(
+        std::make_unique<PhasesKernel>(std::move(id), info, isa, request.inputs[1].constant));
+}
+
+std::vector<std::unique_ptr<Kernel>> blocked_kernels(void const* info, Request const& request) {
+    Candidates found;
+    auto const& transpose = *static_cast<ConvTransposeInfo const*>(info);
+    found.add("conv_transpose:cpu:phases:avx512", conv_transpose_phases_avx512(transpose, request));
+    found.add("conv_transpose:cpu:phases:avx2", conv_transpose_phases_avx2(transpose, request));
+    return std::move(found.kernels);
+}
+
+}  // namespace
+
+KernelResult conv_transpose_phases_avx512(ConvTransposeInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv_transpose:cpu:phases:f32:avx512");
+}
+KernelResult conv_transpose_phases_avx2(ConvTransposeInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv_transpose:cpu:phases:f32:avx2");
+}
+KernelResult conv_transpose_reordered_avx512(ConvTransposeInfo const& info, Request const& request) {
+    return reordered("conv_transpose:cpu:reordered:f32:avx512", info.epilogue, request, Isa::Avx512, blocked_kernels,
+                     &info);
+}
+KernelResult conv_transpose_reordered_avx2(ConvTransposeInfo const& info, Request const& request) {
+    return reordered("conv_transpose:cpu:reordered:f32:avx2", info.epilogue, request, Isa::Avx2, blocked_kernels,
+                     &info);
+}
+
+}  // namespace refactor::kernel

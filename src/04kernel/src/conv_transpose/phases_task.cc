@@ -1,0 +1,180 @@
+#include "conv_transpose/phases_task.h"
+
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+int64_t floor_div(int64_t a, int64_t b) { return -ceil_div(-a, b); }
+
+}  // namespace
+
+AxisPhase::AxisPhase(Geometry const& g, int axis, int64_t r) {
+    auto s = g.stride[axis];
+    first_u = ceil_div(g.pad[axis] - r, s);
+    auto last = floor_div(g.out[axis] - 1 + g.pad[axis] - r, s);
+    count = std::max<int64_t>(0, last - first_u + 1);
+    first_output = first_u * s + r - g.pad[axis];
+    for (int64_t k = 0; k < g.kernel[axis]; ++k) {
+        auto reach = k * g.dilation[axis] - r;
+        if (reach % s != 0) continue;
+        taps.push_back(k), shifts.push_back(reach / s);
+    }
+}
+
+PhasePlan::PhasePlan(Geometry const& g, int block) {
+    for (int64_t r = 0; r < g.stride[1]; ++r)
+        for (int64_t q = 0; q < g.stride[2]; ++q) {
+            AxisPhase rows(g, 1, r), cols(g, 2, q);
+            std::vector<int64_t> index;
+            for (auto k : rows.taps)
+                for (auto v : cols.taps) index.push_back(k * g.kernel[2] + v);
+            ChunkList list(block, false, g.in_channels, g.out_channels, g.group, static_cast<int64_t>(index.size()));
+            auto at = floats;
+            floats += list.floats;
+            phases.push_back({rows, cols, std::move(list), at, std::move(index)});
+        }
+}
+
+void PhasePlan::pack(Geometry const& g, float const* w, float* packed) const {
+    auto in_group = g.in_channels / g.group, out_group = g.out_channels / g.group, taps = g.taps();
+    for (auto const& phase : phases)
+        for (auto const& chunk : phase.list.chunks)
+            phase.list.pack(chunk, {w, in_group * out_group * taps, taps, out_group * taps, phase.tap_index},
+                            packed + phase.weights);
+}
+
+PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, int threads,
+                       std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan)
+    : g_(g),
+      epilogue_(epilogue),
+      operands_(epilogue),
+      isa_(&isa),
+      plan_(std::move(plan)),
+      threads_(std::max(1, threads)),
+      packed_(std::move(packed)) {
+    first_u_[0] = first_u_[1] = INT64_MAX, end_u_[0] = end_u_[1] = INT64_MIN;
+    for (auto const& phase : plan_.phases) {
+        AxisPhase const* axes[] = {&phase.rows, &phase.cols};
+        for (int a = 0; a < 2; ++a) {
+            first_u_[a] = std::min(first_u_[a], axes[a]->first_u);
+            end_u_[a] = std::max(end_u_[a], axes[a]->first_u + axes[a]->count);
+            auto& reach = a ? col_reach_ : row_reach_;
+            for (auto shift : axes[a]->shifts) reach = std::max(reach, shift);
+        }
+    }
+    copies_ = row_reach_ > 0 || col_reach_ > 0 || first_u_[0] < 0 || first_u_[1] < 0 || end_u_[0] > g.in[1] ||
+              end_u_[1] > g.in[2];
+    auto units = ceil_div(g.in_channels, isa.block), rows = end_u_[0] - first_u_[0];
+    pitch_ = copies_ ? end_u_[1] - first_u_[1] + col_reach_ : g.in[2];
+    // The input of a band takes up half of L2.
+    auto row_floats = std::max<int64_t>(1, units * pitch_ * isa.block);
+    auto budget = static_cast<int64_t>(cpu_features().l2 / sizeof(float)) / 2;
+    band_rows_ = std::clamp<int64_t>(budget / row_floats - row_reach_, 1, std::max<int64_t>(1, rows));
+    auto wanted = threads_ == 1 ? 1 : 4 * threads_;
+    bands_ = ceil_div(rows, band_rows_);
+    if (g.batch * bands_ < wanted) bands_ = std::min(rows, ceil_div(wanted, g.batch));
+    band_rows_ = ceil_div(rows, bands_), bands_ = ceil_div(rows, band_rows_);
+    auto chunks = static_cast<int64_t>(plan_.phases[0].list.chunks.size());
+    splits_ = std::clamp<int64_t>(ceil_div(wanted, g.batch * bands_), 1, chunks);
+    auto unit_rows = copies_ ? band_rows_in() : g.in[1];
+    for (auto const& phase : plan_.phases) {
+        auto& taps = taps_.emplace_back();
+        for (int64_t u = 0; u < units; ++u)
+            for (auto row : phase.rows.shifts)
+                for (auto col : phase.cols.shifts) taps.push_back(((u * unit_rows - row) * pitch_ - col) * isa.block);
+    }
+}
+
+size_t PhasesTask::scratch_floats() const {
+    if (!copies_) return 0;
+    return static_cast<size_t>(ceil_div(g_.in_channels, isa_->block) * band_rows_in() * pitch_ * isa_->block);
+}
+
+size_t PhasesTask::workspace_bytes() const {
+    auto weights = packed_ ? 0 : static_cast<size_t>(ceil_div(plan_.floats, 16) * 16);
+    return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
+}
+
+double PhasesTask::operations() const {
+    return 2. * static_cast<double>(g_.batch * g_.in_channels * g_.in_size() * g_.taps()) *
+           static_cast<double>(g_.out_channels / g_.group);
+}
+
+void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
+    auto split = task % splits_, band = task / splits_ % bands_, image = task / splits_ / bands_;
+    auto units = ceil_div(g_.in_channels, isa_->block), plane = g_.in_size() * isa_->block;
+    auto u = first_u_[0] + band * band_rows_, end = std::min(u + band_rows_, end_u_[0]);
+    auto* x = p.x + image * units * plane;
+    // `origin` is where u = 0 of both axes would be.
+    auto* origin = x;
+    if (copies_) {
+        auto* copy = p.scratch + worker * static_cast<int64_t>(scratch_floats());
+        auto row = u - row_reach_, col = first_u_[1] - col_reach_;
+        isa_->band({x,    plane,  plane,    g_.in[2] * isa_->block,
+                    copy, units,  1,        band_rows_in(),
+                    1,    pitch_, 1,        0,
+                    1,    row,    1,        col,
+                    1,    1,      g_.in[1], g_.in[2]});
+        origin = copy - (row * pitch_ + col) * isa_->block;
+    }
+    for (size_t phase = 0; phase < plan_.phases.size(); ++phase) run_phase(phase, origin, image, u, end, split, p);
+}
+
+void PhasesTask::run_phase(size_t index, float const* origin, int64_t image, int64_t u, int64_t u_end, int64_t split,
+                           Pointers const& p) const {
+    auto const& phase = plan_.phases[index];
+    int64_t const block = isa_->block;
+    auto first = std::max(u, phase.rows.first_u), end = std::min(u_end, phase.rows.first_u + phase.rows.count);
+    if (first >= end || phase.cols.count == 0) return;
+    auto unit_floats = (copies_ ? band_rows_in() : g_.in[1]) * pitch_ * block;
+    RowJob job{};
+    job.x_row = pitch_ * block;
+    job.taps = taps_[index].data();
+    job.y_block = g_.out_size() * block, job.y_row = g_.stride[1] * g_.out[2] * block,
+    job.y_step = g_.stride[2] * block;
+    job.rows = static_cast<int32_t>(end - first), job.cols = static_cast<int32_t>(phase.cols.count);
+    job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
+    auto row = phase.rows.first_output + (first - phase.rows.first_u) * g_.stride[1];
+    auto position = (row * g_.out[2] + phase.cols.first_output) * block;
+    auto* x = origin + (first * pitch_ + phase.cols.first_u) * block;
+    auto const& chunks = phase.list.chunks;
+    auto count = static_cast<int64_t>(chunks.size());
+    for (auto c = count * split / splits_; c < count * (split + 1) / splits_; ++c) {
+        auto const& chunk = chunks[static_cast<size_t>(c)];
+        auto at = (image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
+        phase.list.describe(chunk, job);
+        job.x = x + chunk.in_first * unit_floats;
+        job.w = p.w + phase.weights + chunk.weights;
+        job.y = p.y + at;
+        job.bias = p.bias ? p.bias + chunk.first * block : nullptr;
+        job.residual = p.residual ? p.residual + at : nullptr;
+        isa_->rows(job);
+    }
+}
+
+void PhasesTask::run(void* const* arguments, runtime::RunContext const& context) const {
+    auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
+    auto* scratch = reinterpret_cast<float*>(context.workspace);
+    Pointers p{input(0),
+               nullptr,
+               input(operands_.bias),
+               input(operands_.residual),
+               static_cast<float*>(arguments[operands_.output]),
+               scratch};
+    if (packed_) {
+        p.w = static_cast<float const*>(packed_->data());
+    } else {
+        p.w = scratch, p.scratch += ceil_div(plan_.floats, 16) * 16;
+        plan_.pack(g_, input(1), scratch);
+    }
+    context.pool.parallel_for(g_.batch * bands_ * splits_,
+                              [&](int64_t task, int worker) { run_task(task, worker, p); });
+}
+
+}  // namespace refactor::kernel

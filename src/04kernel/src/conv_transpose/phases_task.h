@@ -1,0 +1,68 @@
+#pragma once
+#include "conv/direct_plan.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+/// One axis of one phase of a transposed convolution with stride s: the outputs o with (o + pad) mod s = r. They are a
+/// convolution with stride 1 over the input: with o + pad = s u + r, tap k (dilation d) reads input u - (k d - r) / s,
+/// if that is integral.
+struct AxisPhase {
+    int64_t first_u = 0, count = 0;        ///< u of the first output, and number of outputs
+    int64_t first_output = 0;              ///< o of the first output
+    SmallVector<int64_t, 8> taps, shifts;  ///< kernel indices that take part, and how far before u they read
+
+    AxisPhase(Geometry const&, int axis, int64_t r);
+};
+
+/// The phases of both axes with the layout of their weights, one after the other.
+struct PhasePlan {
+    struct Phase {
+        AxisPhase rows, cols;
+        ChunkList list;
+        int64_t weights;                 ///< offset in floats
+        std::vector<int64_t> tap_index;  ///< of its taps in the kernel
+    };
+    std::vector<Phase> phases;
+    int64_t floats = 0;
+
+    PhasePlan(Geometry const&, int block);
+    void pack(Geometry const&, float const* w, float* packed) const;
+};
+
+/// Transposed convolution of 1 or 2 spatial axes on blocked layouts: each phase runs on the register tile of direct
+/// convolution and stores with the stride, so that there is no intermediate to add up.
+class PhasesTask final : public runtime::Task {
+public:
+    PhasesTask(Geometry const&, Epilogue const&, TileIsa const&, int threads,
+               std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan);
+    void run(void* const* arguments, runtime::RunContext const&) const override;
+    size_t workspace_bytes() const override;
+    double operations() const override;
+
+private:
+    struct Pointers {
+        float const *x, *w, *bias, *residual;
+        float *y, *scratch;
+    };
+    void run_task(int64_t task, int worker, Pointers const&) const;
+    void run_phase(size_t phase, float const* origin, int64_t image, int64_t u, int64_t u_end, int64_t split,
+                   Pointers const&) const;
+    size_t scratch_floats() const;
+    int64_t band_rows_in() const { return band_rows_ + row_reach_; }
+
+    Geometry g_;
+    Epilogue epilogue_;
+    ConvOperands operands_;
+    TileIsa const* isa_;
+    PhasePlan plan_;
+    int threads_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    bool copies_;
+    int64_t first_u_[2], end_u_[2];          ///< over all phases, rows and columns
+    int64_t row_reach_ = 0, col_reach_ = 0;  ///< from the first input that a position reads to the last
+    int64_t pitch_, band_rows_, bands_, splits_ = 1;
+    std::vector<std::vector<int64_t>> taps_;  ///< of each phase
+};
+
+}  // namespace refactor::kernel
