@@ -39,8 +39,9 @@ int64_t wrap_to(DataType type, int64_t x) {
 /// As x86 converts: what does not fit becomes the lowest value of i32 (i64 for wide targets), cut to the target.
 int64_t integer_of(DataType type, double x) {
     bool wide = bits_of(type) == 64 || type == DataType::U32;
-    if (type == DataType::U64 && x >= 0x1p63 && x < 0x1p64)
-        return static_cast<int64_t>(static_cast<uint64_t>(x - 0x1p63) + (uint64_t{1} << 63));
+    // The upper half of u64 is converted as a distance from its middle.
+    if (type == DataType::U64 && x >= 0x1p63)
+        return static_cast<int64_t>(static_cast<uint64_t>(integer_of(DataType::I64, x - 0x1p63)) + (uint64_t{1} << 63));
     double limit = wide ? 0x1p63 : 0x1p31;
     return wrap_to(type, static_cast<int64_t>(x >= -limit && x < limit ? x : -limit));
 }

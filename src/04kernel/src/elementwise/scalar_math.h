@@ -8,11 +8,12 @@
 #include <type_traits>
 
 /// Unary operators of floats whose functor is `<name>F`.
-#define RG_FLOAT_UNARY(X)                                                                                              \
-    X(Sign)                                                                                                            \
-    X(Floor) X(Ceil) X(Round) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) \
-        X(Atan) X(Sinh) X(Cosh) X(Tanh) X(Asinh) X(Acosh) X(Atanh) X(Sigmoid) X(Silu) X(Softplus) X(Softsign) X(Mish)  \
-            X(GeluErf) X(GeluTanh) X(HardSwish) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(HardSigmoid) X(ThresholdedRelu)  \
+#define RG_FLOAT_UNARY(X)                                                                                             \
+    X(Sign)                                                                                                           \
+    X(Floor)                                                                                                          \
+    X(Ceil) X(Round) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) \
+        X(Sinh) X(Cosh) X(Tanh) X(Asinh) X(Acosh) X(Atanh) X(Sigmoid) X(Silu) X(Softplus) X(Softsign) X(Mish)         \
+            X(GeluErf) X(GeluTanh) X(HardSwish) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(HardSigmoid) X(ThresholdedRelu) \
                 X(Shrink)
 
 namespace refactor::kernel::elementwise {

@@ -137,6 +137,7 @@ void TileTask::choose_tile(int threads) {
     auto l1 = static_cast<int64_t>(cpu_features().l1d) / 2;
     auto most = std::clamp(l1 / std::max<int64_t>(bytes, 1) / 64 * 64, kLeastTile, kMostTile);
     auto count = nest_.count();
+    if (count == 0) return;
     if (packed_) {
         tile_ = std::min(std::max<int64_t>(1, most / nest_.row), nest_.rows);
         units_ = (nest_.rows + tile_ - 1) / tile_;
@@ -148,7 +149,6 @@ void TileTask::choose_tile(int threads) {
         units_ = nest_.rows * tiles_per_row_;
         tile_padded_ = tile_;
     }
-    if (count == 0) units_ = 0;
     int64_t stream_bytes = 0;
     for (auto const& stream : streams_) stream_bytes += stream.bytes;
     auto work = static_cast<double>(count) * (program_->cost + static_cast<double>(stream_bytes) * kByteTime);

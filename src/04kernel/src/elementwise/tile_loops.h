@@ -232,7 +232,7 @@ struct CastF {
             return static_cast<R>(a);
         else if constexpr (sizeof(R) == 8 && !kSigned<R>) {
             constexpr A kHalf = A(9223372036854775808.);
-            bool high = (a >= kHalf) & (a < kHalf * 2);
+            bool high = a >= kHalf;
             return high ? static_cast<R>(truncate<int64_t>(a - kHalf)) + (R{1} << 63)
                         : static_cast<R>(truncate<int64_t>(a));
         } else if constexpr (sizeof(R) == 8 || (sizeof(R) == 4 && !kSigned<R>)) {

@@ -1,0 +1,121 @@
+#pragma once
+#include "kernel/kernel.h"
+#include "movement/movement.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+/// For tests of kernels: tensors with random content, and a run of every candidate of every instruction set.
+namespace refactor::kernel::testing {
+
+struct Tensor : TensorDesc {
+    std::vector<uint64_t> storage;
+    std::byte* data() { return reinterpret_cast<std::byte*>(storage.data()); }
+    size_t bytes() const { return storage_bytes(dtype, stored_count()); }
+    template <class T>
+    T* as() {
+        return reinterpret_cast<T*>(storage.data());
+    }
+
+    Tensor(DataType type, Dims sizes, Layout order = Layout::Plain) {
+        dtype = type, dims = sizes, layout = order;
+        storage.resize(bytes() / 8 + 2, 0xa5a5a5a5a5a5a5a5u);
+    }
+    /// Random bytes: movement does not look at values.
+    Tensor& fill(std::mt19937& random) {
+        for (auto& word : storage) word = uint64_t{random()} << 32 | random();
+        return *this;
+    }
+    template <class T>
+    Tensor& set(std::vector<T> const& values) {
+        std::copy(values.begin(), values.end(), as<T>());
+        return *this;
+    }
+};
+
+inline Tensor indices(DataType type, Dims dims, int64_t low, int64_t high, std::mt19937& random) {
+    Tensor t(type, dims);
+    std::uniform_int_distribution<int64_t> pick(low, high);
+    for (int64_t i = 0; i < t.count(); ++i) {
+        if (type == DataType::I32)
+            t.as<int32_t>()[i] = static_cast<int32_t>(pick(random));
+        else
+            t.as<int64_t>()[i] = pick(random);
+    }
+    return t;
+}
+
+/// One candidate's answer.
+struct Answer {
+    std::string id;
+    std::vector<Tensor> outputs;
+};
+
+/// Runs all candidates for these operands, with one and with two threads, in the order of the list; the reference is
+/// last. `outputs` tell types and shapes. A candidate that declines at bind is left out, but for the reference.
+template <class Info>
+std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::vector<Tensor> const& outputs,
+                            std::vector<int64_t> const& params = {}) {
+    std::vector<Operand> in, out;
+    std::vector<TensorDesc const*> in_desc, out_desc;
+    for (auto const& t : inputs) in.push_back({t, nullptr});
+    for (auto const& t : outputs) out.push_back({t, nullptr});
+    for (auto const& t : inputs) in_desc.push_back(t.dtype == DataType::Undefined ? nullptr : &t);
+    for (auto const& t : outputs) out_desc.push_back(&t);
+    std::vector<Answer> answers;
+    static PackCache packs;
+    for (int threads : {2, 1}) {
+        static ThreadPool pools[2]{ThreadPool(1), ThreadPool(2)};
+        Request request{in, out, "cpu", cpu_features().isa, threads, Precision::Default};
+        auto candidates = kernel::candidates(info, request);
+        for (auto const& kernel : candidates.kernels) {
+            auto task = kernel->bind({in_desc, out_desc, params, packs, threads});
+            if (!task) {
+                EXPECT_NE(kernel, candidates.kernels.back()) << kernel->id() << ": " << task.error().reason;
+                continue;
+            }
+            Answer answer{kernel->id() + " on " + std::to_string(threads) + " threads", outputs};
+            std::vector<void*> arguments;
+            for (auto& t : inputs) arguments.push_back(t.dtype == DataType::Undefined ? nullptr : t.data());
+            for (auto& t : answer.outputs) arguments.push_back(t.data());
+            std::vector<std::byte> scratch((*task)->workspace_bytes() + 64);
+            auto* workspace = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+            (*task)->run(arguments.data(), {pools[threads - 1], workspace, nullptr});
+            answers.push_back(std::move(answer));
+        }
+        EXPECT_FALSE(candidates.kernels.empty()) << candidates.rejections.back().reason;
+    }
+    return answers;
+}
+
+/// Every candidate's outputs equal those of the reference in every bit, and nothing behind them is touched.
+template <class Info>
+void expect_equal(Info const& info, std::vector<Tensor> inputs, std::vector<Tensor> const& outputs,
+                  std::vector<int64_t> const& params = {}) {
+    auto answers = run_all(info, inputs, outputs, params);
+    ASSERT_FALSE(answers.empty());
+    for (auto& answer : answers)
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            auto& expected = answers.back().outputs[i];
+            ASSERT_EQ(std::memcmp(answer.outputs[i].data(), expected.data(), expected.storage.size() * 8), 0)
+                << answer.id << ", output " << i << " of " << name_of(expected.dtype) << " "
+                << movement::to_string(expected.dims) << ", " << info.attributes();
+        }
+}
+
+/// Types of 1, 2, 4, 8 and 16 bytes.
+inline constexpr DataType kWidths[] = {DataType::U8, DataType::BF16, DataType::F32, DataType::I64,
+                                       DataType::Complex128};
+
+inline int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+/// `rank` random sizes in [1, most].
+inline Dims random_dims(std::mt19937& random, int64_t rank, int64_t most) {
+    Dims dims;
+    for (int64_t i = 0; i < rank; ++i) dims.push_back(pick(random, 1, most));
+    return dims;
+}
+
+}  // namespace refactor::kernel::testing
