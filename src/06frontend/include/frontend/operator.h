@@ -94,6 +94,8 @@ public:
     Shape const& shape(size_t i) const { return *inputs_[i]->shape; }
     DataType dtype(size_t i) const { return inputs_[i]->dtype; }
     SymbolTable const& symbols() const { return symbols_; }
+    /// The inputs as inference saw them, to derive the same sizes again; it has no outputs and must not make symbols.
+    InferContext view() const { return {inputs_, {}, const_cast<SymbolTable&>(symbols_)}; }
     /// The computation edge of input `i`; null if it is omitted.
     Edge edge(size_t i) const { return i < edges_.size() ? edges_[i] : nullptr; }
     size_t output_count() const { return outputs_.size(); }

@@ -1,0 +1,65 @@
+#pragma once
+#include "graph_topo/builder.h"
+#include "onnx/model_builder.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace refactor::onnx {
+
+/// Turns what a `ModelBuilder` took in into a frontend model, collecting every problem on the way. Used once.
+class Importer {
+public:
+    explicit Importer(ModelBuilder& source);
+    /// Throws `InvalidModel` or `Unsupported` listing all problems.
+    frontend::Model run();
+
+private:
+    using Names = std::unordered_set<std::string>;
+    struct Imported {
+        frontend::Graph graph;
+        std::vector<std::string> captures;  ///< outer names, in the order of the last global inputs
+    };
+
+    /// One graph on its way in.
+    class GraphImport {
+        Importer& importer_;
+        GraphBuilder& source_;
+        Names const* outer_;
+        graph_topo::Builder<std::string, std::string, frontend::Node, frontend::Tensor> maker_;
+        Names local_, inputs_, captured_;
+        std::vector<std::string> captures_;
+
+        void add_values();
+        void add_nodes();
+        void define(std::string const& name);
+        void use(std::string const& name);
+        void declare(GraphBuilder::Value const& value);
+
+    public:
+        GraphImport(Importer& importer, GraphBuilder& source, Names const* outer)
+            : importer_(importer), source_(source), outer_(outer) {}
+        std::optional<Imported> run();
+    };
+
+    ModelBuilder& source_;
+    SymbolTable symbols_;
+    frontend::Problems problems_;
+    std::unordered_map<std::string, int64_t> opsets_;
+    int depth_ = 0;
+
+    void check_versions();
+    void add_invalid(std::string problem) { problems_.invalid.push_back(std::move(problem)); }
+
+    /// `outer`: names that are visible around a sub-graph; null for the main graph.
+    std::optional<Imported> import(GraphBuilder& graph, Names const* outer);
+    frontend::Tensor input_tensor(GraphBuilder::Value const& value);
+    std::optional<Shape> declared_shape(GraphBuilder::Value const& value);
+    std::optional<frontend::TensorValue> tensor_value(RawTensor& raw, std::string const& what);
+    frontend::Attributes attributes(GraphBuilder::Node& node, std::string const& label, Names const& visible,
+                                    std::vector<std::string>& captures);
+    std::shared_ptr<frontend::Operator const> node_operator(GraphBuilder::Node& node, std::string const& label,
+                                                            Names const& visible);
+};
+
+}  // namespace refactor::onnx

@@ -1,0 +1,33 @@
+#include "onnx/model_builder.h"
+
+#include "importer.h"
+
+namespace refactor::onnx {
+
+void GraphBuilder::add_input(std::string name, int64_t dtype, DeclaredShape shape) {
+    inputs_.push_back({std::move(name), dtype, std::move(shape)});
+}
+
+void GraphBuilder::add_output(std::string name, int64_t dtype, DeclaredShape shape) {
+    outputs_.push_back({std::move(name), dtype, std::move(shape)});
+}
+
+void GraphBuilder::add_value_info(std::string name, int64_t dtype, DeclaredShape shape) {
+    value_infos_.push_back({std::move(name), dtype, std::move(shape)});
+}
+
+void GraphBuilder::add_initializer(std::string name, RawTensor tensor) {
+    initializers_.push_back({std::move(name), std::move(tensor)});
+}
+
+void GraphBuilder::add_node(std::string name, std::string domain, std::string op_type, std::vector<std::string> inputs,
+                            std::vector<std::string> outputs, RawAttributes attributes) {
+    nodes_.push_back({std::move(name), std::move(domain), std::move(op_type), std::move(inputs), std::move(outputs),
+                      std::move(attributes)});
+}
+
+void ModelBuilder::add_opset(std::string domain, int64_t version) { opsets_.emplace_back(std::move(domain), version); }
+
+frontend::Model ModelBuilder::build() && { return Importer(*this).run(); }
+
+}  // namespace refactor::onnx

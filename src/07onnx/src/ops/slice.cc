@@ -1,0 +1,104 @@
+#include "computation/operator.h"
+#include "kernel/ops/movement.h"
+#include "operator_def.h"
+
+namespace refactor::onnx {
+
+namespace {
+
+struct Sliced {
+    Shape shape;
+    std::vector<DimExpr> starts;
+    Dims steps;
+};
+
+/// The bounds of all sliced axes: attributes before opset 10, inputs since.
+struct Bounds {
+    std::vector<DimExpr> starts, ends;
+    std::vector<int64_t> axes, steps;
+};
+
+Inferred<Bounds> bounds_of(InferContext& c, NodeView const& n) {
+    Bounds bounds;
+    if (n.opset < 10) {
+        for (auto value : n.integers("starts")) bounds.starts.emplace_back(value);
+        for (auto value : n.integers("ends")) bounds.ends.emplace_back(value);
+        bounds.axes = n.integers("axes");
+    } else {
+        RG_TRY(starts, c.values(1, "starts"));
+        RG_TRY(ends, c.values(2, "ends"));
+        bounds.starts = starts, bounds.ends = ends;
+        if (c.has(3)) {
+            RG_TRY(axes, c.integers(3, "axes"));
+            bounds.axes = axes;
+        }
+        if (c.has(4)) {
+            RG_TRY(steps, c.integers(4, "steps"));
+            bounds.steps = steps;
+        }
+    }
+    auto count = bounds.starts.size();
+    if (bounds.axes.empty())
+        for (size_t i = 0; i < count; ++i) bounds.axes.push_back(static_cast<int64_t>(i));
+    if (bounds.steps.empty()) bounds.steps.assign(count, 1);
+    if (bounds.ends.size() != count || bounds.axes.size() != count || bounds.steps.size() != count)
+        return Err{invalid("starts, ends, axes and steps have ", count, ", ", bounds.ends.size(), ", ",
+                           bounds.axes.size(), " and ", bounds.steps.size(), " entries, expected equal numbers")};
+    return bounds;
+}
+
+Inferred<Sliced> slice(InferContext& c, NodeView const& n) {
+    RG_TRY(bounds, bounds_of(c, n));
+    RG_TRY(sorted, frontend::normalize_axes(bounds.axes, c.shape(0).size()));
+    Sliced result{c.shape(0), std::vector<DimExpr>(c.shape(0).size()), Dims(c.shape(0).size(), 1)};
+    for (size_t i = 0; i < bounds.axes.size(); ++i) {
+        RG_TRY(axis, frontend::normalize_axis(bounds.axes[i], c.shape(0).size()));
+        RG_TRY(range, frontend::slice_rule(c.shape(0)[axis], bounds.starts[i], bounds.ends[i], bounds.steps[i]));
+        result.shape[axis] = range.size, result.starts[axis] = range.start;
+        result.steps[axis] = std::clamp(bounds.steps[i], -InferContext::kMaxBytes, InferContext::kMaxBytes);
+    }
+    return result;
+}
+
+Status infer_slice(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(sliced, slice(c, n));
+    RG_CHECK_STATUS(c.set(0, c.dtype(0), sliced.shape));
+    auto values = c.shape(0).size() == 1 && !c.input(0).constant ? c.known_values(0) : std::nullopt;
+    if (!values) return std::nullopt;
+    auto start = sliced.starts[0].constant(), count = sliced.shape[0].constant();
+    if (!start || !count) return std::nullopt;
+    std::vector<DimExpr> part;
+    for (int64_t i = 0; i < *count; ++i) part.push_back(values->at(static_cast<size_t>(*start + i * sliced.steps[0])));
+    c.set_values(0, std::move(part));
+    return std::nullopt;
+}
+
+Status lower_slice(LowerContext& c, NodeView const& n) {
+    auto view = c.view();
+    RG_TRY_STATUS(sliced, slice(view, n));
+    bool whole = sliced.shape == c.shape(0);
+    for (auto step : sliced.steps) whole = whole && step == 1;
+    if (whole)
+        c.set_output(0, c.edge(0));
+    else
+        c.emit_output(computation::make_operator(kernel::SliceInfo{sliced.steps}, sliced.starts), {c.edge(0)});
+    return std::nullopt;
+}
+
+}  // namespace
+
+void define_slice(Definitions& all) {
+    using K = AttributeKind;
+    all.push_back({.name = "Slice",
+                   .attributes = {{"axes", K::Ints}, {"ends", K::Ints, true}, {"starts", K::Ints, true}},
+                   .infer = infer_slice,
+                   .lower = lower_slice});
+    all.push_back({.name = "Slice",
+                   .since = 10,
+                   .inputs = {3, 5},
+                   .types = {{kAny}, {kIndices, 'I'}},
+                   .infer = infer_slice,
+                   .lower = lower_slice});
+}
+
+}  // namespace refactor::onnx

@@ -1,0 +1,24 @@
+#pragma once
+#include "kernel/ops/conv.h"
+#include "operator_def.h"
+
+/// What convolutions and poolings share: their windows.
+namespace refactor::onnx {
+
+/// Attributes of every windowed operator but `kernel_shape`.
+void add_window_attributes(OperatorDef& def);
+
+/// One entry per spatial axis, from `strides`, `dilations`, `pads` and `auto_pad` of a node; `kernel` are the sizes of
+/// the window, `input` those of the data [N, C, spatial…]. Checks lengths and ranges.
+Inferred<std::vector<frontend::WindowAxis>> window_axes(NodeView const& n, std::vector<int64_t> const& kernel,
+                                                        Shape const& input);
+
+/// The axes as kernels want them. Pads that are not constants become `params` (begins, then ends) and zeros in the
+/// window.
+struct LoweredWindow {
+    kernel::Window window;
+    std::vector<DimExpr> params;
+};
+LoweredWindow lower_window(std::vector<frontend::WindowAxis> const& axes);
+
+}  // namespace refactor::onnx
