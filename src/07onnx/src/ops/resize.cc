@@ -1,230 +1,238 @@
+#include <cmath>
+
+#include "computation/operator.h"
 #include "kernel/ops/movement.h"
 #include "operator_def.h"
-#include "ops/integers.h"
 
-#include <cmath>
+// Resize (opsets 10, 11, 13, 18, 19) and Upsample. The factor of an axis is given by `scales`, or follows from `sizes`.
 
 namespace refactor::onnx {
 
 namespace {
 
-using computation::make_operator;
 using kernel::ResizeCoordinates;
+using kernel::ResizeInfo;
 using kernel::ResizeMode;
 using kernel::ResizeRounding;
 
-/// Where the operands are: their places changed between opsets.
-struct Operands {
-    size_t roi = SIZE_MAX, scales = SIZE_MAX, sizes = SIZE_MAX;
-
-    explicit Operands(NodeView const& node) {
-        if (node.op_type == "Upsample" || node.opset < 11)
-            scales = 1;
-        else
-            roi = 1, scales = 2, sizes = 3;
-    }
-};
-
-bool is_given(frontend::Tensor const& tensor) { return !(element_count(*tensor.shape) == DimExpr(0)); }
-
-/// The axes that scales and sizes speak about.
-Inferred<std::vector<size_t>> resized_axes(NodeView const& node, size_t rank) {
-    std::vector<size_t> axes;
-    if (node.has("axes")) {
-        for (auto axis : node.integers("axes")) {
-            RG_TRY(normal, frontend::normalize_axis(axis, rank));
-            if (std::find(axes.begin(), axes.end(), normal) != axes.end())
-                return Err{invalid("axis ", axis, " occurs twice in axes")};
-            axes.push_back(normal);
-        }
-    } else {
-        for (size_t i = 0; i < rank; ++i) axes.push_back(i);
-    }
-    return axes;
-}
-
-/// floor(size · scale). A symbolic size needs a scale that is a fraction with a denominator up to 64.
-Inferred<DimExpr> scaled_size(DimExpr const& size, double scale) {
-    if (!(scale > 0) || !std::isfinite(scale)) return Err{invalid("a scale is ", scale, ", expected more than 0")};
-    if (auto known = size.constant()) {
-        auto result = std::floor(static_cast<double>(*known) * static_cast<float>(scale));
-        if (result > 1e15) return Err{invalid("scale ", scale, " makes a size of ", result)};
-        return DimExpr(static_cast<int64_t>(result));
-    }
-    for (int64_t denominator = 1; denominator <= 64; ++denominator) {
-        auto numerator = scale * static_cast<double>(denominator);
-        if (numerator <= 1e9 && std::abs(numerator - std::round(numerator)) < 1e-6 * numerator)
-            return floor_div(size * DimExpr(static_cast<int64_t>(std::round(numerator))), DimExpr(denominator));
-    }
-    return Err{unsupported("scale ", scale,
-                           " of a size that is not known: it must be a fraction with a denominator up to 64")};
-}
-
-std::vector<double> attribute_scales(NodeView const& node) {
-    auto* scales = node.get<std::vector<float>>("scales");
-    return scales ? std::vector<double>(scales->begin(), scales->end()) : std::vector<double>{};
-}
-
-/// Output sizes for `sizes` under a policy that keeps the aspect ratio: one scale for all axes. Source: ONNX Resize-18.
-Inferred<std::vector<DimExpr>> keep_ratio(std::string_view policy, Shape const& x, std::vector<size_t> const& axes,
-                                          std::vector<DimExpr> const& sizes) {
-    double scale = 0;
-    for (size_t i = 0; i < axes.size(); ++i) {
-        auto size = x[axes[i]].constant(), target = sizes[i].constant();
-        if (!size || !target || *size == 0)
-            return Err{unsupported("keep_aspect_ratio_policy ", policy, " with sizes that are not known")};
-        auto each = static_cast<double>(*target) / static_cast<double>(*size);
-        scale = i == 0 ? each : policy == "not_larger" ? std::min(scale, each) : std::max(scale, each);
-    }
-    std::vector<DimExpr> result;
-    for (auto axis : axes) {
-        // Halves round up.
-        auto size = std::floor(static_cast<double>(*x[axis].constant()) * scale + 0.5);
-        result.emplace_back(static_cast<int64_t>(size));
-    }
-    return result;
-}
-
-Status check_count(size_t actual, size_t expected, std::string_view what) {
-    if (actual == expected) return std::nullopt;
-    return invalid(what, " has ", actual, " elements, expected ", expected);
-}
-
-Status infer_resize(InferContext& ctx, NodeView const& node) {
-    Operands at(node);
-    auto shape = ctx.shape(0);
-    RG_TRY_STATUS(axes, resized_axes(node, shape.size()));
-    bool has_sizes = ctx.has(at.sizes) && is_given(ctx.input(at.sizes));
-    bool has_scales = ctx.has(at.scales) && is_given(ctx.input(at.scales));
-    if (has_sizes) {
-        if (has_scales) return invalid("scales and sizes are both given, expected one of them");
-        RG_TRY_STATUS(sizes, ctx.values(at.sizes, "sizes"));
-        RG_CHECK_STATUS(check_count(sizes.size(), axes.size(), "sizes"));
-        auto policy = node.text("keep_aspect_ratio_policy", "stretch");
-        if (policy == "not_larger" || policy == "not_smaller") {
-            RG_TRY_STATUS(kept, keep_ratio(policy, shape, axes, sizes));
-            sizes = kept;
-        } else if (policy != "stretch") {
-            return invalid("keep_aspect_ratio_policy is \"", policy, "\", expected stretch, not_larger or not_smaller");
-        }
-        for (size_t i = 0; i < axes.size(); ++i) shape[axes[i]] = sizes[i];
-        return ctx.set(0, ctx.dtype(0), std::move(shape));
-    }
-    auto scales = attribute_scales(node);
-    if (has_scales) {
-        RG_TRY_STATUS(given, ctx.floats(at.scales, "scales"));
-        scales = given;
-    } else if (scales.empty()) {
-        return invalid("neither scales nor sizes are given");
-    }
-    RG_CHECK_STATUS(check_count(scales.size(), axes.size(), "scales"));
-    for (size_t i = 0; i < axes.size(); ++i) {
-        RG_TRY_STATUS(size, scaled_size(shape[axes[i]], scales[i]));
-        shape[axes[i]] = size;
-    }
-    return ctx.set(0, ctx.dtype(0), std::move(shape));
-}
-
 template <class T>
 struct Choice {
-    std::string_view text;
+    std::string_view name;
     T value;
 };
 
 template <class T, size_t N>
-Status choose(NodeView const& node, std::string_view attribute, std::string_view fallback,
-              Choice<T> const (&choices)[N], T& result) {
-    auto text = node.text(attribute, fallback);
-    for (auto const& choice : choices)
-        if (choice.text == text) {
-            result = choice.value;
-            return std::nullopt;
-        }
-    return invalid(attribute, " is \"", text, "\", which is not defined");
+Inferred<T> choose(Choice<T> const (&choices)[N], std::string_view what, std::string_view name) {
+    std::string known;
+    for (auto const& choice : choices) {
+        if (choice.name == name) return choice.value;
+        known += frontend::concat(known.empty() ? "" : ", ", choice.name);
+    }
+    return Err{invalid(what, " is \"", name, "\", expected one of: ", known)};
 }
 
-Status fill_attributes(NodeView const& node, kernel::ResizeInfo& info) {
-    bool old = node.op_type == "Upsample" || node.opset < 11;
-    static constexpr Choice<ResizeMode> kModes[] = {{"nearest", ResizeMode::Nearest},
-                                                    {"linear", ResizeMode::Linear},
-                                                    {"cubic", ResizeMode::Cubic},
-                                                    {"bilinear", ResizeMode::Linear}};
-    static constexpr Choice<ResizeCoordinates> kCoordinates[] = {
-        {"half_pixel", ResizeCoordinates::HalfPixel},
-        {"half_pixel_symmetric", ResizeCoordinates::HalfPixelSymmetric},
-        {"pytorch_half_pixel", ResizeCoordinates::PytorchHalfPixel},
-        {"align_corners", ResizeCoordinates::AlignCorners},
-        {"asymmetric", ResizeCoordinates::Asymmetric},
-        {"tf_crop_and_resize", ResizeCoordinates::TfCropAndResize}};
-    static constexpr Choice<ResizeRounding> kRoundings[] = {{"round_prefer_floor", ResizeRounding::RoundPreferFloor},
-                                                            {"round_prefer_ceil", ResizeRounding::RoundPreferCeil},
-                                                            {"floor", ResizeRounding::Floor},
-                                                            {"ceil", ResizeRounding::Ceil}};
-    RG_CHECK_STATUS(choose(node, "mode", "nearest", kModes, info.mode));
-    RG_CHECK_STATUS(choose(node, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", kCoordinates,
-                           info.coordinates));
-    RG_CHECK_STATUS(choose(node, "nearest_mode", old ? "floor" : "round_prefer_floor", kRoundings, info.rounding));
-    info.cubic_a = node.number("cubic_coeff_a", -0.75f);
-    info.extrapolation = node.number("extrapolation_value", 0);
-    info.exclude_outside = node.integer("exclude_outside", 0) != 0;
-    info.antialias = node.integer("antialias", 0) != 0;
-    return std::nullopt;
+constexpr Choice<ResizeMode> kModes[]{{"nearest", ResizeMode::Nearest},
+                                      {"linear", ResizeMode::Linear},
+                                      {"bilinear", ResizeMode::Linear},
+                                      {"cubic", ResizeMode::Cubic}};
+constexpr Choice<ResizeCoordinates> kCoordinates[]{{"half_pixel", ResizeCoordinates::HalfPixel},
+                                                   {"half_pixel_symmetric", ResizeCoordinates::HalfPixelSymmetric},
+                                                   {"pytorch_half_pixel", ResizeCoordinates::PytorchHalfPixel},
+                                                   {"align_corners", ResizeCoordinates::AlignCorners},
+                                                   {"asymmetric", ResizeCoordinates::Asymmetric},
+                                                   {"tf_crop_and_resize", ResizeCoordinates::TfCropAndResize}};
+constexpr Choice<ResizeRounding> kRoundings[]{{"round_prefer_floor", ResizeRounding::RoundPreferFloor},
+                                              {"round_prefer_ceil", ResizeRounding::RoundPreferCeil},
+                                              {"floor", ResizeRounding::Floor},
+                                              {"ceil", ResizeRounding::Ceil}};
+
+bool is_old(NodeView const& n) { return n.opset < 11 || n.op_type == "Upsample"; }
+
+/// The parts of the node that do not depend on sizes.
+Inferred<ResizeInfo> options_of(NodeView const& n) {
+    ResizeInfo info;
+    RG_TRY(mode, choose(kModes, "mode", n.text("mode", "nearest")));
+    info.mode = mode;
+    if (is_old(n)) {
+        info.coordinates = ResizeCoordinates::Asymmetric, info.rounding = ResizeRounding::Floor;
+        return info;
+    }
+    RG_TRY(coordinates, choose(kCoordinates, "coordinate_transformation_mode",
+                               n.text("coordinate_transformation_mode", "half_pixel")));
+    RG_TRY(rounding, choose(kRoundings, "nearest_mode", n.text("nearest_mode", "round_prefer_floor")));
+    info.coordinates = coordinates, info.rounding = rounding;
+    info.cubic_a = n.number("cubic_coeff_a", -0.75f);
+    info.extrapolation = n.number("extrapolation_value", 0);
+    info.exclude_outside = n.integer("exclude_outside", 0) != 0;
+    info.antialias = n.integer("antialias", 0) != 0;
+    return info;
 }
 
-Status lower_resize(LowerContext& ctx, NodeView const& node) {
-    Operands at(node);
-    kernel::ResizeInfo info;
-    RG_CHECK_STATUS(fill_attributes(node, info));
-    auto rank = ctx.shape(0).size();
-    RG_TRY_STATUS(axes, resized_axes(node, rank));
-    bool has_sizes = ctx.has(at.sizes) && is_given(ctx.tensor(at.sizes));
-    if (!has_sizes) {
-        auto scales = ctx.has(at.scales) ? known_floats(ctx.tensor(at.scales)) : attribute_scales(node);
-        info.scales.assign(rank, 1);
-        for (size_t i = 0; i < axes.size(); ++i) info.scales[axes[i]] = static_cast<float>(scales[i]);
+/// The axes that scales and sizes speak of, in their order.
+Inferred<std::vector<size_t>> resized_axes(NodeView const& n, size_t rank) {
+    std::vector<size_t> axes;
+    if (!n.has("axes")) {
+        for (size_t i = 0; i < rank; ++i) axes.push_back(i);
+        return axes;
     }
-    if (info.coordinates == ResizeCoordinates::TfCropAndResize) {
-        auto roi = ctx.has(at.roi) ? known_floats(ctx.tensor(at.roi)) : std::vector<double>{};
-        if (roi.size() != 2 * axes.size())
-            return invalid("roi has ", roi.size(), " known elements, expected ", 2 * axes.size(),
-                           " for tf_crop_and_resize");
-        info.roi.assign(2 * rank, 0);
-        for (size_t i = 0; i < rank; ++i) info.roi[rank + i] = 1;
-        for (size_t i = 0; i < axes.size(); ++i) {
-            info.roi[axes[i]] = static_cast<float>(roi[i]);
-            info.roi[rank + axes[i]] = static_cast<float>(roi[axes.size() + i]);
-        }
+    RG_TRY(unique, frontend::normalize_axes(n.integers("axes"), rank));
+    for (auto axis : n.integers("axes")) axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+    return axes;
+}
+
+struct Resized {
+    Shape shape;
+    std::vector<float> scales, roi;  ///< one (two) per axis; empty: output size / input size
+};
+
+/// floor(size · scale). A symbolic size takes scales that are fractions of small numbers only.
+Inferred<DimExpr> scaled_size(DimExpr const& size, float scale) {
+    if (auto number = size.constant()) {
+        auto result = std::floor(static_cast<double>(*number) * scale);
+        if (!(result < 0x1p40)) return Err{invalid("size ", *number, " times ", scale, " is too large")};
+        return DimExpr(static_cast<int64_t>(result));
     }
-    ctx.emit_output(make_operator(std::move(info)), {ctx.edge(0)});
+    for (int64_t denominator = 1; denominator <= 64; ++denominator) {
+        auto numerator = static_cast<double>(scale) * static_cast<double>(denominator);
+        auto whole = std::nearbyint(numerator);
+        if (static_cast<float>(whole / static_cast<double>(denominator)) == scale && std::abs(whole) < 0x1p40)
+            return floor_div(size * static_cast<int64_t>(whole), denominator);
+    }
+    return Err{unsupported("the scale ", scale, " on an axis of unknown size")};
+}
+
+Inferred<Resized> by_scales(InferContext& c, std::vector<double> const& scales, std::vector<size_t> const& axes) {
+    Resized result{c.shape(0), std::vector<float>(c.shape(0).size(), 1), {}};
+    if (scales.size() != axes.size()) return Err{invalid("scales has ", scales.size(), " entries, expected ", axes.size())};
+    for (size_t i = 0; i < axes.size(); ++i) {
+        if (!(scales[i] > 0) || !(scales[i] < 1e9)) return Err{invalid("the scale ", scales[i], " is not a positive number below 1e9")};
+        RG_TRY(size, scaled_size(c.shape(0)[axes[i]], static_cast<float>(scales[i])));
+        result.shape[axes[i]] = size;
+        result.scales[axes[i]] = static_cast<float>(scales[i]);
+    }
+    return result;
+}
+
+Inferred<Resized> by_sizes(InferContext& c, NodeView const& n, std::vector<DimExpr> const& sizes,
+                           std::vector<size_t> const& axes) {
+    Resized result{c.shape(0), {}, {}};
+    if (sizes.size() != axes.size()) return Err{invalid("sizes has ", sizes.size(), " entries, expected ", axes.size())};
+    auto policy = n.text("keep_aspect_ratio_policy", "stretch");
+    if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+        return Err{invalid("keep_aspect_ratio_policy is \"", policy, "\", expected stretch, not_larger or not_smaller")};
+    for (auto const& size : sizes)
+        if (size.constant().value_or(1) < 1) return Err{invalid("sizes has the entry ", *size.constant())};
+    for (size_t i = 0; i < axes.size(); ++i) result.shape[axes[i]] = sizes[i];
+    if (policy == "stretch") return result;
+    double scale = policy == "not_larger" ? INFINITY : 0;
+    for (size_t i = 0; i < axes.size(); ++i) {
+        auto from = c.shape(0)[axes[i]].constant(), to = sizes[i].constant();
+        if (!from || !to) return Err{unsupported("keep_aspect_ratio_policy with sizes that are not known")};
+        auto ratio = static_cast<double>(*to) / static_cast<double>(*from);
+        scale = policy == "not_larger" ? std::min(scale, ratio) : std::max(scale, ratio);
+    }
+    result.scales.assign(c.shape(0).size(), 1);
+    for (auto axis : axes) {
+        auto size = scale * static_cast<double>(*c.shape(0)[axis].constant());
+        result.shape[axis] = static_cast<int64_t>(std::floor(size + 0.5));
+        result.scales[axis] = static_cast<float>(scale);
+    }
+    return result;
+}
+
+/// An optional list that is there but empty counts as omitted.
+bool is_given(InferContext& c, size_t i) { return c.has(i) && c.shape(i) != Shape{DimExpr(0)}; }
+
+Inferred<Resized> resize(InferContext& c, NodeView const& n) {
+    RG_TRY(options, options_of(n));
+    RG_TRY(axes, resized_axes(n, c.shape(0).size()));
+    if (n.has("scales")) {
+        auto* scales = n.get<std::vector<float>>("scales");
+        return by_scales(c, {scales->begin(), scales->end()}, axes);
+    }
+    size_t scales_at = is_old(n) ? 1 : 2;
+    bool has_scales = is_given(c, scales_at), has_sizes = !is_old(n) && is_given(c, 3);
+    if (has_scales == has_sizes) return Err{invalid(has_scales ? "both" : "neither of", " scales and sizes are given")};
+    std::optional<Resized> result;
+    if (has_scales) {
+        RG_TRY(scales, c.floats(scales_at, "scales"));
+        RG_TRY(resized, by_scales(c, scales, axes));
+        result = std::move(resized);
+    } else {
+        RG_TRY(sizes, c.values(3, "sizes"));
+        RG_TRY(resized, by_sizes(c, n, sizes, axes));
+        result = std::move(resized);
+    }
+    if (options.coordinates != ResizeCoordinates::TfCropAndResize) return std::move(*result);
+    if (!is_given(c, 1)) return Err{invalid("tf_crop_and_resize needs roi")};
+    RG_TRY(roi, c.floats(1, "roi"));
+    if (roi.size() != 2 * axes.size()) return Err{invalid("roi has ", roi.size(), " entries, expected ", 2 * axes.size())};
+    auto rank = c.shape(0).size();
+    result->roi.assign(2 * rank, 0);
+    std::fill(result->roi.begin() + static_cast<std::ptrdiff_t>(rank), result->roi.end(), 1.f);
+    for (size_t i = 0; i < axes.size(); ++i) {
+        result->roi[axes[i]] = static_cast<float>(roi[i]);
+        result->roi[axes[i] + rank] = static_cast<float>(roi[i + axes.size()]);
+    }
+    return std::move(*result);
+}
+
+Status infer_resize(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(resized, resize(c, n));
+    for (size_t i = 0; i < resized.shape.size(); ++i)
+        if (c.shape(0)[i] == DimExpr(0) && resized.shape[i] != DimExpr(0)) return invalid("axis ", i, " is empty and cannot grow");
+    return c.set(0, c.dtype(0), resized.shape);
+}
+
+Status lower_resize(LowerContext& c, NodeView const& n) {
+    auto view = c.view();
+    RG_TRY_STATUS(info, options_of(n));
+    RG_TRY_STATUS(resized, resize(view, n));
+    info.scales = std::move(resized.scales), info.roi = std::move(resized.roi);
+    if (*c.output().shape == c.shape(0) && info.coordinates != ResizeCoordinates::TfCropAndResize)
+        c.set_output(0, c.edge(0));
+    else
+        c.emit_output(computation::make_operator(std::move(info)), {c.edge(0)});
     return std::nullopt;
 }
 
 }  // namespace
 
 void define_resize(Definitions& all) {
-    using enum AttributeKind;
-    all.push_back({"Upsample",
-                   7,
-                   {1, 1},
-                   {1, 1},
-                   {{kAny}},
-                   {{"mode", String}, {"scales", Floats, true}},
-                   infer_resize,
-                   lower_resize});
-    all.push_back({"Upsample", 9, {2, 2}, {1, 1}, {{kAny}, {kFloats}}, {{"mode", String}}, infer_resize, lower_resize});
-    all.push_back({"Upsample", 10, {}, {}, {}, {}, nullptr, nullptr});
-    all.push_back({"Resize", 10, {2, 2}, {1, 1}, {{kAny}, {kFloats}}, {{"mode", String}}, infer_resize, lower_resize});
-    std::vector<AttributeDef> attributes{{"coordinate_transformation_mode", String},
-                                         {"cubic_coeff_a", Float},
-                                         {"exclude_outside", Int},
-                                         {"extrapolation_value", Float},
-                                         {"mode", String},
-                                         {"nearest_mode", String}};
-    std::vector<InputDef> inputs{{kAny}, {kFloats}, {kFloats}, {kI64}};
-    all.push_back({"Resize", 11, {3, 4}, {1, 1}, inputs, attributes, infer_resize, lower_resize});
-    all.push_back({"Resize", 13, {1, 4}, {1, 1}, inputs, attributes, infer_resize, lower_resize});
-    attributes.insert(attributes.end(), {{"antialias", Int}, {"axes", Ints}, {"keep_aspect_ratio_policy", String}});
-    all.push_back({"Resize", 18, {1, 4}, {1, 1}, inputs, attributes, infer_resize, lower_resize});
+    using K = AttributeKind;
+    constexpr TypeSet kSome = kNumbers;
+    OperatorDef upsample{.name = "Upsample",
+                         .since = 7,
+                         .types = {{kSome}},
+                         .attributes = {{"mode", K::String}, {"scales", K::Floats, true}},
+                         .infer = infer_resize,
+                         .lower = lower_resize};
+    all.push_back(upsample);
+    upsample.since = 9, upsample.inputs = {2, 2}, upsample.attributes.pop_back();
+    upsample.types.push_back({types(DataType::F32)});
+    all.push_back(upsample);
+    auto resize_10 = upsample;
+    resize_10.name = "Resize", resize_10.since = 10;
+    all.push_back(std::move(resize_10));
+    upsample.since = 10, upsample.infer = nullptr;
+    all.push_back(std::move(upsample));
+    OperatorDef def{.name = "Resize",
+                    .since = 11,
+                    .inputs = {1, 4},
+                    .types = {{kSome}, {kFloats}, {types(DataType::F32)}, {kI64}},
+                    .attributes = {{"coordinate_transformation_mode", K::String},
+                                   {"cubic_coeff_a", K::Float},
+                                   {"exclude_outside", K::Int},
+                                   {"extrapolation_value", K::Float},
+                                   {"mode", K::String},
+                                   {"nearest_mode", K::String}},
+                    .infer = infer_resize,
+                    .lower = lower_resize};
+    all.push_back(def);
+    def.since = 18;
+    def.attributes.insert(def.attributes.end(),
+                          {{"antialias", K::Int}, {"axes", K::Ints}, {"keep_aspect_ratio_policy", K::String}});
+    all.push_back(std::move(def));
 }
 
 }  // namespace refactor::onnx
