@@ -22,6 +22,9 @@ struct AttentionShape {
     }
 };
 
+/// f32 with a mask of f32 or bool: blocks of queries against blocks of keys, online softmax.
+MaybeKernel make_attention_avx512(AttentionInfo const&, Request const&);
+MaybeKernel make_attention_avx2(AttentionInfo const&, Request const&);
 /// f32, f64, f16 and bf16; computes in f64.
 MaybeKernel make_attention_reference(AttentionInfo const&, Request const&);
 

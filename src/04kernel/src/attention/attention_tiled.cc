@@ -1,0 +1,198 @@
+#include "attention/attention.h"
+#include "attention/scores.h"
+#include "common/thread_pool.h"
+#include "matmul/product.h"
+
+#include <cmath>
+
+namespace refactor::kernel {
+namespace {
+
+/// Rows (queries of all heads that share keys) of a block; a multiple of the register tile.
+constexpr int64_t kMostRows = 96;
+/// Up to so many rows, keys are read in place: packing them costs as much as 4 rows of products.
+constexpr int64_t kFewRows = 8;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+struct Functions {
+    ProductFunctions const& product;
+    ScoreFunctions const& scores;
+};
+
+/// Online softmax over blocks of keys; both products go through the register tiles of MatMul.
+class TiledAttention final : public runtime::Task {
+    Functions functions_;
+    AttentionInfo info_;
+    AttentionShape shape_;
+    int64_t group_, rows_, block_, blocks_;  // heads for each K, rows for each K, rows of a block, blocks
+    int64_t keys_;                           // keys worked on at a time
+    size_t score_bytes_, scratch_bytes_;
+    int threads_;
+
+    struct Place {
+        float const *q, *k, *v;
+        void const* mask;
+        float* y;
+        int64_t batch, head;  // first head
+        int64_t row, rows;    // within the heads that share K
+        float *scores, *maxima, *sums, *scratch;
+    };
+
+    int64_t visible(int64_t row) const { return shape_.visible(info_, row % shape_.queries); }
+
+    void multiply_keys(Place const& p, int64_t first, int64_t count) const {
+        ProductBlock t{};
+        t.m = p.rows, t.n = count, t.k = shape_.depth;
+        t.a = p.q, t.a_row = shape_.depth, t.a_k = 1;
+        t.b = p.k + first * (info_.k_transposed ? 1 : shape_.depth);
+        t.b_row = info_.k_transposed ? shape_.keys : shape_.depth;
+        auto few = p.rows <= kFewRows;
+        t.source = !info_.k_transposed ? ProductSource::PackColumns
+                   : few               ? ProductSource::Rows
+                                       : ProductSource::PackRows;
+        t.y = p.scores, t.y_row = keys_, t.alpha = info_.scale;
+        t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k), t.scratch = p.scratch;
+        if (few && !info_.k_transposed)
+            functions_.product.multiply_dots(t);
+        else
+            functions_.product.multiply(t);
+    }
+    void multiply_values(Place const& p, int64_t first, int64_t count) const {
+        ProductBlock t{};
+        t.m = p.rows, t.n = shape_.value_depth, t.k = count;
+        t.a = p.scores, t.a_row = keys_, t.a_k = 1;
+        t.b = p.v + first * shape_.value_depth, t.b_row = shape_.value_depth, t.source = ProductSource::Rows;
+        t.y = p.y, t.y_row = shape_.value_depth, t.alpha = 1;
+        t.residual = first ? p.y : nullptr;  // adds to what is there
+        t.block_m = p.rows, t.block_k = count;
+        functions_.product.multiply(t);
+    }
+    void update_scores(Place const& p, int64_t first, int64_t count) const {
+        auto const* step = shape_.mask_step;
+        for (int64_t i = 0; i < p.rows; ++i) {
+            auto row = p.row + i;
+            ScoreRow r{};
+            r.scores = p.scores + i * keys_, r.count = count;
+            r.visible = std::max<int64_t>(0, std::min(count, visible(row) - first));
+            r.y = first ? p.y + i * shape_.value_depth : nullptr, r.value_depth = shape_.value_depth;
+            r.maximum = p.maxima + i, r.sum = p.sums + i, r.one_mask = step[3] == 0;
+            auto at = p.batch * step[0] + (p.head + row / shape_.queries) * step[1] + row % shape_.queries * step[2] +
+                      first * step[3];
+            if (p.mask && shape_.bool_mask)
+                r.allowed = static_cast<unsigned char const*>(p.mask) + at;
+            else if (p.mask)
+                r.mask = static_cast<float const*>(p.mask) + at;
+            functions_.scores.update(r);
+        }
+    }
+    void run_block(void* const* arguments, int64_t part, std::byte* workspace) const {
+        Place p;
+        auto kv = part / blocks_;
+        p.row = part % blocks_ * block_, p.rows = std::min(block_, rows_ - p.row);
+        p.batch = kv / shape_.kv_heads, p.head = kv % shape_.kv_heads * group_;
+        auto row = kv * rows_ + p.row;
+        p.q = static_cast<float const*>(arguments[0]) + row * shape_.depth;
+        p.k = static_cast<float const*>(arguments[1]) + kv * shape_.keys * shape_.depth;
+        p.v = static_cast<float const*>(arguments[2]) + kv * shape_.keys * shape_.value_depth;
+        p.mask = info_.has_mask ? arguments[3] : nullptr;
+        p.y = static_cast<float*>(arguments[3 + info_.has_mask]) + row * shape_.value_depth;
+        p.scores = reinterpret_cast<float*>(workspace);
+        p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + block_;
+        p.scratch = reinterpret_cast<float*>(workspace + score_bytes_);
+        int64_t end = 0;
+        for (int64_t i = 0; i < p.rows; ++i) {
+            p.maxima[i] = -INFINITY, p.sums[i] = 0;
+            end = std::max(end, visible(p.row + i));
+        }
+        for (int64_t first = 0; first < end; first += keys_) {
+            auto count = std::min(keys_, end - first);
+            multiply_keys(p, first, count);
+            update_scores(p, first, count);
+            multiply_values(p, first, count);
+        }
+        for (int64_t i = 0; i < p.rows; ++i)
+            functions_.scores.divide(p.y + i * shape_.value_depth, shape_.value_depth, p.sums[i], info_.nan_to_zero);
+    }
+
+public:
+    TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
+        : functions_(functions), info_(info), shape_(shape), threads_(std::max(1, threads)) {
+        group_ = shape.heads / shape.kv_heads, rows_ = group_ * shape.queries;
+        keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
+        auto cut = std::max<int64_t>(1, ceil_div(rows_, kMostRows));
+        auto sets = std::max<int64_t>(1, shape.batch * shape.kv_heads);
+        // A block of a quarter of the rows still packs keys at a cost of a tenth of its products.
+        if (threads_ > 1 && sets * cut < 2 * threads_)
+            cut = std::max(cut, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, kMostRows / 4)));
+        block_ = round_up(std::max<int64_t>(1, ceil_div(rows_, cut)), 6);
+        blocks_ = ceil_div(rows_, block_);
+        score_bytes_ = static_cast<size_t>(round_up((block_ * keys_ + 2 * block_) * 4, 64));
+        scratch_bytes_ = static_cast<size_t>(round_up(shape.depth * functions.product.panel * 4, 64));
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto bytes = score_bytes_ + scratch_bytes_;
+        context.pool.parallel_for(shape_.batch * shape_.kv_heads * blocks_, [&](int64_t part, int worker) {
+            run_block(arguments, part, context.workspace + static_cast<size_t>(worker) * bytes);
+        });
+    }
+    size_t workspace_bytes() const override { return (score_bytes_ + scratch_bytes_) * static_cast<size_t>(threads_); }
+    double operations() const override { return shape_.operations(); }
+};
+
+class TiledAttentionKernel final : public Kernel {
+    Functions functions_;
+    Isa isa_;
+    AttentionInfo info_;
+
+public:
+    TiledAttentionKernel(Functions functions, Isa isa, AttentionInfo const& info)
+        : functions_(functions), isa_(isa), info_(info) {}
+    std::string id() const override { return id_of("attention", "tiled", DataType::F32, isa_); }
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        AttentionShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        return 100 + shape.operations() / (functions_.product.width * 4.) / args.threads;
+    }
+    MaybeTask bind(BindArgs const& args) const override {
+        AttentionShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        return std::unique_ptr<runtime::Task>(new TiledAttention(functions_, info_, shape, args.threads));
+    }
+};
+
+/// Empty if an instruction set at least `isa` is allowed and all operands are f32 (the mask may be bool).
+std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) {
+    if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
+    if (request.isa < isa)
+        return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
+    for (int i = 0; i < 3 + info.has_mask; ++i)
+        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32 && (i < 3 || dtype != DataType::Bool))
+            return "input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected f32" +
+                   (i < 3 ? "" : " or bool");
+    return {};
+}
+
+}  // namespace
+
+MaybeKernel make_attention_avx512(AttentionInfo const& info, Request const& request) {
+#if RG_X86
+    if (auto why = why_not(info, request, Isa::Avx512); !why.empty()) return reject(why);
+    return std::unique_ptr<Kernel>(
+        new TiledAttentionKernel({product_functions_avx512(), score_functions_avx512()}, Isa::Avx512, info));
+#else
+    return reject("not built for this architecture");
+#endif
+}
+MaybeKernel make_attention_avx2(AttentionInfo const& info, Request const& request) {
+#if RG_X86
+    if (auto why = why_not(info, request, Isa::Avx2); !why.empty()) return reject(why);
+    return std::unique_ptr<Kernel>(
+        new TiledAttentionKernel({product_functions_avx2(), score_functions_avx2()}, Isa::Avx2, info));
+#else
+    return reject("not built for this architecture");
+#endif
+}
+
+}  // namespace refactor::kernel
