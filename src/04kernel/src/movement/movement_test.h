@@ -68,11 +68,11 @@ std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::
     for (int threads : {2, 1}) {
         static ThreadPool pools[2]{ThreadPool(1), ThreadPool(2)};
         Request request{in, out, "cpu", cpu_features().isa, threads, Precision::Default};
-        auto candidates = kernel::candidates(info, request);
-        for (auto const& kernel : candidates.kernels) {
+        auto found = candidates(info, request);
+        for (auto const& kernel : found.kernels) {
             auto task = kernel->bind({in_desc, out_desc, params, packs, threads});
             if (!task) {
-                EXPECT_NE(kernel, candidates.kernels.back()) << kernel->id() << ": " << task.error().reason;
+                EXPECT_NE(kernel, found.kernels.back()) << kernel->id() << ": " << task.error().reason;
                 continue;
             }
             Answer answer{kernel->id() + " on " + std::to_string(threads) + " threads", outputs};
@@ -84,7 +84,7 @@ std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::
             (*task)->run(arguments.data(), {pools[threads - 1], workspace, nullptr});
             answers.push_back(std::move(answer));
         }
-        EXPECT_FALSE(candidates.kernels.empty()) << candidates.rejections.back().reason;
+        EXPECT_FALSE(found.kernels.empty()) << found.rejections.back().reason;
     }
     return answers;
 }

@@ -1,0 +1,91 @@
+#include "kernel/ops/movement.h"
+#include "movement/movement_test.h"
+
+#include <cmath>
+
+namespace refactor::kernel {
+namespace {
+
+using namespace testing;
+
+ResizeInfo make(ResizeMode mode, ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel,
+                ResizeRounding rounding = ResizeRounding::RoundPreferFloor) {
+    ResizeInfo info;
+    info.mode = mode, info.coordinates = coordinates, info.rounding = rounding;
+    return info;
+}
+
+std::vector<float> run_1d(ResizeInfo const& info, std::vector<float> const& x, int64_t out) {
+    auto n = static_cast<int64_t>(x.size());
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {1, n}).set(x)};
+    auto answers = run_all(info, inputs, {Tensor(DataType::F32, {1, out})});
+    auto* y = answers.back().outputs[0].as<float>();
+    return {y, y + out};
+}
+
+void expect_close(std::vector<float> const& actual, std::vector<float> const& expected) {
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5f) << i;
+}
+
+/// Values of the ONNX operator's documentation and of its reference implementation.
+TEST(Resize, KnownValues) {
+    auto linear = make(ResizeMode::Linear);
+    expect_close(run_1d(linear, {1, 2, 3, 4}, 8), {1, 1.25f, 1.75f, 2.25f, 2.75f, 3.25f, 3.75f, 4});
+    linear.coordinates = ResizeCoordinates::AlignCorners;
+    expect_close(run_1d(linear, {1, 2, 3, 4}, 7), {1, 1.5f, 2, 2.5f, 3, 3.5f, 4});
+    linear.coordinates = ResizeCoordinates::HalfPixel;
+    linear.antialias = true;
+    // Triangle of support 2 around 0.5 and 2.5, edges repeated: weights 1, 3, 3, 1 over 8.
+    expect_close(run_1d(linear, {1, 2, 3, 4}, 2), {(1 + 3 + 6 + 3) / 8.f, (2 + 9 + 12 + 4) / 8.f});
+    auto cubic = make(ResizeMode::Cubic);
+    expect_close(run_1d(cubic, {1, 1, 1, 1, 1}, 13), std::vector<float>(13, 1.f));
+    cubic.exclude_outside = true;
+    expect_close(run_1d(cubic, {2, 2, 2}, 7), std::vector<float>(7, 2.f));
+    auto nearest = make(ResizeMode::Nearest, ResizeCoordinates::Asymmetric, ResizeRounding::Floor);
+    expect_close(run_1d(nearest, {1, 2, 3}, 6), {1, 1, 2, 2, 3, 3});
+    auto crop = make(ResizeMode::Linear, ResizeCoordinates::TfCropAndResize);
+    crop.roi = {0, 0.5f, 1, 1.5f};
+    crop.extrapolation = -9;
+    expect_close(run_1d(crop, {0, 1, 2, 3, 4}, 3), {2, 4, -9});
+}
+
+TEST(Resize, NearestEqualsReference) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
+        auto type = layout == Layout::Plain ? kWidths[seed % 4] : DataType::F32;
+        Dims x{2, pick(random, 1, 40), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
+        y[2] = seed % 2 ? 2 * x[2] : pick(random, 1, 30), y[3] = seed % 2 ? 2 * x[3] : pick(random, 1, 30);
+        auto info =
+            make(ResizeMode::Nearest, static_cast<ResizeCoordinates>(seed % 5), static_cast<ResizeRounding>(seed % 4));
+        expect_equal(info, {Tensor(type, x, layout).fill(random)}, {Tensor(type, y, layout)});
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST(Resize, LinearIsCloseToReference) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
+        Dims x{2, 16 * pick(random, 1, 3), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
+        y[2] = pick(random, 1, 30), y[3] = pick(random, 1, 30);
+        Tensor data(DataType::F32, x, layout);
+        std::normal_distribution<float> normal;
+        for (int64_t i = 0; i < data.stored_count(); ++i) data.as<float>()[i] = normal(random);
+        std::vector<Tensor> inputs{data};
+        auto info = make(ResizeMode::Linear, static_cast<ResizeCoordinates>(seed % 5));
+        auto answers = run_all(info, inputs, {Tensor(DataType::F32, y, layout)});
+        EXPECT_GE(answers.size(), 4u);
+        auto& expected = answers.back().outputs[0];
+        // Three roundings of values below 5.
+        for (auto& answer : answers)
+            for (int64_t i = 0; i < expected.stored_count(); ++i)
+                ASSERT_NEAR(answer.outputs[0].as<float>()[i], expected.as<float>()[i], 3 * 5 * 6e-8f)
+                    << answer.id << " " << i;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel
