@@ -46,10 +46,12 @@ struct Bound {
     std::vector<std::vector<float>> data;
     std::vector<void*> arguments;
     std::vector<float> scratch;
-    ThreadPool pool{1};
     double bind_ns = 0;
 
-    void run() { task->run(arguments.data(), {pool, reinterpret_cast<std::byte*>(scratch.data()), nullptr}); }
+    void run() {
+        static ThreadPool pool(1);
+        task->run(arguments.data(), {pool, reinterpret_cast<std::byte*>(scratch.data()), nullptr});
+    }
 };
 
 template <class Info>
