@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_CALL = re.compile(r"\b(add_layer|set)\s*\(([^()]*)\)", re.IGNORECASE)
+_CALL = re.compile(r"\b(add_layer|add_cuda_plugin|set)\s*\(([^()]*)\)", re.IGNORECASE)
 _KEYWORDS = ("DEPENDS", "SOURCES", "TESTS", "BENCHES", "LIBRARIES")
 
 
@@ -28,6 +28,10 @@ def parse(text: str) -> LayerLists:
             files = [word for word in words[1:] if re.search(r"\.(cc|cu)$", word)]
             if files:
                 result.lists[words[0]] = files
+            continue
+        if match[1].lower() == "add_cuda_plugin":
+            start = words.index("SOURCES") + 1 if "SOURCES" in words else len(words)
+            result.lists[words[0]] = [word for word in words[start:] if re.search(r"\.(cc|cu)$", word)]
             continue
         result.number, result.name = words[:2]
         current = ""

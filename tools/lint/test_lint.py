@@ -83,6 +83,7 @@ def test_layers(tmp_path, changes, expected):
             {"src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc src/a_test.cc src/b.cc)\n"},
             "belongs to TESTS",
         ),
+        ({"src/00common/CMakeLists.txt": "add_cuda_plugin(p SOURCES src/b.cc src/a.cc)\n"}, "p is not sorted"),
         ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, reference)\nRG_KERNEL(x, fast)\n"}, "must be last"),
         ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, fast)\nRG_KERNEL(x, fast)\n"}, "listed twice"),
         ({"src/00common/src/x_list.inc": "RG_OPERATOR(b)\nRG_OPERATOR(a)\n"}, "not in sorted order"),
@@ -99,6 +100,7 @@ def test_lists(tmp_path, changes, expected):
     [
         ({"src/00common/src/private.h": HEADER * 201}, "the limit is 200"),
         ({"src/00common/src/a.cc": "int x;\n" * 601}, "the limit is 600"),
+        ({"src/00common/src/a_impl.h": HEADER * 601}, "the limit is 600"),
         ({"src/00common/src/a.cu": "int x;\n" * 801}, "the limit is 800"),
         ({check_sizes.ALLOW_LIST: "src/00common/src/a.cc 700\n"}, "<reason>"),
         ({check_sizes.ALLOW_LIST: "src/00common/src/gone.cc 700 big\n"}, "does not exist"),
