@@ -1,8 +1,8 @@
-#include <cmath>
-
 #include "computation/operator.h"
 #include "kernel/ops/movement.h"
 #include "operator_def.h"
+
+#include <cmath>
 
 // Resize (opsets 10, 11, 13, 18, 19) and Upsample. The factor of an axis is given by `scales`, or follows from `sizes`.
 
@@ -76,7 +76,8 @@ Inferred<std::vector<size_t>> resized_axes(NodeView const& n, size_t rank) {
         return axes;
     }
     RG_TRY(unique, frontend::normalize_axes(n.integers("axes"), rank));
-    for (auto axis : n.integers("axes")) axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
+    for (auto axis : n.integers("axes"))
+        axes.push_back(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis));
     return axes;
 }
 
@@ -103,9 +104,11 @@ Inferred<DimExpr> scaled_size(DimExpr const& size, float scale) {
 
 Inferred<Resized> by_scales(InferContext& c, std::vector<double> const& scales, std::vector<size_t> const& axes) {
     Resized result{c.shape(0), std::vector<float>(c.shape(0).size(), 1), {}};
-    if (scales.size() != axes.size()) return Err{invalid("scales has ", scales.size(), " entries, expected ", axes.size())};
+    if (scales.size() != axes.size())
+        return Err{invalid("scales has ", scales.size(), " entries, expected ", axes.size())};
     for (size_t i = 0; i < axes.size(); ++i) {
-        if (!(scales[i] > 0) || !(scales[i] < 1e9)) return Err{invalid("the scale ", scales[i], " is not a positive number below 1e9")};
+        if (!(scales[i] > 0) || !(scales[i] < 1e9))
+            return Err{invalid("the scale ", scales[i], " is not a positive number below 1e9")};
         RG_TRY(size, scaled_size(c.shape(0)[axes[i]], static_cast<float>(scales[i])));
         result.shape[axes[i]] = size;
         result.scales[axes[i]] = static_cast<float>(scales[i]);
@@ -116,10 +119,12 @@ Inferred<Resized> by_scales(InferContext& c, std::vector<double> const& scales, 
 Inferred<Resized> by_sizes(InferContext& c, NodeView const& n, std::vector<DimExpr> const& sizes,
                            std::vector<size_t> const& axes) {
     Resized result{c.shape(0), {}, {}};
-    if (sizes.size() != axes.size()) return Err{invalid("sizes has ", sizes.size(), " entries, expected ", axes.size())};
+    if (sizes.size() != axes.size())
+        return Err{invalid("sizes has ", sizes.size(), " entries, expected ", axes.size())};
     auto policy = n.text("keep_aspect_ratio_policy", "stretch");
     if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
-        return Err{invalid("keep_aspect_ratio_policy is \"", policy, "\", expected stretch, not_larger or not_smaller")};
+        return Err{
+            invalid("keep_aspect_ratio_policy is \"", policy, "\", expected stretch, not_larger or not_smaller")};
     for (auto const& size : sizes)
         if (size.constant().value_or(1) < 1) return Err{invalid("sizes has the entry ", *size.constant())};
     for (size_t i = 0; i < axes.size(); ++i) result.shape[axes[i]] = sizes[i];
@@ -166,7 +171,8 @@ Inferred<Resized> resize(InferContext& c, NodeView const& n) {
     if (options.coordinates != ResizeCoordinates::TfCropAndResize) return std::move(*result);
     if (!is_given(c, 1)) return Err{invalid("tf_crop_and_resize needs roi")};
     RG_TRY(roi, c.floats(1, "roi"));
-    if (roi.size() != 2 * axes.size()) return Err{invalid("roi has ", roi.size(), " entries, expected ", 2 * axes.size())};
+    if (roi.size() != 2 * axes.size())
+        return Err{invalid("roi has ", roi.size(), " entries, expected ", 2 * axes.size())};
     auto rank = c.shape(0).size();
     result->roi.assign(2 * rank, 0);
     std::fill(result->roi.begin() + static_cast<std::ptrdiff_t>(rank), result->roi.end(), 1.f);
@@ -180,7 +186,8 @@ Inferred<Resized> resize(InferContext& c, NodeView const& n) {
 Status infer_resize(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(resized, resize(c, n));
     for (size_t i = 0; i < resized.shape.size(); ++i)
-        if (c.shape(0)[i] == DimExpr(0) && resized.shape[i] != DimExpr(0)) return invalid("axis ", i, " is empty and cannot grow");
+        if (c.shape(0)[i] == DimExpr(0) && resized.shape[i] != DimExpr(0))
+            return invalid("axis ", i, " is empty and cannot grow");
     return c.set(0, c.dtype(0), resized.shape);
 }
 

@@ -112,7 +112,8 @@ Status infer_eye_like(InferContext& c, NodeView const& n) {
 }
 
 LowerContext::Edge counter(LowerContext& c, DimExpr const& start, DimExpr const& length, Shape shape) {
-    auto* list = c.emit(computation::make_operator(kernel::RangeInfo{}, {start, DimExpr(1)}), {}, DataType::I64, {length});
+    auto* list =
+        c.emit(computation::make_operator(kernel::RangeInfo{}, {start, DimExpr(1)}), {}, DataType::I64, {length});
     return c.reshape(list, std::move(shape));
 }
 
@@ -139,7 +140,8 @@ Status lower_hardmax(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), x.size()));
     kernel::ArgReduceInfo info;
     info.axis = static_cast<int64_t>(axis);
-    auto* best = c.emit(computation::make_operator(info), {c.edge(0)}, DataType::I64, frontend::without_axes(x, {axis}, true));
+    auto* best =
+        c.emit(computation::make_operator(info), {c.edge(0)}, DataType::I64, frontend::without_axes(x, {axis}, true));
     Shape along(x.size() - axis, DimExpr(1));
     along[0] = x[axis];
     auto* positions = counter(c, 0, x[axis], along);
