@@ -20,24 +20,18 @@ struct Strip {
     float* y;
     float const* residual;
     int64_t y_step;
+    int64_t first_in = 0, end_in = 0;
 };
 
 template <int Q>
-[[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
-    Vec start = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
+RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
+    Vec value = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
 #pragma GCC unroll 14
-    for (int q = 0; q < Q; ++q) acc[q] = start;
-    int64_t const step = s.x_step;
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
-        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
-            Vec weight = Vec::load(w);
-            float const* p = x;
-#pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Vec::load(p), acc[q]);
-        }
-    }
+    for (int q = 0; q < Q; ++q) acc[q] = value;
+}
+
+template <int Q>
+RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) {
     bool const clamp = simple(j.activation.kind);
     bool const before = s.residual && !j.residual_last, after = s.residual && j.residual_last && clamp;
     Range const range(clamp ? j.activation : Activation{});
@@ -56,15 +50,87 @@ template <int Q>
     if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
 }
 
+template <int Q>
+[[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
+    Vec acc[Q];
+    start(j, acc);
+    int64_t const step = s.x_step;
+    for (int64_t h = 0; h < s.rows; ++h) {
+        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
+            Vec weight = Vec::load(w);
+            float const* p = x;
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Vec::load(p), acc[q]);
+        }
+    }
+    finish(j, s, acc);
+}
+
+/// The same along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
+/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist.
+template <int Cols, int Stride, bool Edge, int Q>
+[[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
+    Vec acc[Q];
+    start(j, acc);
+    for (int64_t h = 0; h < s.rows; ++h) {
+        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+        Vec weights[Cols];
+#pragma GCC unroll 5
+        for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * W);
+#pragma GCC unroll 32
+        for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
+            if (Edge && (i < s.first_in || i >= s.end_in)) continue;
+            Vec value = Vec::load(x + i * W);
+#pragma GCC unroll 5
+            for (int v = 0; v < Cols; ++v)
+                if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
+                    acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
+        }
+    }
+    finish(j, s, acc);
+}
+
 using StripFunction = void (*)(DepthwiseJob const&, Strip const&);
 template <int... q>
 struct Strips {
-    static constexpr StripFunction table[] = {nullptr, strip<q + 1>...};
+    static constexpr StripFunction any[] = {nullptr, strip<q + 1>...};
+    template <int Cols, int Stride, bool Edge>
+    static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, q + 1>...};
 };
 template <int N, int... q>
 struct MakeStrips : MakeStrips<N - 1, N - 1, q...> {};
 template <int... q>
 struct MakeStrips<0, q...> : Strips<q...> {};
+
+/// `sliding` by number of positions; null if the window has no such function.
+template <bool Edge>
+StripFunction const* sliding_for(DepthwiseJob const& j) {
+    using All = MakeStrips<kPositions>;
+    if (j.col_dilation != 1 || j.col_stride > 2) return nullptr;
+    if (j.kernel_cols == 3) return j.col_stride == 1 ? All::along<3, 1, Edge> : All::along<3, 2, Edge>;
+    if (j.kernel_cols == 5) return j.col_stride == 1 ? All::along<5, 1, Edge> : All::along<5, 2, Edge>;
+    return nullptr;
+}
+
+/// All outputs of a row by `sliding`.
+void run_row(DepthwiseJob const& j, int64_t row, StripFunction const* inside, StripFunction const* edge) {
+    Part rows(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
+    int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
+    Strip s{};
+    s.w = j.w + rows.first * j.kernel_cols * W, s.w_row = j.kernel_cols * W;
+    s.rows = rows.end - rows.first, s.x_row = j.row_dilation * j.in_cols * W, s.y_step = W;
+    int64_t strips = (j.out_cols + kPositions - 1) / kPositions;
+    for (int64_t t = 0, col = 0; t < strips; ++t) {
+        int64_t next = j.out_cols * (t + 1) / strips, n = next - col, in_col = col * j.col_stride - j.col_pad;
+        int64_t at = (row * j.out_cols + col) * W, reach = (n - 1) * j.col_stride + j.kernel_cols;
+        s.x = j.x + (in_row * j.in_cols + in_col) * W;
+        s.y = j.y + at, s.residual = j.residual ? j.residual + at : nullptr;
+        s.first_in = -in_col, s.end_in = j.in_cols - in_col;
+        (s.first_in > 0 || s.end_in < reach ? edge : inside)[n](j, s);
+        col = next;
+    }
+}
 
 /// `count` outputs from (row, col) on, along the row or (`down`) along the column, which see the same part of the
 /// window.
@@ -89,13 +155,18 @@ void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, b
     int64_t strips = (count + kPositions - 1) / kPositions;
     for (int64_t t = 0, done = 0; t < strips; ++t) {
         int64_t next = count * (t + 1) / strips, n = next - done;
-        MakeStrips<kPositions>::table[n](j, s);
+        MakeStrips<kPositions>::any[n](j, s);
         s.x += n * s.x_step, s.y += n * s.y_step, done = next;
         if (s.residual) s.residual += n * s.y_step;
     }
 }
 
 void run_rows(DepthwiseJob const& j) {
+    if (auto* inside = sliding_for<false>(j)) {
+        auto* edge = sliding_for<true>(j);
+        for (int64_t row = j.row; row < j.row_end; ++row) run_row(j, row, inside, edge);
+        return;
+    }
     Outputs rows = inner(j.in_rows, j.row_end, j.kernel_rows, j.row_stride, j.row_dilation, j.row_pad);
     Outputs cols = inner(j.in_cols, j.out_cols, j.kernel_cols, j.col_stride, j.col_dilation, j.col_pad);
     walk(j.row, j.row_end, j.out_cols, rows, cols,
