@@ -1,4 +1,4 @@
-#include "movement/strided_copy.h"
+#include "movement/plane.h"
 
 namespace refactor::kernel::movement {
 
@@ -24,7 +24,11 @@ void transpose_plane(std::byte* dst, int64_t dst_stride, std::byte const* src, i
 
 }  // namespace
 
-StridedCopy::PlaneFunction plane_function(int64_t element_bytes, Isa) {
+StridedCopy::PlaneFunction plane_function(int64_t element_bytes, [[maybe_unused]] Isa isa) {
+#if RG_X86
+    if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_avx512;
+    if (element_bytes == 4 && isa == Isa::Avx2) return transpose_plane_avx2;
+#endif
     return with_word(element_bytes,
                      [](auto word) -> StridedCopy::PlaneFunction { return &transpose_plane<decltype(word)>; });
 }

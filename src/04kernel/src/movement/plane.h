@@ -1,0 +1,12 @@
+#pragma once
+#include "movement/strided_copy.h"
+
+namespace refactor::kernel::movement {
+
+/// Planes of 4-byte elements, transposed in registers; see `StridedCopy::PlaneFunction`.
+void transpose_plane_avx2(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                          int64_t columns);
+void transpose_plane_avx512(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                            int64_t columns);
+
+}  // namespace refactor::kernel::movement
