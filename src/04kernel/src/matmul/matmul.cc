@@ -1,5 +1,7 @@
 #include "matmul/matmul.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 namespace {
 
@@ -61,6 +63,10 @@ std::string MatMulInfo::attributes() const {
 
 Candidates candidates(MatMulInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("matmul:nvidia:cublaslt", cuda::matmul_cublaslt(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "matmul/matmul_kernels.inc"
 #undef RG_KERNEL

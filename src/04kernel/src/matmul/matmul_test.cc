@@ -90,6 +90,17 @@ TEST(MatMul, ScalarBias) {
         }
 }
 
+TEST(MatMul, Columns) {
+    std::mt19937 random(seed_of(85));
+    MatMulInfo info;
+    info.alpha = 0.5f;
+    info.epilogue.activation.kind = ActivationKind::GeluErf;
+    info.epilogue.bias = info.epilogue.residual = true;
+    for (auto const& c : {Case{{300, 65}, {65, 1}, {300, 1}}, Case{{3, 41, 130}, {130, 1}, {3, 41, 1}},
+                          Case{{3, 41, 130}, {3, 130, 1}, {3, 41, 1}}})
+        check(c, info, random);
+}
+
 TEST(MatMul, RefusesSizesThatDoNotFit) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {2, 3}), Tensor(DataType::F32, {4, 5})},
         outputs{Tensor(DataType::F32, {2, 5})};

@@ -8,7 +8,7 @@ namespace {
 
 using mem_manager::Blob;
 
-/// Below this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
+/// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
 constexpr int64_t kFewRows = 16;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -20,11 +20,16 @@ class ProductTask final : public runtime::Task {
     ProductBlock block_{};  // with the pointers still open
     std::shared_ptr<Blob const> packed_;
     bool has_bias_, has_residual_, dots_ = false;
+    bool swapped_ = false;                      // Yᵀ = Bᵀ · Aᵀ is computed instead
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
     size_t scratch_bytes_ = 0;
     int threads_;
 
+    /// B is small enough for L2 and its rows do not fall on the same sets of L1 (a page apart): packing gains nothing.
+    bool stays_in_cache() const {
+        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(float) <= cpu_features().l2 / 4 && shape_.n % 1024;
+    }
     /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
     /// rows of A: at most L2/8; the rows (m × k) at most L2/2.
     void choose_blocks() {
@@ -76,9 +81,16 @@ public:
         if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
             shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
         }
+        if (shape_.n == 1 && shape_.batches == 1 && !info.trans_a && !packed_) {
+            // A column: B is contiguous either way, and Y is one row.
+            swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
+        }
         auto few = shape_.m <= kFewRows;
         using enum ProductSource;
-        block_.source = packed_ ? Packed : info.trans_b ? PackColumns : few ? Rows : PackRows;
+        block_.source = packed_                    ? Packed
+                        : info.trans_b || swapped_ ? PackColumns
+                        : few || stays_in_cache()  ? Rows
+                                                   : PackRows;
         dots_ = block_.source == PackColumns && few && !info.trans_a;
         choose_blocks();
         split();
@@ -95,11 +107,11 @@ public:
         }
         if (batch) shape_.offsets(batch, a, b);
         t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
-        t.a = static_cast<float const*>(arguments[0]) + a + row * t.a_row;
+        t.a = static_cast<float const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
         if (packed_)
             t.b = static_cast<float const*>(packed_->data()) + column * t.k;
         else
-            t.b = static_cast<float const*>(arguments[1]) + b +
+            t.b = static_cast<float const*>(arguments[swapped_ ? 0 : 1]) + b +
                   (t.source == ProductSource::PackColumns ? column * t.b_row : column);
         auto const* next = arguments + 2;
         if (has_bias_) t.bias = static_cast<float const*>(*next++) + (t.scalar_bias ? 0 : column);
@@ -130,7 +142,7 @@ class ProductKernel final : public Kernel {
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {
-        if (!constant_) return nullptr;
+        if (!constant_ || (shape.n == 1 && !info_.trans_a)) return nullptr;  // a column is used as it is
         auto n = shape.n, k = shape.k;
         auto format = "matmul:" + std::to_string(functions_.panel) + (info_.trans_b ? ":T:" : ":N:") +
                       std::to_string(n) + "x" + std::to_string(k);

@@ -97,6 +97,7 @@ class ReduceRows final : public runtime::Task {
         for (int64_t i = 0; i < count; ++i) y[i] = finish(static_cast<double>(y[i]), op_ == RowOp::Exp ? shift[i] : 0);
     }
     int64_t base_of(int64_t index, size_t levels) const {
+        if (levels == 1) return index * shape_.kept[0].stride;
         int64_t offset = 0;
         for (auto i = levels; i-- > 0; index /= shape_.kept[i].size)
             offset += index % shape_.kept[i].size * shape_.kept[i].stride;

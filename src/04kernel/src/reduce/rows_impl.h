@@ -54,20 +54,17 @@ RG_SIMD Vec join(Vec a, Vec b) {
 }
 template <RowOp op>
 RG_SIMD float across(Vec a) {
-    alignas(64) float lane[kWidth];
-    a.store(lane);
-    float r = lane[0];
-    for (int i = 1; i < kWidth; ++i) {
-        if constexpr (op == RowOp::Max)
-            r = r != r || lane[i] < r ? r : lane[i];
-        else if constexpr (op == RowOp::Min)
-            r = r != r || lane[i] > r ? r : lane[i];
-        else if constexpr (op == RowOp::Prod)
-            r *= lane[i];
-        else
-            r += lane[i];
+    if constexpr (op == RowOp::Max || op == RowOp::Min) {
+        if (any(is_nan(a))) return __builtin_nanf("");
+        return op == RowOp::Max ? max_of(a) : min_of(a);
+    } else if constexpr (op == RowOp::Prod) {
+        alignas(64) float lane[kWidth];
+        a.store(lane);
+        for (int i = 1; i < kWidth; ++i) lane[0] *= lane[i];
+        return lane[0];
+    } else {
+        return sum(a);
     }
-    return r;
 }
 
 template <RowOp op>
