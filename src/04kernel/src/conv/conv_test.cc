@@ -97,7 +97,9 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
         bool winograd =
             kernel->id().find("winograd") != std::string::npos ||
             (kernel->id().find("reordered") != std::string::npos && c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3);
-        auto largest = static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
+        auto largest = bound.values.empty()
+                           ? 0.
+                           : static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
         for (size_t i = 0; i < got.values.size(); ++i) {
             auto tolerance = 1.1 * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
                              4 * FLT_EPSILON * std::abs(want.values[i]) + (winograd ? 64 * FLT_EPSILON * largest : 0);
@@ -212,6 +214,12 @@ TEST_F(ConvTest, CommonShapes) {
     }
     cases.push_back(square_case(rng_, 3, 1, 1, 64, 64));
     check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, EmptyBatch) {
+    auto c = square_case(rng_, 3, 1, 1, 16, 16);
+    c.x[0] = 0;
+    check_all({c}, rng_);
 }
 
 TEST_F(ConvTest, RefusalsNameTheReason) {

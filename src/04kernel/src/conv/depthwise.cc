@@ -92,6 +92,7 @@ class DepthwiseKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
         if (g->group != g->in_channels || g->group != g->out_channels)
             return Err{Rejection{"is for one channel in and out of each group, got " + std::to_string(g->in_channels) +

@@ -16,6 +16,7 @@ class DirectKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};

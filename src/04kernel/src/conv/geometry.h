@@ -13,6 +13,7 @@ struct Geometry {
     int64_t in_size() const { return in[0] * in[1] * in[2]; }
     int64_t out_size() const { return out[0] * out[1] * out[2]; }
     int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+    bool empty() const { return batch * in_channels * out_channels * in_size() * out_size() == 0; }
     bool padded() const {
         return pad[0] > 0 || pad[1] > 0 || pad[2] > 0 || pad_end[0] > 0 || pad_end[1] > 0 || pad_end[2] > 0;
     }

@@ -32,6 +32,7 @@ class WinogradKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;
     }

@@ -17,6 +17,7 @@ class PhasesKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
             return Err{Rejection{"handles 1 or 2 spatial axes"}};

@@ -55,6 +55,7 @@ public:
         return bytes / cost.bandwidth(bytes) / cost.threads;
     }
     TaskResult bind(BindArgs const& args) const override {
+        if (args.inputs[0]->count() == 0) return Err{Rejection{"is for tensors with elements"}};
         auto const& isa = isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2();
         return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(kind_, isa, *args.inputs[0]));
     }

@@ -92,6 +92,7 @@ class SimdKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = geometry_of(info_.window, info_.kernel, args);
         if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
             return Err{Rejection{"handles 1 or 2 spatial axes"}};
