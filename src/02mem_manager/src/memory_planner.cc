@@ -1,118 +1,131 @@
 #include "mem_manager/memory_planner.h"
 
+#include "allocators.h"
+#include "common/error.h"
+#include "packing.h"
+
 #include <algorithm>
+#include <numeric>
 
 namespace refactor::mem_manager {
 
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
-
-/// What is placed as one: a block and those that take its memory over, one after the other.
-struct Chain {
-    size_t bytes = 0;
-    uint32_t first = 0, last = 0;
-    size_t offset = 0;
-};
-
+/// What is placed as one, and the chain of each block.
 struct Chains {
     std::vector<Chain> chains;
-    std::vector<uint32_t> of;  ///< by block
+    std::vector<uint32_t> of;
 };
 
-Chains chain_up(std::span<Lifetime const> lifetimes) {
-    Chains result;
-    std::vector<bool> taken(lifetimes.size());
-    result.of.resize(lifetimes.size());
-    for (uint32_t i = 0; i < lifetimes.size(); ++i) {
-        auto const& life = lifetimes[i];
-        if (life.reuse != kNoReuse && !taken[life.reuse] && lifetimes[life.reuse].last_step == life.first_step) {
-            taken[life.reuse] = true;
-            auto chain = result.of[i] = result.of[life.reuse];
-            result.chains[chain].last = life.last_step;
-            result.chains[chain].bytes = std::max(result.chains[chain].bytes, rounded(life.bytes));
-        } else {
-            result.of[i] = static_cast<uint32_t>(result.chains.size());
-            result.chains.push_back({rounded(life.bytes), life.first_step, life.last_step, 0});
-        }
+/// The block that `block` is another name of, in the end.
+uint32_t root_of(std::span<Lifetime const> lifetimes, uint32_t block) {
+    for (size_t hops = 0; lifetimes[block].alias != kNoAlias; ++hops) {
+        ensure(hops < lifetimes.size(), "plan_memory: aliases form a circle");
+        block = lifetimes[block].alias;
     }
+    return block;
+}
+
+void check(std::span<Lifetime const> lifetimes) {
+    for (auto const& life : lifetimes) {
+        ensure(life.first_step <= life.last_step, "plan_memory: a lifetime ends before it starts");
+        ensure(life.reuse == kNoReuse || life.reuse < lifetimes.size(), "plan_memory: no such block to reuse");
+        ensure(life.alias == kNoAlias || life.alias < lifetimes.size(), "plan_memory: no such block to alias");
+    }
+}
+
+/// Aliases joined: one entry for each block, of which those of roots count.
+std::vector<Chain> join_aliases(std::span<Lifetime const> lifetimes, std::vector<uint32_t>& roots) {
+    std::vector<Chain> joined;
+    joined.reserve(lifetimes.size());
+    for (auto const& life : lifetimes) joined.push_back({round_to_line(life.bytes), life.first_step, life.last_step});
+    roots.resize(lifetimes.size());
+    for (uint32_t i = 0; i < lifetimes.size(); ++i) {
+        auto root = roots[i] = root_of(lifetimes, i);
+        if (root == i) continue;
+        joined[root].bytes = std::max(joined[root].bytes, joined[i].bytes);
+        joined[root].first = std::min(joined[root].first, joined[i].first);
+        joined[root].last = std::max(joined[root].last, joined[i].last);
+    }
+    return joined;
+}
+
+Chains chain_up(std::span<Lifetime const> lifetimes) {
+    std::vector<uint32_t> roots;
+    auto joined = join_aliases(lifetimes, roots);
+    Chains result;
+    constexpr uint32_t kNone = UINT32_MAX;
+    result.of.assign(lifetimes.size(), kNone);
+    result.chains.reserve(lifetimes.size());
+    // The chain whose memory a block can take over: its last owner is the block named, and ends where this one starts.
+    auto free_chain = [&](Lifetime const& life, Chain const& block) {
+        if (life.reuse == kNoReuse || block.first != life.first_step) return kNone;
+        auto owner = roots[life.reuse];
+        auto chain = result.of[owner];
+        if (chain == kNone || joined[owner].last != block.first || joined[owner].first == block.first) return kNone;
+        return result.chains[chain].last == block.first && !result.chains[chain].closed ? chain : kNone;
+    };
+    for (uint32_t i = 0; i < lifetimes.size(); ++i) {
+        if (roots[i] != i) continue;
+        auto chain = free_chain(lifetimes[i], joined[i]);
+        if (chain != kNone) {
+            auto& taken = result.chains[chain];
+            taken.bytes = std::max(taken.bytes, joined[i].bytes);
+            taken.last = joined[i].last;
+            taken.closed = joined[i].first == joined[i].last;
+        } else {
+            chain = static_cast<uint32_t>(result.chains.size());
+            result.chains.push_back(joined[i]);
+        }
+        result.of[i] = chain;
+    }
+    for (uint32_t i = 0; i < lifetimes.size(); ++i) result.of[i] = result.of[roots[i]];
     return result;
 }
 
 size_t most_live_bytes(std::vector<Chain> const& chains) {
     uint32_t steps = 0;
     for (auto const& chain : chains) steps = std::max(steps, chain.last + 1);
-    std::vector<int64_t> change(steps + 1);
-    for (auto const& chain : chains) {
-        change[chain.first] += static_cast<int64_t>(chain.bytes);
-        change[chain.last + 1] -= static_cast<int64_t>(chain.bytes);
+    std::vector<size_t> starts(steps), ends(steps);
+    for (auto const& chain : chains) starts[chain.first] += chain.bytes, ends[chain.last] += chain.bytes;
+    size_t live = 0, most = 0;
+    for (uint32_t step = 0; step < steps; ++step) {
+        most = std::max(most, live += starts[step]);
+        live -= ends[step];
     }
-    int64_t live = 0, most = 0;
-    for (auto delta : change) most = std::max(most, live += delta);
-    return static_cast<size_t>(most);
+    return most;
 }
 
-/// Places chains in `order`, each in the tightest gap between those that are already placed and live at the same time.
-class Placement {
-    std::vector<Chain>& chains_;
-    std::vector<uint32_t> placed_;  ///< by ascending offset
-
-    size_t tightest_gap(Chain const& chain) const {
-        size_t end = 0, best = 0, best_size = SIZE_MAX;
-        for (auto i : placed_) {
-            auto const& other = chains_[i];
-            if (other.last < chain.first || chain.last < other.first) continue;
-            if (other.offset >= end + chain.bytes && other.offset - end < best_size)
-                best = end, best_size = other.offset - end;
-            end = std::max(end, other.offset + other.bytes);
-        }
-        return best_size == SIZE_MAX ? end : best;
-    }
-
-public:
-    explicit Placement(std::vector<Chain>& chains) : chains_(chains) { placed_.reserve(chains.size()); }
-
-    size_t run(std::vector<uint32_t> const& order) {
-        size_t peak = 0;
-        for (auto i : order) {
-            auto& chain = chains_[i];
-            if (!chain.bytes) continue;
-            chain.offset = tightest_gap(chain);
-            peak = std::max(peak, chain.offset + chain.bytes);
-            auto position = std::upper_bound(placed_.begin(), placed_.end(), chain.offset,
-                                             [&](size_t offset, uint32_t k) { return offset < chains_[k].offset; });
-            placed_.insert(position, i);
-        }
-        return peak;
-    }
+struct Attempt {
+    PackingOrder order;
+    bool two_sided;
 };
+/// Tried in this order until one reaches the lower bound; the cheapest, which most networks need no more than, first.
+constexpr Attempt kAttempts[] = {{PackingOrder::Start, false},
+                                 {PackingOrder::Start, true},
+                                 {PackingOrder::Size, false},
+                                 {PackingOrder::Size, true},
+                                 {PackingOrder::Area, false}};
 
 }  // namespace
 
 MemoryPlan plan_memory(std::span<Lifetime const> lifetimes) {
+    check(lifetimes);
     auto [chains, of] = chain_up(lifetimes);
     MemoryPlan plan;
     plan.lower_bound = most_live_bytes(chains);
-    std::vector<uint32_t> order(chains.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    // Chains come in order of their first step: the second choice, usually better for long chains of equal blocks.
-    auto by_start = chains;
-    plan.peak_bytes = Placement(by_start).run(order);
-    if (plan.peak_bytes > plan.lower_bound) {
-        std::stable_sort(order.begin(), order.end(),
-                         [&](uint32_t a, uint32_t b) { return chains[a].bytes > chains[b].bytes; });
-        auto peak = Placement(chains).run(order);
-        if (peak < plan.peak_bytes)
-            plan.peak_bytes = peak;
-        else
-            chains = std::move(by_start);
-    } else {
-        chains = std::move(by_start);
+    Packing packing(chains);
+    std::vector<size_t> offsets;
+    plan.peak_bytes = SIZE_MAX;
+    for (auto [order, two_sided] : kAttempts) {
+        if (packing.dense() && two_sided) continue;
+        size_t peak = 0;
+        auto attempt = packing.run(order, two_sided ? plan.lower_bound : 0, peak);
+        if (peak < plan.peak_bytes) plan.peak_bytes = peak, offsets = std::move(attempt);
+        if (plan.peak_bytes == plan.lower_bound) break;
     }
     plan.offsets.reserve(lifetimes.size());
-    for (auto chain : of) plan.offsets.push_back(chains[chain].offset);
+    for (auto chain : of) plan.offsets.push_back(offsets[chain]);
     return plan;
 }
 
