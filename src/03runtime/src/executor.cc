@@ -5,6 +5,7 @@
 #include "mem_manager/allocator.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "remote.h"
 
 namespace refactor::runtime {
 
@@ -32,21 +33,39 @@ struct Executor::Memory {
     }
 };
 
-Executor::Executor(std::shared_ptr<Planner> planner, std::string allocator, int threads)
-    : planner_(std::move(planner)), threads_(threads > 0 ? threads : default_thread_count()) {
+Executor::Executor(std::shared_ptr<Planner> planner, std::string allocator, int threads, mem_manager::Device* device)
+    : planner_(std::move(planner)), threads_(threads > 0 ? threads : default_thread_count()), device_(device) {
+    if (!device_) device_ = &mem_manager::find_device(planner_->device_kind(), 0);
     pool_ = std::make_unique<ThreadPool>(threads_);
     inputs_.resize(planner_->inputs().size()), outputs_.resize(planner_->outputs().size());
-    set_allocator(std::move(allocator));
+    dispatch(*device_, std::move(allocator));
 }
 
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
 
-void Executor::set_allocator(std::string allocator) {
+void Executor::set_allocator(std::string allocator) { dispatch(*device_, std::move(allocator)); }
+
+std::unique_ptr<Executor::Memory> Executor::make_memory(std::string const& allocator, mem_manager::Device& device) {
     auto memory = std::make_unique<Memory>();
-    if (allocator != "default") memory->allocator = mem_manager::make_allocator(allocator, mem_manager::cpu_device());
-    memory_ = std::move(memory);
-    allocator_name_ = std::move(allocator);
+    if (allocator != "default") memory->allocator = mem_manager::make_allocator(allocator, device);
+    return memory;
+}
+
+void Executor::dispatch(mem_manager::Device& device, std::string allocator) {
+    if (device.kind() != planner_->device_kind())
+        throw Unsupported("dispatch to " + device.name() + ": the model was compiled for devices of kind \"" +
+                          std::string(planner_->device_kind()) + '"');
+    bool moves = device_ != &device;
+    auto memory = make_memory(allocator, device);
+    auto remote = device.kind() == "cpu" || (remote_ && !moves)
+                      ? nullptr
+                      : std::make_unique<Remote>(device, inputs_.size(), outputs_.size());
+    if (moves && remote_ && ran_)
+        for (size_t i = 0; i < outputs_.size(); ++i) remote_->fetch(i, outputs_[i]);
+    memory_ = std::move(memory), allocator_name_ = std::move(allocator);
+    if (remote) remote_ = std::move(remote);
+    device_ = &device;
     if (plan_) place();
 }
 
@@ -79,6 +98,7 @@ Value const& Executor::output(size_t index) const {
                            std::to_string(outputs_.size()));
     if (!ran_)
         throw InvalidInput("output \"" + planner_->outputs()[index].name + "\" has no value: the executor has not run");
+    if (remote_) remote_->fetch(index, outputs_[index]);
     return outputs_[index];
 }
 
@@ -109,7 +129,7 @@ void Executor::place() {
         memory.replay(plan);
     } else {
         if (!memory.arena || memory.arena->bytes() < plan.arena_bytes)
-            memory.arena = nullptr, memory.arena = Blob::make(mem_manager::cpu_device(), plan.arena_bytes);
+            memory.arena = nullptr, memory.arena = Blob::make(*device_, plan.arena_bytes);
         auto* base = static_cast<std::byte*>(memory.arena->data());
         memory.blocks.resize(plan.blocks.size());
         for (size_t i = 0; i < plan.blocks.size(); ++i) memory.blocks[i] = base + plan.blocks[i].offset;
@@ -137,17 +157,18 @@ void* Executor::argument_address(uint32_t number) const {
         case Storage::Arena:
             return memory_->blocks[tensor.index] + tensor.offset;
         case Storage::Constant:
-            return const_cast<void*>(tensor.address);
+            return const_cast<void*>(remote_ ? planner_->constant_on(*device_, tensor) : tensor.address);
         case Storage::Input:
-            return inputs_[tensor.index].blob->data();
+            return remote_ ? remote_->input(tensor.index) : inputs_[tensor.index].blob->data();
         case Storage::Output:
-            return outputs_[tensor.index].blob->data();
+            return remote_ ? remote_->output(tensor.index) : outputs_[tensor.index].blob->data();
     }
     throw InternalError("unknown storage");
 }
 
 void Executor::prepare_run() {
     if (stale_) activate();
+    if (remote_) return prepare_remote_run();
     auto const& plan = *plan_;
     for (size_t i = 0; i < outputs_.size(); ++i) {
         auto const& tensor = plan.tensors[plan.outputs[i]];
@@ -161,11 +182,24 @@ void Executor::prepare_run() {
     for (auto patch : output_patches_) addresses_[patch.argument] = outputs_[patch.port].blob->data();
 }
 
+void Executor::prepare_remote_run() {
+    auto const& plan = *plan_;
+    for (size_t i = 0; i < inputs_.size(); ++i) remote_->upload(i, inputs_[i]);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        auto const& tensor = plan.tensors[plan.outputs[i]];
+        remote_->reserve(i, tensor.bytes);
+        outputs_[i].dtype = tensor.dtype, outputs_[i].dims = tensor.dims;
+    }
+    for (auto patch : input_patches_) addresses_[patch.argument] = remote_->input(patch.port);
+    for (auto patch : output_patches_) addresses_[patch.argument] = remote_->output(patch.port);
+}
+
 template <class Before, class After>
 void Executor::run_steps(Before&& before, After&& after) {
     prepare_run();
     FlushDenormals flush;
-    RunContext context{*pool_, nullptr, nullptr};
+    Remote::Settle settle(remote_.get());
+    RunContext context{*pool_, nullptr, remote_ ? remote_->stream.native() : nullptr};
     uint32_t i = 0;
     try {
         for (auto count = static_cast<uint32_t>(plan_->steps.size()); i < count; ++i) {
@@ -182,6 +216,7 @@ void Executor::run_steps(Before&& before, After&& after) {
         error.add_context(planner_->node_type(node) + " node \"" + planner_->node_name(node) + '"');
         throw;
     }
+    if (remote_) remote_->stream.synchronize();
     ran_ = true;
 }
 
@@ -207,6 +242,7 @@ std::vector<StepProfile> Executor::profile(int repeats) {
     for (int repeat = 0; repeat < repeats; ++repeat)
         run_steps([&](uint32_t) { start = Clock::now(); },
                   [&](uint32_t step) {
+                      if (remote_) remote_->stream.synchronize();
                       auto ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
                       if (best.size() <= step)
                           best.push_back(ns);
@@ -240,6 +276,12 @@ TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) 
     auto const& tensor = plan_->tensors[number];
     void const* data = argument_address(number);
     auto bytes = storage_bytes(tensor.dtype, element_count(tensor.dims));
+    if (remote_) {
+        ensure(tensor.plain, "blocked layouts exist on the CPU only");
+        scratch.resize(bytes);
+        remote_->stream.copy_to_host(scratch.data(), data, bytes);
+        data = scratch.data();
+    }
     if (!tensor.plain) {
         scratch.resize(bytes);
         planner_->to_plain(tensor, data, scratch.data());
@@ -264,7 +306,7 @@ void Executor::trace(std::function<void(uint32_t, TracedTensor const&, bool)> co
 }
 
 std::unique_ptr<Executor> Executor::clone() const {
-    auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads_);
+    auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads_, device_);
     copy->inputs_ = inputs_;
     return copy;
 }

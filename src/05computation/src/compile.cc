@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/thread_pool.h"
 #include "kernel/ops/movement.h"
+#include "mem_manager/device.h"
 #include "pass.h"
 
 #include <chrono>
@@ -92,6 +93,15 @@ class Lowering {
     kernel::ProgramParts parts_;
     std::unordered_map<EdgePtr, uint32_t> numbers_;
     std::vector<std::string> problems_;
+    mem_manager::Device* place_;  ///< null: the host
+
+    /// What kernels of the CPU say about another device helps nobody.
+    void keep_reasons_of_device(std::string_view type, std::vector<kernel::Rejection>& reasons) const {
+        auto mark = ':' + context_.options.device + ':';
+        std::erase_if(reasons, [&](auto const& r) { return r.reason.find(mark) == std::string::npos; });
+        if (reasons.empty())
+            reasons.push_back({std::string(type) + mark + " no kernel for " + context_.options.device + " yet"});
+    }
 
     uint32_t number_of(EdgePtr edge) {
         if (!edge) return kernel::kNoEdge;
@@ -134,9 +144,10 @@ class Lowering {
             std::vector<kernel::Operand> inputs, outputs;
             for (auto* edge : node->inputs()) inputs.push_back(operand_of(edge));
             for (auto* edge : node->outputs()) outputs.push_back(operand_of(edge));
-            auto candidates = op.candidates(
-                {inputs, outputs, context_.options.device, context_.isa, context_.threads, context_.options.precision});
+            auto candidates = op.candidates({inputs, outputs, context_.options.device, context_.isa, context_.threads,
+                                             context_.options.precision, place_});
             if (candidates.kernels.empty()) {
+                if (place_) keep_reasons_of_device(op.type(), candidates.rejections);
                 auto problem = describe(node);
                 for (auto const& rejection : candidates.rejections) problem += "\n    " + rejection.reason;
                 problems_.push_back(std::move(problem));
@@ -147,7 +158,8 @@ class Lowering {
     }
 
 public:
-    Lowering(Model& model, PassContext const& context) : model_(model), context_(context) {}
+    Lowering(Model& model, PassContext const& context, mem_manager::Device* place)
+        : model_(model), context_(context), place_(place) {}
 
     std::shared_ptr<kernel::Program> run() {
         for (auto* edge : model_.graph.inputs()) parts_.inputs.push_back(number_of(edge));
@@ -163,6 +175,7 @@ public:
         }
         parts_.symbols = std::move(model_.symbols);
         parts_.threads = context_.threads;
+        parts_.device = context_.options.device;
         return std::make_shared<kernel::Program>(std::move(parts_));
     }
 };
@@ -171,13 +184,15 @@ public:
 
 Compiled compile(Model model, CompileOptions const& options) {
     auto threads = options.threads > 0 ? options.threads : default_thread_count();
+    // First of all: without the device everything else is in vain.
+    auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);
     PassContext context{options, cpu_features().isa, threads};
     auto passes = select_passes(options.passes);
     mark_kept(model, options.keep);
     Compiled compiled;
     compiled.passes = run_passes(model, passes, context);
     separate_outputs(model);
-    compiled.program = Lowering(model, context).run();
+    compiled.program = Lowering(model, context, place).run();
     return compiled;
 }
 

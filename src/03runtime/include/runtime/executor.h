@@ -56,14 +56,16 @@ struct TracedTensor {
 /// outside is written again in place.
 class Executor {
 public:
-    /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0: `default_thread_count()`.
-    Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0);
+    /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0: `default_thread_count()`. `device` null: number 0
+    /// of the kind that the Program was compiled for. Throws `DeviceError` where there is none.
+    Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0, mem_manager::Device *device = nullptr);
     ~Executor();
     Executor(Executor &&) noexcept;
 
     Planner const &planner() const { return *planner_; }
     int threads() const { return threads_; }
     std::string const &allocator() const { return allocator_name_; }
+    mem_manager::Device &device() const { return *device_; }
 
     /// Throws `InvalidInput` if the number, the dtype, or the rank or a fixed size does not fit the declared input.
     void set_input(size_t index, Value value);
@@ -81,6 +83,9 @@ public:
     std::unique_ptr<Executor> clone() const;
     /// Moves to another allocator (and thread count), keeping the inputs.
     void set_allocator(std::string allocator);
+    /// Moves to another device of the same kind and another allocator, keeping inputs and outputs. Throws `Unsupported` if the Program was
+    /// compiled for another kind.
+    void dispatch(mem_manager::Device &device, std::string allocator);
     /// The plan of the current inputs.
     Plan const &plan();
     /// Bytes of intermediate memory now held.
@@ -90,8 +95,11 @@ public:
 
 private:
     struct Memory;
+    struct Remote;
+    static std::unique_ptr<Memory> make_memory(std::string const &allocator, mem_manager::Device &device);
     void activate();
     void prepare_run();
+    void prepare_remote_run();
     void place();
     void check_input(size_t index, Value const &value) const;
     void *argument_address(uint32_t tensor) const;
@@ -103,7 +111,9 @@ private:
     std::string allocator_name_;
     int threads_;
     std::unique_ptr<ThreadPool> pool_;
-    std::vector<Value> inputs_, outputs_;
+    std::vector<Value> inputs_;
+    mutable std::vector<Value> outputs_;///< of a device that is not the host: filled when they are read
+    mem_manager::Device *device_;
     std::shared_ptr<Plan const> plan_;
     bool stale_ = true;///< an input's sizes changed since `plan_` was made
     bool ran_ = false;
@@ -114,6 +124,7 @@ private:
     };
     std::vector<Patch> input_patches_, output_patches_;
     std::unique_ptr<Memory> memory_;
+    std::unique_ptr<Remote> remote_;///< null on the host
 };
 
 }// namespace refactor::runtime

@@ -8,6 +8,7 @@
 
 namespace refactor::mem_manager {
 class Blob;
+class Device;
 }
 
 namespace refactor::runtime {
@@ -85,6 +86,10 @@ public:
     virtual std::string const &edge_name(uint32_t edge) const = 0;
     /// Row-major copy of a blocked tensor: `target` has room for `element_count(dims)` elements.
     virtual void to_plain(Tensor const &, void const *source, void *target) const = 0;
+    /// Kind of device that the plans run on.
+    virtual std::string_view device_kind() const { return "cpu"; }
+    /// Where a constant is in the memory of `device`, which is not the host: copied there by the first call, shared by all executors.
+    virtual void const *constant_on(mem_manager::Device &device, Tensor const &constant);
 };
 
 }// namespace refactor::runtime

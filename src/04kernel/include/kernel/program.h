@@ -3,6 +3,7 @@
 #include "kernel/kernel.h"
 #include "runtime/plan.h"
 #include <list>
+#include <map>
 #include <mutex>
 
 namespace refactor::kernel {
@@ -33,6 +34,7 @@ struct ProgramParts {
     std::vector<uint32_t> inputs, outputs;///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
     SymbolTable symbols;
     int threads = 1;
+    std::string device = "cpu";///< kind that the kernels run on
 };
 
 /// A compiled model with symbolic sizes: immutable, shared by executors, and the Planner that turns input sizes into plans.
@@ -55,6 +57,8 @@ public:
     std::string const &node_type(uint32_t node) const override { return parts_.nodes[node].type; }
     std::string const &edge_name(uint32_t edge) const override { return parts_.edges[edge].name; }
     void to_plain(runtime::Tensor const &, void const *source, void *target) const override;
+    std::string_view device_kind() const override { return parts_.device; }
+    void const *constant_on(mem_manager::Device &, runtime::Tensor const &) override;
 
     ProgramParts const &parts() const { return parts_; }
     size_t packed_bytes() const { return packs_.bytes(); }
@@ -70,6 +74,9 @@ private:
     std::vector<uint32_t> edge_slots_, node_slots_;///< first entry of each edge (node) in `slots_`
     std::vector<uint32_t> slots_;///< sizes of edges and params of nodes, as slots of `dims_`
     PackCache packs_;
+    std::mutex constants_mutex_;
+    /// Copies of constants on devices, by device and host address.
+    std::map<std::pair<mem_manager::Device *, void const *>, std::shared_ptr<mem_manager::Blob>> constants_;
 
     struct CachedPlan {
         std::vector<Dims> key;

@@ -1,11 +1,17 @@
 #include "copy/copy.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
 
 Candidates candidates(CopyInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("copy:nvidia:memcpy", cuda::copy_memcpy(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "copy/copy_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "elementwise/elementwise.h"
 
+#include "cuda/kernels.h"
+
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -86,6 +88,10 @@ std::string ElementwiseInfo::attributes() const {
 
 Candidates candidates(ElementwiseInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("elementwise:nvidia:nvrtc", cuda::elementwise_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "elementwise/elementwise_kernels.inc"
 #undef RG_KERNEL

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "mem_manager/blob.h"
+#include "mem_manager/device.h"
 #include "program/plan_build.h"
 #include "program/reorder_plain.h"
 
@@ -117,6 +118,17 @@ std::shared_ptr<runtime::Plan const> Program::plan(std::span<Dims const> input_d
 void Program::to_plain(runtime::Tensor const& tensor, void const* source, void* target) const {
     auto const& edge = parts_.edges[tensor.edge];
     reorder_to_plain(edge.layout, edge.dtype, tensor.dims, source, target);
+}
+
+void const* Program::constant_on(mem_manager::Device& device, runtime::Tensor const& tensor) {
+    std::lock_guard lock(constants_mutex_);
+    auto& copy = constants_[{&device, tensor.address}];
+    if (!copy) {
+        auto fresh = mem_manager::Blob::make(device, tensor.bytes);
+        device.copy_from_host(fresh->data(), tensor.address, tensor.bytes);
+        copy = std::move(fresh);
+    }
+    return copy->data();
 }
 
 std::string Program::to_string() const {

@@ -1,0 +1,24 @@
+#pragma once
+#include "kernel/ops/elementwise.h"
+#include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
+
+namespace refactor::kernel::cuda {
+
+using MaybeKernel = Result<std::unique_ptr<Kernel>, Rejection>;
+using MaybeTask = Result<std::unique_ptr<runtime::Task>, Rejection>;
+
+/// Generated code, one pass over memory for any chain: f32, f64, f16, bf16, integers and bool; integers are divided by
+/// constants only.
+MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
+/// cuBLASLt: f32 (never TF32), f64, f16 and bf16 with f32 accumulators; what its epilogues lack is done by generated
+/// code.
+MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
+/// Asynchronous copy within the device.
+MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
+
+inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
+    return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));
+}
+
+}  // namespace refactor::kernel::cuda

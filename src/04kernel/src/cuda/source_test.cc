@@ -1,0 +1,358 @@
+// Generated kernels without a GPU: compiled for the host and compared with the reference, and compiled by NVRTC.
+#include "common/half.h"
+#include "common/thread_pool.h"
+#include "cuda/expression_source.h"
+#include "elementwise/reference.h"
+#include "kernel/device_kernels.h"
+#include "mem_manager/device_plugin.h"
+#include "movement/movement_test.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace refactor::kernel::cuda {
+
+namespace {
+
+using elementwise::load_number;
+using elementwise::Number;
+using elementwise::store_number;
+using testing::Tensor;
+
+/// What the prelude expects of a compiler for the host.
+constexpr char const* kHostPrelude = R"cuda(
+#include <cmath>
+#include <cstring>
+#define RG_HOST
+#define RG_FN static inline
+#define RG_GLOBAL extern "C" void
+#define RG_FOR(Index, g, n) for (Index g = 0; g < (n); ++g)
+extern "C" float (*rg_host_from_f16)(unsigned short) = nullptr;
+extern "C" unsigned short (*rg_host_to_f16)(float) = nullptr;
+extern "C" unsigned short (*rg_host_to_bf16)(float) = nullptr;
+RG_FN float rg_from_f16(unsigned short x) { return rg_host_from_f16(x); }
+RG_FN unsigned short rg_to_f16(float x) { return rg_host_to_f16(x); }
+RG_FN unsigned short rg_to_bf16(float x) { return rg_host_to_bf16(x); }
+RG_FN float rg_f32(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
+RG_FN double rg_f64(unsigned long long bits) { double x; std::memcpy(&x, &bits, 8); return x; }
+)cuda";
+
+struct Case {
+    ElementwiseInfo info;
+    std::vector<Tensor> inputs, outputs;
+    std::string name, source;
+    std::vector<uint64_t> words;
+};
+
+ExprInstruction input(uint16_t index, DataType type) { return {ExprOp::Input, type, {index}}; }
+
+Tensor random_tensor(DataType type, Dims dims, std::mt19937& random, bool special) {
+    Tensor t(type, dims);
+    std::normal_distribution<double> normal(0, 2);
+    constexpr double kSpecial[] = {0., -0., INFINITY, -INFINITY, NAN, 1., -1., 0.5, 2.5, -3.5, 88., -104.};
+    for (int64_t i = 0; i < t.count(); ++i) {
+        Number v{normal(random), testing::pick(random, -100, 100)};
+        if (special && testing::pick(random, 0, 15) == 0) v.real = kSpecial[testing::pick(random, 0, 11)];
+        if (type == DataType::Bool) v.integer &= 1;
+        store_number(type, t.data(), i, v);
+    }
+    return t;
+}
+
+class Cases {
+    std::mt19937 random_{20261121};
+
+public:
+    std::vector<Case> all;
+
+    void add(ElementwiseInfo info, std::vector<std::pair<DataType, Dims>> const& inputs, Dims const& output,
+             bool special = true) {
+        Case c;
+        c.info = std::move(info), c.name = "k" + std::to_string(all.size());
+        for (auto const& [type, dims] : inputs) c.inputs.push_back(random_tensor(type, dims, random_, special));
+        for (auto number : c.info.outputs) c.outputs.emplace_back(c.info.code[number].dtype, output);
+        std::vector<bool> used(inputs.size());
+        std::vector<DataType> types;
+        int64_t widest = 1;
+        for (auto const& code : c.info.code)
+            if (code.op == ExprOp::Input) used[code.operands[0]] = true;
+        std::vector<TensorDesc const*> in, out;
+        for (auto const& t : c.inputs) {
+            in.push_back(&t), types.push_back(t.dtype);
+            widest = std::max<int64_t>(widest, bits_of(t.dtype) / 8);
+        }
+        for (auto const& t : c.outputs) out.push_back(&t), widest = std::max<int64_t>(widest, bits_of(t.dtype) / 8);
+        PackCache packs;
+        auto loops = ExpressionLoops::make({in, out, {}, packs, 1}, used, widest);
+        ASSERT_TRUE(loops.ok()) << loops.error().reason;
+        c.source = expression_source(c.info, *loops, types, c.name);
+        c.words = expression_words(*loops);
+        all.push_back(std::move(c));
+    }
+
+    /// Every operator on every type that it has code for.
+    void add_operators() {
+        using enum DataType;
+        for (auto type : {F32, F64, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64, Bool})
+            for (auto op = static_cast<int>(ExprOp::Abs); op <= static_cast<int>(ExprOp::Fma); ++op) {
+                ExprInstruction code{static_cast<ExprOp>(op), type, {0, 1, 2}, 0.5f, 0.75f};
+                auto arity = arity_of(code.op);
+                bool to_bool = (code.op >= ExprOp::Equal && code.op <= ExprOp::GreaterEqual) ||
+                               code.op == ExprOp::IsNan || code.op == ExprOp::IsInf;
+                if (to_bool) code.dtype = Bool;
+                ElementwiseInfo info;
+                std::vector<std::pair<DataType, Dims>> inputs;
+                std::vector<Operand> operands;
+                for (int k = 0; k < arity; ++k) {
+                    auto of = code.op == ExprOp::Where && k == 0 ? Bool : type;
+                    bool divisor = k == 1 && !is_float(type) &&
+                                   (code.op == ExprOp::Div || code.op == ExprOp::Mod || code.op == ExprOp::Fmod);
+                    if (divisor) {
+                        ExprInstruction seven{ExprOp::Constant, of};
+                        seven.value = 7;
+                        info.code.push_back(seven);
+                        continue;
+                    }
+                    info.code.push_back(input(static_cast<uint16_t>(inputs.size()), of));
+                    inputs.push_back({of, {19}});
+                    Operand operand;
+                    operand.dtype = of, operand.dims = {19};
+                    operands.push_back(operand);
+                }
+                code.operands[0] = 0, code.operands[1] = 1, code.operands[2] = 2;
+                info.code.push_back(code), info.outputs = {static_cast<uint16_t>(arity)};
+                Operand output;
+                output.dtype = code.dtype, output.dims = {19};
+                bool unlike_reference = type == Bool && arity > 1 && op < static_cast<int>(ExprOp::And);
+                if (unlike_reference || why_no_source(info, {operands, {&output, 1}})) continue;
+                add(info, inputs, {19});
+            }
+    }
+
+    void add_casts() {
+        using enum DataType;
+        for (auto from : {F32, F64, F16, BF16, I8, U8, I16, I32, U32, I64, U64, Bool})
+            for (auto to : {F32, F64, F16, BF16, I8, U8, I16, I32, U32, I64, U64, Bool})
+                add({{input(0, from), {ExprOp::Cast, to, {0}}}, {1}}, {{from, {21}}}, {21});
+    }
+
+    /// Broadcasts of all kinds through a chain of two instructions over types of three widths.
+    void add_shapes() {
+        using enum DataType;
+        std::pair<std::pair<Dims, Dims>, Dims> const shapes[] = {
+            {{{}, {}}, {}},
+            {{{7}, {}}, {7}},
+            {{{3, 5}, {5}}, {3, 5}},
+            {{{2, 3, 4}, {3, 1}}, {2, 3, 4}},
+            {{{4, 8}, {1, 8}}, {4, 8}},
+            {{{4, 8}, {4, 1}}, {4, 8}},
+            {{{2, 1, 3}, {1, 4, 1}}, {2, 4, 3}},
+            {{{2, 3, 1, 2, 8}, {3, 5, 1, 8}}, {2, 3, 5, 2, 8}},
+            {{{1, 1}, {6, 1}}, {6, 7}},
+        };
+        for (auto type : {F32, F16, F64, I64, U8})
+            for (auto const& [in, out] : shapes)
+                add({{input(0, type), input(1, type), {ExprOp::Sub, type, {0, 1}}, {ExprOp::Less, Bool, {2, 1}}},
+                     {2, 3}},
+                    {{type, in.first}, {type, in.second}}, out);
+    }
+};
+
+/// Compiles a shared library; empty if there is no compiler, else its path.
+std::string compile_for_host(std::string const& text, std::string const& folder) {
+    auto source = folder + "/kernels.cc", library = folder + "/kernels.so";
+    std::ofstream(source) << text;
+    auto const* compiler = std::getenv("CXX");
+    auto command = std::string(compiler && *compiler ? compiler : "c++") +
+                   " -std=c++17 -O0 -w -ffp-contract=off -shared -fPIC -o " + library + ' ' + source + " 2>" + folder +
+                   "/log";
+    return std::system(command.c_str()) == 0 ? library : std::string();
+}
+
+/// The reference rounds once from f64; the code is a few f32 functions (each within 1 ulp, sums and products exact to
+/// half) whose errors the largest operand bounds: 16 units of max(|y|, |x|, 1).
+double tolerance(DataType type, double expected, double operand) {
+    double unit = type == DataType::F64    ? 0x1p-52
+                  : type == DataType::F16  ? 0x1p-10
+                  : type == DataType::BF16 ? 0x1p-7
+                                           : 0x1p-23;
+    double scale = std::max({std::abs(expected), std::isfinite(operand) ? std::abs(operand) : 0, 1.});
+    return 16 * std::max(unit, 0.) * scale;
+}
+
+void expect_like_reference(Case& c, void* function) {
+    std::vector<uint64_t> words;
+    auto outputs = c.outputs;
+    for (auto& t : c.inputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
+    for (auto& t : outputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    struct Words {
+        uint64_t words[64];
+    } argument{};
+    ASSERT_LE(words.size(), std::size(argument.words));
+    std::copy(words.begin(), words.end(), argument.words);
+    // Structs of more than 16 bytes are passed in memory: the callee reads as many words as it declares.
+    reinterpret_cast<void (*)(Words)>(function)(argument);
+    auto expected = testing::run_all(c.info, c.inputs, c.outputs).back().outputs;
+    for (size_t k = 0; k < outputs.size(); ++k)
+        for (int64_t i = 0; i < outputs[k].count(); ++i) {
+            auto type = outputs[k].dtype;
+            auto y = load_number(type, outputs[k].data(), i), e = load_number(type, expected[k].data(), i);
+            double x = 0;
+            for (auto& t : c.inputs)
+                if (t.count() == outputs[k].count() && is_float(t.dtype))
+                    if (auto v = load_number(t.dtype, t.data(), i).real; std::isfinite(v)) x = std::max(x, std::abs(v));
+            auto where = c.info.attributes() + ", element " + std::to_string(i);
+            if (!is_float(type)) {
+                ASSERT_EQ(y.integer, e.integer) << where;
+            } else if (e.real != e.real || !std::isfinite(e.real) || y.real != y.real) {
+                ASSERT_TRUE(y.real == e.real || (y.real != y.real && e.real != e.real))
+                    << where << ": " << y.real << ", expected " << e.real;
+            } else {
+                ASSERT_LE(std::abs(y.real - e.real), tolerance(type, e.real, x))
+                    << where << ": " << y.real << ", expected " << e.real;
+            }
+        }
+}
+
+TEST(CudaSource, ComputesWhatTheReferenceComputes) {
+    Cases cases;
+    cases.add_operators(), cases.add_casts(), cases.add_shapes();
+    ASSERT_GT(cases.all.size(), 500u);
+    std::string text = std::string(kHostPrelude) + kPrelude;
+    for (auto const& c : cases.all) text += c.source;
+    char folder[] = "/tmp/rg_cuda_source_XXXXXX";
+    ASSERT_TRUE(mkdtemp(folder));
+    auto library = compile_for_host(text, folder);
+    if (library.empty()) {
+        std::ifstream log(std::string(folder) + "/log");
+        std::string first{std::istreambuf_iterator<char>(log), {}};
+        if (first.find("error:") == std::string::npos) GTEST_SKIP() << "no C++ compiler for the host: " << first;
+        FAIL() << first.substr(0, 2000);
+    }
+    auto* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_TRUE(handle) << dlerror();
+    *static_cast<float (**)(uint16_t)>(dlsym(handle, "rg_host_from_f16")) = f32_from_f16;
+    *static_cast<uint16_t (**)(float)>(dlsym(handle, "rg_host_to_f16")) = f16_from_f32;
+    *static_cast<uint16_t (**)(float)>(dlsym(handle, "rg_host_to_bf16")) = bf16_from_f32;
+    for (auto& c : cases.all) {
+        expect_like_reference(c, dlsym(handle, c.name.c_str()));
+        if (HasFatalFailure()) break;
+    }
+    for (auto const* file : {"/kernels.cc", "/kernels.so", "/log"}) unlink((std::string(folder) + file).c_str());
+    rmdir(folder);
+}
+
+TEST(CudaSource, DivisionsOfIntegersByUnknownsAreRefused) {
+    ElementwiseInfo info{{input(0, DataType::I32), input(1, DataType::I32), {ExprOp::Div, DataType::I32, {0, 1}}}, {2}};
+    auto no = why_no_source(info, {});
+    ASSERT_TRUE(no);
+    EXPECT_NE(no->reason.find("division by zero"), std::string::npos);
+    info.code[1] = {ExprOp::Constant, DataType::I32};
+    EXPECT_TRUE(why_no_source(info, {})) << "by the constant 0";
+    info.code[1].value = 3;
+    EXPECT_FALSE(why_no_source(info, {}));
+}
+
+RefactorDevicePlugin const* plugin(std::string& why) {
+    if (!*RG_CUDA_PLUGIN) {
+        why = "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";
+        return nullptr;
+    }
+    static auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        auto const* reason = dlerror();
+        why = reason ? reason : "the CUDA plugin cannot be loaded";
+        return nullptr;
+    }
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, REFACTOR_DEVICE_PLUGIN_ENTRY));
+    char text[256] = "";
+    auto const* table = entry(REFACTOR_DEVICE_PLUGIN_ABI, text, sizeof text);
+    if (!table) why = text;
+    return table;
+}
+
+std::string compiled(RefactorDeviceKernels const& kernels, std::string const& source, char const* architecture) {
+    char text[4096] = "";
+    void* code = nullptr;
+    size_t bytes = 0;
+    auto status = kernels.compile(source.c_str(), architecture, &code, &bytes, text, sizeof text);
+    EXPECT_EQ(status, 0) << text;
+    if (status) return {};
+    std::string result(static_cast<char const*>(code), bytes);
+    kernels.release(code);
+    return result;
+}
+
+TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
+    std::string why;
+    auto const* table = plugin(why);
+    if (!table) GTEST_SKIP() << why;
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(REFACTOR_KERNELS_EXTENSION));
+    ASSERT_TRUE(kernels);
+    ASSERT_EQ(kernels->bytes, sizeof(RefactorDeviceKernels));
+    Cases operators, shapes;
+    operators.add_operators(), shapes.add_shapes();
+    std::string singles = kPrelude, all = kPrelude;
+    for (auto const& c : operators.all) {
+        bool f32 = c.inputs[0].dtype == DataType::F32 && c.outputs[0].dtype == DataType::F32;
+        // pow and the trigonometric functions reduce large arguments by tables in f64.
+        if (f32) singles += c.source;
+    }
+    for (auto const& c : shapes.all) all += c.source;
+    for (auto const* architecture : {"sm_80", "sm_90a"}) {
+        auto code = compiled(*kernels, all, architecture);
+        ASSERT_GT(code.size(), 4u);
+        EXPECT_EQ(code.substr(1, 3), "ELF") << architecture;
+    }
+    auto ptx = compiled(*kernels, singles, "compute_80");
+    EXPECT_NE(ptx.find(".entry k0"), std::string::npos);
+    EXPECT_NE(ptx.find("ld.global.v4"), std::string::npos) << "linear f32 operands are read 16 bytes at a time";
+    EXPECT_EQ(ptx.find("cvt.f64.f32"), std::string::npos) << "f32 code must not compute in f64";
+    EXPECT_EQ(ptx.find("fma.rn.f64"), std::string::npos) << "f32 code must not compute in f64";
+}
+
+TEST(CudaPlugin, ReportsErrorsOfTheCompiler) {
+    std::string why;
+    auto const* table = plugin(why);
+    if (!table) GTEST_SKIP() << why;
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(REFACTOR_KERNELS_EXTENSION));
+    char text[1024] = "";
+    void* code = nullptr;
+    size_t bytes = 0;
+    EXPECT_NE(kernels->compile("void f() { nothing; }", "sm_80", &code, &bytes, text, sizeof text), 0);
+    EXPECT_NE(std::string(text).find("nothing"), std::string::npos) << text;
+    EXPECT_NE(kernels->compile("", "sm_1", &code, &bytes, text, sizeof text), 0);
+}
+
+TEST(CudaPlugin, SaysThatThereIsNoDriver) {
+    std::string why;
+    auto const* table = plugin(why);
+    if (!table) GTEST_SKIP() << why;
+    EXPECT_STREQ(table->kind, "nvidia");
+    EXPECT_EQ(table->abi, REFACTOR_DEVICE_PLUGIN_ABI);
+    EXPECT_EQ(table->extension("nothing"), nullptr);
+    char text[512] = "";
+    int32_t count = 0;
+    if (table->count(&count, text, sizeof text) == 0) GTEST_SKIP() << "there is a driver, with " << count << " devices";
+    EXPECT_NE(std::string(text).find("NVIDIA driver"), std::string::npos) << text;
+}
+
+TEST(CudaPlugin, RefusesAnotherInterface) {
+    std::string why;
+    if (!plugin(why)) GTEST_SKIP() << why;
+    auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, REFACTOR_DEVICE_PLUGIN_ENTRY));
+    char text[128] = "";
+    EXPECT_EQ(entry(REFACTOR_DEVICE_PLUGIN_ABI + 1, text, sizeof text), nullptr);
+    EXPECT_NE(std::string(text).find("interface 1"), std::string::npos) << text;
+}
+
+}  // namespace
+
+}  // namespace refactor::kernel::cuda

@@ -1,0 +1,170 @@
+#include "cuda_plugin/device.h"
+#include "cuda_plugin/streams.h"
+#include "cuda_plugin/tables.h"
+#include "mem_manager/device_plugin.h"
+
+#include <memory>
+#include <tuple>
+
+namespace refactor::cuda_plugin {
+
+namespace {
+
+/// What cuBLASLt's documentation recommends for Hopper; smaller cards use less.
+constexpr size_t kMostWorkspace = size_t(32) << 20;
+
+/// A chosen algorithm. cuBLASLt is column-major: Yᵀ = op(B)ᵀ · op(A)ᵀ, so B is its first operand, and the bias, one
+/// value for each column of Y, runs along its rows.
+struct Product {
+    Gpu* gpu = nullptr;
+    bool bias = false, f64 = false;
+    double alpha = 1, beta = 0;
+    cublasLtMatmulDescOpaque_t operation;
+    cublasLtMatrixLayoutOpaque_t first, second, result;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace_bytes = 0;
+};
+
+struct Types {
+    cudaDataType_t data, scale;
+    cublasComputeType_t compute;
+};
+
+bool types_of(RefactorMatMul const& product, Types& types) {
+    auto single = product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    switch (product.dtype) {
+        case 1:
+            types = {CUDA_R_32F, CUDA_R_32F, single};
+            return true;
+        case 10:
+            types = {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+            return true;
+        case 11:
+            types = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+            return true;
+        case 16:
+            types = {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool epilogue_of(RefactorMatMul const& product, cublasLtEpilogue_t& epilogue) {
+    static constexpr cublasLtEpilogue_t kEpilogues[3][2] = {{CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS},
+                                                            {CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS},
+                                                            {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS}};
+    if (product.activation < 0 || product.activation > 2) return false;
+    epilogue = kEpilogues[product.activation][product.bias != 0];
+    return true;
+}
+
+template <class T>
+cublasStatus_t set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, T const& value) {
+    return cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value);
+}
+
+int32_t describe(cublasLtMatrixLayoutOpaque_t& layout, cudaDataType_t type, int64_t rows, int64_t columns,
+                 int64_t batches, int64_t stride, Complaint complaint) {
+    RG_CUDA_CALL(
+        cublasLtMatrixLayoutInit(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows));
+    auto count = static_cast<int32_t>(batches);
+    RG_CUDA_CALL(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    RG_CUDA_CALL(
+        cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    return 0;
+}
+
+struct Preference {
+    cublasLtMatmulPreference_t native = nullptr;
+    ~Preference() {
+        if (native) cublasLtMatmulPreferenceDestroy(native);
+    }
+};
+
+int32_t choose(Product& plan, RefactorMatMul const& product, Complaint complaint) {
+    Preference preference;
+    RG_CUDA_CALL(cublasLtMatmulPreferenceCreate(&preference.native));
+    auto most = kMostWorkspace;
+    RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                      &most, sizeof most));
+    auto alignment = static_cast<uint32_t>(product.alignment);
+    for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+        RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, attribute, &alignment, sizeof alignment));
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    RG_CUDA_CALL(cublasLtMatmulAlgoGetHeuristic(plan.gpu->cublas, &plan.operation, &plan.first, &plan.second,
+                                                &plan.result, &plan.result, preference.native, 1, &found, &count));
+    if (count == 0) RG_CUDA_CALL(CUBLAS_STATUS_NOT_SUPPORTED);
+    plan.algorithm = found.algo, plan.workspace_bytes = found.workspaceSize;
+    return 0;
+}
+
+int32_t fill(Product& plan, RefactorMatMul const& product, Complaint complaint) {
+    Types types;
+    cublasLtEpilogue_t epilogue;
+    if (!types_of(product, types) || !epilogue_of(product, epilogue)) {
+        complaint.write("no product of dtype %d with activation %d", product.dtype, product.activation);
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    plan.f64 = types.scale == CUDA_R_64F;
+    plan.bias = product.bias, plan.alpha = product.alpha, plan.beta = product.residual ? 1 : 0;
+    auto& operation = plan.operation;
+    RG_CUDA_CALL(cublasLtMatmulDescInit(&operation, types.compute, types.scale));
+    RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_TRANSA, product.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N));
+    RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_TRANSB, product.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N));
+    RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+    if (plan.bias) {
+        // The choice looks at the alignment of the address only; every run sets its own.
+        auto const* aligned = reinterpret_cast<void const*>(static_cast<uintptr_t>(256));
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned));
+    }
+    auto [m, n, k, batches] = std::tuple(product.m, product.n, product.k, product.batches);
+    auto b_rows = product.trans_b ? k : n, a_rows = product.trans_a ? m : k;
+    auto type = types.data;
+    if (auto code = describe(plan.first, type, b_rows, k + n - b_rows, batches, product.stride_b, complaint))
+        return code;
+    if (auto code = describe(plan.second, type, a_rows, k + m - a_rows, batches, product.stride_a, complaint))
+        return code;
+    if (auto code = describe(plan.result, type, n, m, batches, m * n, complaint)) return code;
+    return choose(plan, product, complaint);
+}
+
+}  // namespace
+
+int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
+                      size_t text_bytes) {
+    Complaint complaint{text, text_bytes};
+    auto fresh = std::make_unique<Product>();
+    fresh->gpu = static_cast<Gpu*>(device);
+    CurrentGpu current(*fresh->gpu);
+    {
+        std::lock_guard lock(fresh->gpu->mutex);
+        if (!fresh->gpu->cublas) RG_CUDA_CALL(cublasLtCreate(&fresh->gpu->cublas));
+    }
+    if (auto code = fill(*fresh, *product, complaint)) return code;
+    *workspace_bytes = fresh->workspace_bytes;
+    *plan = fresh.release();
+    return 0;
+}
+
+void matmul_destroy(void* plan) { delete static_cast<Product*>(plan); }
+
+int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
+                   void* y, void* workspace, char* text, size_t text_bytes) {
+    Complaint complaint{text, text_bytes};
+    auto product = *static_cast<Product const*>(plan);  // cuBLASLt takes descriptions by pointers to what may change
+    CurrentGpu current(*product.gpu);
+    auto& operation = product.operation;
+    if (product.bias) RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    auto alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
+    auto const* scale = product.f64 ? static_cast<void const*>(&product.alpha) : &alpha;
+    auto const* keep = product.f64 ? static_cast<void const*>(&product.beta) : &beta;
+    RG_CUDA_CALL(cublasLtMatmul(product.gpu->cublas, &operation, scale, b, &product.first, a, &product.second, keep,
+                                residual ? residual : y, &product.result, y, &product.result, &product.algorithm,
+                                workspace, product.workspace_bytes, native(stream)));
+    return 0;
+}
+
+}  // namespace refactor::cuda_plugin

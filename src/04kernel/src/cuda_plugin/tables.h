@@ -1,0 +1,17 @@
+#pragma once
+#include "kernel/device_kernels.h"
+#include "mem_manager/device_streams.h"
+
+namespace refactor::cuda_plugin {
+
+RefactorDeviceStreams const& stream_table();
+RefactorDeviceKernels const& kernel_table();
+
+/// The parts of the table of kernels that matmul.cc implements.
+int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
+                      size_t text_bytes);
+void matmul_destroy(void* plan);
+int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
+                   void* y, void* workspace, char* text, size_t text_bytes);
+
+}  // namespace refactor::cuda_plugin
