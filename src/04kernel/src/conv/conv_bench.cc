@@ -13,8 +13,8 @@
 #include <random>
 #include <string>
 
-// conv_bench [threads = 1] [filter] [milliseconds = 200] [isa]: speed of every candidate on common layers. Columns:
-// shape, kernel, time, GFLOP/s, estimate.
+// conv_bench [threads = 1] [filter] [milliseconds = 200] [avx2 | avx512] [plain]: speed of every candidate on common
+// layers, between blocked or Plain tensors. Columns: shape, kernel, time, GFLOP/s, estimate, time to bind.
 
 using namespace refactor;
 using namespace refactor::kernel;
@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
     auto isa = cpu_features().isa;
     if (argc > 4 && std::string(argv[4]) == "avx2") isa = Isa::Avx2;
     auto blocked = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (argc > 5) blocked = Layout::Plain;
     ThreadPool pool(threads);
     FlushDenormals flush;
     for (auto const& s : kShapes) {

@@ -37,18 +37,28 @@ std::string ChunkList::format() const {
 }
 
 void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) const {
+    struct Lane {
+        float const* w;  ///< weights of the output channel; null: past the last
+        int64_t first;   ///< of its input channels
+    };
+    constexpr int64_t kMostLanes = 32;  // two blocks of 16
+    Lane lanes[kMostLanes];
     auto unit = planar ? 1 : block;
-    auto in_group = in_channels / group, out_group = out_channels / group;
+    auto in_group = in_channels / group, out_group = out_channels / group, count = int64_t{chunk.blocks} * block;
+    for (int64_t lane = 0; lane < count; ++lane) {
+        auto m = chunk.first * block + lane, g = m / out_group;
+        lanes[lane].w =
+            m < out_channels ? source.w + g * source.group_stride + m % out_group * source.m_stride : nullptr;
+        lanes[lane].first = g * in_group;
+    }
     auto* p = packed + chunk.weights;
     for (int64_t u = chunk.in_first; u < chunk.in_first + chunk.in_blocks; ++u)
         for (auto tap : source.taps)
             for (int64_t i = 0; i < width_of(u); ++i)
-                for (int64_t lane = 0; lane < chunk.blocks * block; ++lane, ++p) {
-                    auto m = chunk.first * block + lane, g = m / out_group, c = u * unit + i - g * in_group;
-                    bool inside = m < out_channels && c >= 0 && c < in_group;
-                    *p = inside ? source.w[g * source.group_stride + m % out_group * source.m_stride +
-                                           c * source.c_stride + tap]
-                                : 0.f;
+                for (int64_t lane = 0; lane < count; ++lane, ++p) {
+                    auto c = u * unit + i - lanes[lane].first;
+                    bool inside = lanes[lane].w && c >= 0 && c < in_group;
+                    *p = inside ? lanes[lane].w[c * source.c_stride + tap] : 0.f;
                 }
 }
 

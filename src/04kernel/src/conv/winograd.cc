@@ -3,22 +3,52 @@
 #include "conv/cost.h"
 #include "conv/winograd_task.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 namespace {
 
+/// Filters that are transformed together: a block of output channels of either instruction set.
+constexpr int64_t kMostLanes = 16;
+using Lanes = double[kMostLanes];
+
+/// One dimension of the filter transform G·g for all lanes: out[i] = Σ G[i][k] g[k] with the G of `winograd_weights`,
+/// common terms shared.
+void transform(Lanes const& g0, Lanes const& g1, Lanes const& g2, Lanes (&out)[6]) {
+    for (int64_t l = 0; l < kMostLanes; ++l) {
+        auto a = (g0[l] + g2[l]) / 6, b = g1[l] / 6;
+        auto c = g0[l] / 24 + g2[l] / 6, d = g1[l] / 12;
+        out[0][l] = g0[l] / 4, out[5][l] = g2[l];
+        out[1][l] = -a - b, out[2][l] = b - a;
+        out[3][l] = c + d, out[4][l] = c - d;
+    }
+}
+
+/// Transforms the filters of one input channel and `lanes` output channels, `stride` floats apart, and stores product p
+/// at to + p * floats.
+void pack_lanes(float const* w, int64_t stride, int64_t present, int64_t lanes, float* to, int64_t floats) {
+    Lanes g[9] = {}, columns[3][6], u[6];
+    for (int64_t l = 0; l < present; ++l)
+        for (int64_t k = 0; k < 9; ++k) g[k][l] = static_cast<double>(w[l * stride + k]);
+    for (int64_t j = 0; j < 3; ++j) transform(g[j], g[3 + j], g[6 + j], columns[j]);
+    for (int64_t i = 0; i < 6; ++i) {
+        transform(columns[0][i], columns[1][i], columns[2][i], u);
+        for (int64_t j = 0; j < 6; ++j)
+            for (int64_t l = 0; l < lanes; ++l) to[(i * 6 + j) * floats + l] = static_cast<float>(u[j][l]);
+    }
+}
+
 /// [product] of the layout of `list`.
 void pack(ChunkList const& list, float const* w, float* packed) {
-    float u[kWinogradProducts];
-    int64_t const block = list.block;
+    auto stride = list.in_channels * 9;
     for (auto const& chunk : list.chunks)
         for (int64_t c = 0; c < list.in_channels; ++c)
-            for (int64_t lane = 0; lane < chunk.blocks * block; ++lane) {
-                auto m = chunk.first * block + lane;
-                auto* to = packed + chunk.weights + c * chunk.blocks * block + lane;
-                bool inside = m < list.out_channels;
-                if (inside) winograd_weights(w + (m * list.in_channels + c) * 9, u);
-                for (int64_t p = 0; p < kWinogradProducts; ++p) to[p * list.floats] = inside ? u[p] : 0.f;
+            for (int64_t k = 0; k < chunk.blocks; ++k) {
+                auto m = (chunk.first + k) * list.block;
+                auto present = std::clamp<int64_t>(list.out_channels - m, 0, list.block);
+                auto* to = packed + chunk.weights + (c * chunk.blocks + k) * list.block;
+                pack_lanes(w + m * stride + c * 9, stride, present, list.block, to, list.floats);
             }
 }
 
