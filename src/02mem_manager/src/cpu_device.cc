@@ -1,12 +1,12 @@
 #include "common/cpu_features.h"
 #include "common/error.h"
+#include "host_memory.h"
 #include "mem_manager/device.h"
 
 #include <cstdlib>
 #include <cstring>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace refactor::mem_manager {
 
@@ -20,20 +20,21 @@ public:
     std::string_view kind() const override { return "cpu"; }
     int ordinal() const override { return 0; }
     std::string name() const override { return "cpu:0 (" + cpu_features().brand + ')'; }
-    MemoryInfo memory() const override {
-        auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-        return {page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)),
-                page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES))};
-    }
+    MemoryInfo memory() const override { return host_memory(); }
 
     void* allocate(size_t bytes) override {
         if (!bytes) return nullptr;
         auto alignment = bytes >= kHugePage ? kHugePage : kAlignment;
         auto rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
         void* address = nullptr;
-        if (rounded < bytes || posix_memalign(&address, alignment, rounded) != 0)
-            throw OutOfMemory("the CPU cannot provide " + std::to_string(bytes) + " bytes, " +
-                              std::to_string(memory().free) + " are free");
+        // Linux grants more than there is, and kills the process when it is written: what can never fit is refused
+        // here.
+        static auto const total = host_memory().total;
+        if (rounded < bytes || rounded > total || posix_memalign(&address, alignment, rounded) != 0) {
+            auto info = memory();
+            throw OutOfMemory("the CPU cannot provide " + std::to_string(bytes) + " bytes: " +
+                              std::to_string(info.free) + " of " + std::to_string(info.total) + " are free");
+        }
         if (bytes >= kHugePage) madvise(address, rounded, MADV_HUGEPAGE);
         return address;
     }

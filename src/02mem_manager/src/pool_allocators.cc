@@ -61,7 +61,7 @@ public:
 class Plain final : public BlockPool {
 public:
     using BlockPool::BlockPool;
-    void* allocate(size_t bytes) override { return bytes ? fresh(round_to_line(bytes)) : nullptr; }
+    void* allocate(size_t bytes) override { return bytes ? fresh(block_bytes(bytes)) : nullptr; }
 };
 
 class MostRecentlyUsed final : public BlockPool {
@@ -69,7 +69,7 @@ public:
     using BlockPool::BlockPool;
     void* allocate(size_t bytes) override {
         if (!bytes) return nullptr;
-        bytes = round_to_line(bytes);
+        bytes = block_bytes(bytes);
         // A much larger block would be wasted on a small request.
         auto fits = [bytes](Block const& block) { return block.bytes >= bytes && block.bytes / 2 <= bytes; };
         auto found = std::find_if(freed_.begin(), freed_.end(), fits);

@@ -43,9 +43,10 @@ public:
 };
 
 class BestFit final : public Allocator {
+    static constexpr size_t kLargestSpare = size_t(64) << 20;
     struct Arena {
-        std::byte* base;
-        size_t bytes;
+        std::byte* base = nullptr;
+        size_t bytes = 0;  ///< 0: an empty slot
         Pieces pieces;
     };
     struct Place {
@@ -57,12 +58,22 @@ class BestFit final : public Allocator {
     Stats stats_;
 
     size_t grow(size_t bytes) {
-        // Arenas double, so that their number stays logarithmic.
-        auto size = std::max(bytes, stats_.reserved_bytes);
-        arenas_.push_back({static_cast<std::byte*>(device_.allocate(size)), size, {}});
-        arenas_.back().pieces.add(0, size);
+        // Arenas double up to a limit, so that their number stays small and little is reserved in vain.
+        auto size = std::max(bytes, std::min(stats_.reserved_bytes, kLargestSpare));
+        std::byte* base;
+        try {
+            base = static_cast<std::byte*>(device_.allocate(size));
+        } catch (OutOfMemory const&) {
+            if (size == bytes) throw;
+            base = static_cast<std::byte*>(device_.allocate(size = bytes));
+        }
         stats_.reserved_bytes += size;
-        return arenas_.size() - 1;
+        size_t slot = 0;
+        while (slot < arenas_.size() && arenas_[slot].bytes) ++slot;
+        if (slot == arenas_.size()) arenas_.emplace_back();
+        arenas_[slot] = {base, size, {}};
+        arenas_[slot].pieces.add(0, size);
+        return slot;
     }
 
 public:
@@ -72,7 +83,7 @@ public:
     }
     void* allocate(size_t bytes) override {
         if (!bytes) return nullptr;
-        bytes = round_to_line(bytes);
+        bytes = block_bytes(bytes);
         size_t best = SIZE_MAX;
         Place place{};
         for (size_t i = 0; i < arenas_.size(); ++i)
@@ -97,10 +108,13 @@ public:
         live_.erase(found);
     }
     void trim() override {
-        if (!live_.empty()) return;
-        for (auto const& arena : arenas_) device_.deallocate(arena.base, arena.bytes);
-        arenas_.clear();
-        stats_.reserved_bytes = 0;
+        for (auto& arena : arenas_) {
+            auto const& free = arena.pieces.free();
+            if (!arena.bytes || free.size() != 1 || free.begin()->second != arena.bytes) continue;
+            device_.deallocate(arena.base, arena.bytes);
+            stats_.reserved_bytes -= arena.bytes;
+            arena = {};
+        }
     }
     Stats stats() const override { return stats_; }
 };
@@ -121,6 +135,7 @@ class Compact final : public Allocator {
         auto wanted = std::min((end + kCommit - 1) / kCommit * kCommit, range_);
         if (mprotect(base_ + committed_, wanted - committed_, PROT_READ | PROT_WRITE) != 0)
             throw OutOfMemory("the CPU cannot commit " + std::to_string(wanted - committed_) + " more bytes");
+        madvise(base_ + committed_, wanted - committed_, MADV_HUGEPAGE);
         committed_ = stats_.reserved_bytes = wanted;
     }
 
@@ -139,7 +154,7 @@ public:
 
     void* allocate(size_t bytes) override {
         if (!bytes) return nullptr;
-        bytes = round_to_line(bytes);
+        bytes = block_bytes(bytes);
         for (auto const& [offset, size] : pieces_.free()) {
             if (size < bytes) continue;
             auto at = offset;
