@@ -28,7 +28,7 @@ public:
 
 /// "plain": every block its own, never shared · "mru": the most recently freed block that fits · "bestfit": coalescing
 /// best fit in growing arenas · "compact": first fit from the bottom of one reserved address range whose pages are
-/// committed on demand. Throws `InvalidInput` naming the valid names.
+/// committed on demand · "default": the same as "bestfit". Throws `InvalidInput` naming the valid names.
 std::unique_ptr<Allocator> make_allocator(std::string_view name, Device& device);
 
 }  // namespace refactor::mem_manager
