@@ -196,22 +196,37 @@ def test_truncated_large_model():
             make_compiler(data[:end])
 
 
-def test_all_problems_are_reported_at_once():
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        (
+            [
+                helper.make_node("Frobnicate", ["x"], ["a"], "first"),
+                helper.make_node("Add", ["a", "nowhere"], ["b"], "second"),
+                helper.make_node("Relu", ["gone"], ["y"], "third"),
+            ],
+            ("Frobnicate", "nowhere", "gone"),
+        ),
+        (
+            [
+                helper.make_node("Softmax", ["x"], ["a"], "first", axis=99),
+                helper.make_node("Transpose", ["x"], ["b"], "second", perm=[0, 0]),
+                helper.make_node("Reshape", ["x", "sizes"], ["y"], "third"),
+            ],
+            ("first", "second", "third"),
+        ),
+    ],
+    ids=["structure", "meaning"],
+)
+def test_all_problems_are_reported_at_once(nodes, words):
     proto = models.model(
-        [
-            helper.make_node("Frobnicate", ["x"], ["a"], "first"),
-            helper.make_node("Add", ["a", "nowhere"], ["b"], "second"),
-            helper.make_node("Softmax", ["x"], ["y"], "third", axis=99),
-        ],
-        [models.value("x", [2, 3])],
-        [models.value("y", [2, 3])],
+        nodes, [models.value("x", [2, 3])], [models.value("y", [4])], [models.constant("sizes", np.array([7, 7]))]
     )
     with pytest.raises(InvalidModel) as info:
         make_compiler(proto)
-    text = str(info.value)
-    for word in ("Frobnicate", "nowhere", "third"):
-        assert word in text
     assert len(info.value.problems) >= 3
+    for word in words:
+        assert word in str(info.value)
 
 
 def test_unsupported_operator_is_named():

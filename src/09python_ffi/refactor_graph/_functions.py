@@ -90,8 +90,9 @@ class Functions:
 
     def _check_size(self, model: ModelProto) -> None:
         sizes: dict[Key, int] = {}
+        levels: dict[Key, int] = {}
         for key in self._functions:
-            self._size(key, sizes, [])
+            self._size(key, sizes, levels, [])
             if self.problems:
                 return
         total = sum(self._expanded(node, sizes) for node in walk(model.graph.node))
@@ -101,7 +102,7 @@ class Functions:
     def _expanded(self, node: NodeProto, sizes: dict[Key, int]) -> int:
         return sizes.get(key_of(node), 1)
 
-    def _size(self, key: Key, sizes: dict[Key, int], path: list[Key]) -> int:
+    def _size(self, key: Key, sizes: dict[Key, int], levels: dict[Key, int], path: list[Key]) -> int:
         if key in sizes:
             return sizes[key]
         if key in path:
@@ -109,18 +110,24 @@ class Functions:
             self.problems.append(f"functions call themselves: {cycle}")
             return 0
         if len(path) >= MAX_DEPTH:
-            self.problems.append(f"functions are nested more than {MAX_DEPTH} levels deep")
-            return 0
+            return self._too_deep()
         path.append(key)
-        total = 0
+        total, level = 0, 1
         for node in walk(self._functions[key].node):
             called = key_of(node)
-            total += self._size(called, sizes, path) if called in self._functions else 1
+            total += self._size(called, sizes, levels, path) if called in self._functions else 1
             if self.problems:
                 return 0
+            level = max(level, levels.get(called, 0) + 1)
         path.pop()
-        sizes[key] = total
+        if level > MAX_DEPTH:
+            return self._too_deep()
+        sizes[key], levels[key] = total, level
         return total
+
+    def _too_deep(self) -> int:
+        self.problems.append(f"functions are nested more than {MAX_DEPTH} levels deep")
+        return 0
 
 
 def _body_problems(name: str, function: FunctionProto) -> list[str]:
@@ -146,7 +153,12 @@ def _body_problems(name: str, function: FunctionProto) -> list[str]:
 class Schema(Protocol):
     """The part of `onnx.defs.OpSchema` that is used here; the package's own stub lacks it."""
 
+    name: str
     since_version: int
+    min_input: int
+    max_input: int
+    min_output: int
+    max_output: int
     attributes: Any
     has_function: bool
     has_context_dependent_function: bool
@@ -167,6 +179,22 @@ def schema_of(domain: str, op: str, version: int) -> Schema | None:
         return cast(Schema, defs.get_schema(op, version, domain))
     except Exception:  # the package's own exception type is private
         return None
+
+
+_CHANGED = frozenset({"Softmax", "LogSoftmax", "Hardmax", "Resize", "Upsample", "BatchNormalization", "Dropout"})
+"""Operators whose meaning changed between versions though their definition looks the same."""
+
+
+def same_meaning(first: Schema, second: Schema) -> bool:
+    """Whether two versions of an operator differ in nothing but the types they accept."""
+    if first.since_version == second.since_version:
+        return True
+
+    def form(schema: Schema) -> object:
+        attributes = {name: str(item.default_value) for name, item in schema.attributes.items()}
+        return attributes, schema.min_input, schema.max_input, schema.min_output, schema.max_output
+
+    return first.name not in _CHANGED and form(first) == form(second)
 
 
 def operator_body(schema: Schema, version: int, node: NodeProto, types: list[TypeProto] | None) -> FunctionProto | None:

@@ -23,7 +23,7 @@ from refactor_graph._attributes import (
     kind_name,
 )
 from refactor_graph._errors import quote
-from refactor_graph._functions import Functions, domain_of, label, operator_body, schema_of
+from refactor_graph._functions import Functions, domain_of, label, operator_body, same_meaning, schema_of
 from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
 from refactor_graph._tensors import STRING, Tensor, TensorError, read_sparse, read_tensor
@@ -47,15 +47,15 @@ class Scope:
         Names of the function's inputs and outputs in the scope of the caller.
     references
         Value of each attribute of the call, None if it has none; with the scope that it was written in.
-    depth
-        Number of functions around.
+    trusted
+        Whether the body comes from ONNX itself, which keeps it valid for the operator set that it was asked for.
     """
 
     imports: Mapping[str, int]
     prefix: str = ""
     bound: dict[str, str] = field(default_factory=dict)
     references: dict[str, tuple[AttributeProto, Scope]] | None = None
-    depth: int = 0
+    trusted: bool = False
 
     def name(self, text: str) -> str:
         """Return the name of a value in the flat model."""
@@ -170,7 +170,7 @@ class Importer:
         if function is not None:
             if domain_of(node.domain) not in scope.imports:
                 self._builder.add_invalid(f"{label(node)}: domain {quote(node.domain)} is not among the imported ones")
-            self._call(node, function, out, scope, {})
+            self._call(node, function, out, scope, None)
             return
         domain = domain_of(node.domain)
         if not self._is_native(domain, node.op_type, scope.imports.get(domain, 0)) and self._expand(node, out, scope):
@@ -181,7 +181,8 @@ class Importer:
         if scope.prefix:
             name = scope.prefix + (name or node.op_type)
             inputs, outputs = [scope.name(i) for i in inputs], [scope.name(o) for o in outputs]
-            self._check_version(node, scope)
+            if not scope.trusted:
+                self._check_version(node, scope)
         out.add_node(name, node.domain, node.op_type, list(inputs), list(outputs), attributes)
 
     def _check_version(self, node: NodeProto, scope: Scope) -> None:
@@ -192,7 +193,7 @@ class Importer:
         if mine is None or models is None or mine == models:
             return
         own, other = schema_of(domain, node.op_type, mine), schema_of(domain, node.op_type, models)
-        if own is not None and other is not None and own.since_version != other.since_version and scope.depth == 1:
+        if own is not None and other is not None and not same_meaning(own, other):
             text = f"{label(node)}: its function uses version {mine} of the operator set, the model version {models}"
             self._builder.add_unsupported(text)
 
@@ -272,7 +273,7 @@ class Importer:
         function: FunctionProto,
         out: _core.GraphBuilder,
         scope: Scope,
-        defaults: Mapping[str, AttributeProto],
+        defaults: Mapping[str, AttributeProto] | None,
     ) -> None:
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
             self._builder.add_invalid(
@@ -283,8 +284,10 @@ class Importer:
         self._calls += 1
         prefix = f"{scope.prefix}{node.name or node.op_type}#{self._calls}/"
         imports = {domain_of(opset.domain): opset.version for opset in function.opset_import} or dict(scope.imports)
-        inner = Scope(imports, prefix, {}, {}, scope.depth + 1)
-        references: dict[str, tuple[AttributeProto, Scope]] = {name: (item, inner) for name, item in defaults.items()}
+        inner = Scope(imports, prefix, trusted=scope.trusted or defaults is not None)
+        references: dict[str, tuple[AttributeProto, Scope]] = {
+            name: (item, inner) for name, item in (defaults or {}).items()
+        }
         references |= {item.name: (item, inner) for item in function.attribute_proto}
         for item in node.attribute:
             value = (item, scope)

@@ -19,15 +19,26 @@ if TYPE_CHECKING:
 class UnrankedExecutor(Executor):
     """Compiles when the ranks of all inputs are known, once for each combination, and hands everything on.
 
-    Parameters
-    ----------
-    specialise
-        Compiles for given shapes of the unranked inputs.
-    model
-        The model, for names.
+    The base class is never initialised, because there is no program before the first shapes: every method that it
+    implements is overridden here, and instances come from :meth:`make`.
     """
 
-    def __init__(self, specialise: Callable[[Shapes], Executor], model: _core.Model) -> None:
+    @classmethod
+    def make(cls, specialise: Callable[[Shapes], Executor], model: _core.Model) -> UnrankedExecutor:
+        """Return an executor.
+
+        Parameters
+        ----------
+        specialise
+            Compiles for given shapes of the unranked inputs.
+        model
+            The model, for names.
+        """
+        self = cls.__new__(cls)  # calling the class would insist on an initialised base
+        self._set_up(specialise, model)
+        return self
+
+    def _set_up(self, specialise: Callable[[Shapes], Executor], model: _core.Model) -> None:
         self._specialise = specialise
         self._ports = model.inputs
         self._results = model.outputs
@@ -36,7 +47,6 @@ class UnrankedExecutor(Executor):
         self._made: dict[tuple[Any, ...], Executor] = {}
         self._executor: Executor | None = None
         self._allocator: str | None = None
-        # The base class is not initialised: there is no program before the first shapes.
 
     @property
     def inputs(self) -> list[_core.Port]:

@@ -163,7 +163,7 @@ class Compiler:
                 model.substitute(name, value)
             return finish(model)
 
-        return UnrankedExecutor(specialise, self._model)
+        return UnrankedExecutor.make(specialise, self._model)
 
 
 _MAX_THREADS = 1024
