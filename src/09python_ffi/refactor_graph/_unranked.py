@@ -10,7 +10,7 @@ import numpy as np
 from refactor_graph import _core
 from refactor_graph._errors import InvalidInput, Unsupported
 from refactor_graph._importer import Shapes
-from refactor_graph.executor import Executor
+from refactor_graph.executor import Executor, check_allocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,7 @@ class UnrankedExecutor(Executor):
         self._made: dict[tuple[Any, ...], Executor] = {}
         self._executor: Executor | None = None
         self._allocator: str | None = None
+        self._device: _core.Device | None = None
 
     @property
     def inputs(self) -> list[_core.Port]:
@@ -107,7 +108,7 @@ class UnrankedExecutor(Executor):
                 fixed: Shapes = {name: list(shape) for name, shape in shapes.items()}
                 executor = self._made[tuple(shapes.values())] = self._specialise(fixed)
         if self._allocator is not None:
-            executor.set_allocator(self._allocator)
+            executor.dispatch(self._device or executor.device, self._allocator)
         for name, array in self._given.items():
             executor.set_input(name, array)
         self._executor = executor
@@ -155,6 +156,16 @@ class UnrankedExecutor(Executor):
         """Use another allocator from the next run on."""
         self._allocator = name
         self._executor = None
+
+    def dispatch(self, device: _core.Device, allocator: str = "default") -> None:
+        """Move to another device and allocator from the next run on."""
+        check_allocator(allocator)
+        self._device, self._allocator, self._executor = device, allocator, None
+
+    @property
+    def device(self) -> _core.Device:
+        """Where the model runs."""
+        return self._device or self._current().device
 
     def profile(self, repeats: int) -> list[tuple[str, str, str, str, float, float, float]]:
         """Time every step."""

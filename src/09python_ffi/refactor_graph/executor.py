@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from refactor_graph import _core
@@ -34,6 +35,9 @@ class Executor(_core.Executor):
     order), the result a dict of all outputs by name. The arrays are borrowed, not copied; they must not be written to
     by another thread during the call. The keyword arguments `timeout` and `token` are those of :meth:`run`.
     """
+
+    _compile_for: Callable[[str], _core.Program] | None = None
+    """Compiles the same model for another kind of device."""
 
     if TYPE_CHECKING:
 
@@ -97,21 +101,28 @@ class Executor(_core.Executor):
     def dispatch(self, device: _core.Device, allocator: str = "default") -> None:
         """Move to another device or allocator, keeping the inputs that are set.
 
+        For a device of another kind the model is compiled again, with the options of the first time.
+
         Raises
         ------
         InvalidInput
             If the allocator is unknown.
         Unsupported
-            If the program was not compiled for the device.
+            If a node has no kernel for the device, with all reasons.
         """
         check_allocator(allocator)
-        if device.kind != "cpu":
-            raise Unsupported(f"dispatch to {device.name}: the program was compiled for the CPU only")
-        self.set_allocator(allocator)
+        if device.kind == self.device.kind:
+            super().dispatch(device, allocator)
+        elif self._compile_for is None:
+            raise Unsupported(f"dispatch to {device.name}: the program was compiled for {self.device.name} only")
+        else:
+            self.retarget(self._compile_for(device.kind), device, allocator)
 
     def clone(self) -> Executor:
         """Return another executor for the same program: weights and inputs are shared, everything else is its own."""
-        return Executor(self)
+        other = Executor(self)
+        other._compile_for = self._compile_for
+        return other
 
     def bench(self, sync: bool = True, repeats: int = 10, quiet: bool = False) -> BenchTable:
         """Time every step, print a table and return it.
@@ -119,7 +130,7 @@ class Executor(_core.Executor):
         Parameters
         ----------
         sync
-            Wait for the device after every step. On the CPU every step is synchronous; accepted for compatibility.
+            Accepted for compatibility: every step is waited for, on any device.
         repeats
             Runs; the fastest time of each step counts.
         quiet
@@ -167,7 +178,7 @@ class Executor(_core.Executor):
             Do not print.
         """
         lines = [f"inputs:  {', '.join(map(repr, self.inputs))}", f"outputs: {', '.join(map(repr, self.outputs))}"]
-        lines += [f"threads: {self.num_threads}, allocator: {self.allocator}", "passes:"]
+        lines += [f"device: {self.device.name}, threads: {self.num_threads}, allocator: {self.allocator}", "passes:"]
         lines += [f"  {item.name}: {item.changes} changes, {item.microseconds:.0f} µs" for item in self.program.passes]
         try:
             lines += ["steps: number, node, operator, kernel, operands"]

@@ -151,8 +151,12 @@ class Compiler:
         device = _find_targets(target)
 
         def finish(model: _core.Model) -> Executor:
-            program = model.compile(device, list(passes), num_threads, precision, list(keep), verify)
-            return Executor(program, allocator, num_threads)
+            def compile_for(kind: str) -> _core.Program:
+                return model.compile(kind, list(passes), num_threads, precision, list(keep), verify)
+
+            executor = Executor(compile_for(device), allocator, num_threads)
+            executor._compile_for = compile_for
+            return executor
 
         if not self._model.unranked_inputs:
             return finish(self._model)

@@ -2,6 +2,7 @@
 #include "common/error.h"
 #include "errors.h"
 #include "kernel/program.h"
+#include "mem_manager/device.h"
 #include "py_executor.h"
 
 #include <pybind11/functional.h>
@@ -160,10 +161,27 @@ void bind_executor(py::module_& module) {
                 return self.output(self.output_index(key));
             },
             py::arg("key"))
-        .def("set_allocator", [](PyExecutor& self, std::string name) {
-            PyExecutor::Use use(self);
-            self.native().set_allocator(std::move(name));
-        });
+        .def("set_allocator",
+             [](PyExecutor& self, std::string name) {
+                 PyExecutor::Use use(self);
+                 self.native().set_allocator(std::move(name));
+             })
+        .def_property_readonly(
+            "device", [](PyExecutor& self) { return &self.native().device(); }, py::return_value_policy::reference)
+        .def(
+            "dispatch",
+            [](PyExecutor& self, mem_manager::Device& device, std::string allocator) {
+                PyExecutor::Use use(self);
+                self.native().dispatch(device, std::move(allocator));
+            },
+            py::arg("device"), py::arg("allocator"))
+        .def(
+            "retarget",
+            [](PyExecutor& self, PyProgram program, mem_manager::Device& device, std::string allocator) {
+                PyExecutor::Use use(self);
+                self.retarget(std::move(program), device, std::move(allocator));
+            },
+            py::arg("program"), py::arg("device"), py::arg("allocator"));
     bind_debugging(type);
 }
 

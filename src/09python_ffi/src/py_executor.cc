@@ -92,6 +92,15 @@ void PyExecutor::set_input(size_t index, py::handle array, bool copy) {
     native_->set_input(index, std::move(value));
 }
 
+void PyExecutor::retarget(PyProgram program, mem_manager::Device& device, std::string allocator) {
+    auto fresh =
+        std::make_unique<runtime::Executor>(program.program, std::move(allocator), native_->threads(), &device);
+    for (size_t i = 0; i < input_names_.size(); ++i)
+        if (native_->input(i).blob) fresh->set_input(i, native_->input(i));
+    native_ = std::move(fresh), program_ = std::move(program);
+    weighed_ = nullptr, short_ = false, sizes_changed_ = true;
+}
+
 void PyExecutor::weigh() {
     auto const& plan = native_->plan();
     sizes_changed_ = false;

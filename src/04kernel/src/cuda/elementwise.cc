@@ -2,7 +2,6 @@
 #include "cuda/expression_source.h"
 #include "cuda/kernels.h"
 #include "cuda/library.h"
-#include "elementwise/program.h"
 
 #include <array>
 #include <cstring>
@@ -103,7 +102,6 @@ public:
 MaybeKernel elementwise_nvrtc(ElementwiseInfo const& info, Request const& request) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    if (auto no = elementwise::check_types(info, request)) return Err{*no};
     if (auto no = why_no_source(info, request)) return Err{*no};
     return std::unique_ptr<Kernel>(std::make_unique<ExpressionKernel>(info, request, *library));
 }

@@ -1,5 +1,6 @@
 #include "cuda/expression_source.h"
 
+#include "elementwise/elementwise.h"
 #include "elementwise/reference.h"
 
 #include <bit>
@@ -240,29 +241,17 @@ public:
 
 }  // namespace
 
-namespace {
-
-bool is_defined(ExprOp op, DataType type) {
-    bool bits = (op >= ExprOp::BitAnd && op <= ExprOp::ShiftRight) || op == ExprOp::BitNot;
-    bool logic = op == ExprOp::Not || (op >= ExprOp::And && op <= ExprOp::Xor);
-    if (is_float(type)) return !bits && !logic;
-    bool whole = op == ExprOp::Abs || op == ExprOp::Neg || op == ExprOp::Sign || op == ExprOp::Relu;
-    return arity_of(op) > 1 || whole || bits || logic;
-}
-
-}  // namespace
-
 std::optional<Rejection> why_no_source(ElementwiseInfo const& info, Request const& request) {
+    // Operators are defined for the same types on all devices.
+    auto on_host = request;
+    on_host.device = "cpu";
+    if (auto answer = elementwise_reference(info, on_host); !answer) return answer.error();
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list)
             if (operand.layout != Layout::Plain) return Rejection{"blocked layout, expected plain"};
     for (auto const& code : info.code) {
         if (!register_text(code.dtype))
             return Rejection{"dtype " + std::string(name_of(code.dtype)) + " has no code yet"};
-        auto operand = code.operands[code.op == ExprOp::Where ? 1 : 0];
-        if (code.op > ExprOp::Cast && !is_defined(code.op, info.code[operand].dtype))
-            return Rejection{std::string(name_of(code.op)) + " is not defined for " +
-                             std::string(name_of(info.code[operand].dtype))};
         bool divides = code.op == ExprOp::Div || code.op == ExprOp::Mod || code.op == ExprOp::Fmod;
         if (!divides || is_float(code.dtype)) continue;
         auto const& divisor = info.code[code.operands[1]];

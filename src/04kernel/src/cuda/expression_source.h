@@ -28,7 +28,7 @@ struct ExpressionLoops {
     std::string key() const;
 };
 
-/// Why no source can be written for the program, or nothing; `check_program` has accepted it.
+/// Why no source can be written for the program, or nothing.
 std::optional<Rejection> why_no_source(ElementwiseInfo const& info, Request const& request);
 
 /// CUDA C++ of a kernel `name` over one struct of 64-bit words: addresses of all inputs, of all outputs, the number of

@@ -250,13 +250,17 @@ TEST(CudaSource, ComputesWhatTheReferenceComputes) {
 
 TEST(CudaSource, DivisionsOfIntegersByUnknownsAreRefused) {
     ElementwiseInfo info{{input(0, DataType::I32), input(1, DataType::I32), {ExprOp::Div, DataType::I32, {0, 1}}}, {2}};
-    auto no = why_no_source(info, {});
+    Operand operand;
+    operand.dtype = DataType::I32, operand.dims = {4};
+    std::vector<Operand> inputs(2, operand), outputs(1, operand);
+    Request request{inputs, outputs, "nvidia"};
+    auto no = why_no_source(info, request);
     ASSERT_TRUE(no);
     EXPECT_NE(no->reason.find("division by zero"), std::string::npos);
     info.code[1] = {ExprOp::Constant, DataType::I32};
-    EXPECT_TRUE(why_no_source(info, {})) << "by the constant 0";
+    EXPECT_TRUE(why_no_source(info, request)) << "by the constant 0";
     info.code[1].value = 3;
-    EXPECT_FALSE(why_no_source(info, {}));
+    EXPECT_FALSE(why_no_source(info, request));
 }
 
 RefactorDevicePlugin const* plugin(std::string& why) {

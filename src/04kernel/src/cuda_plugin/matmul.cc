@@ -59,6 +59,12 @@ bool epilogue_of(RefactorMatMul const& product, cublasLtEpilogue_t& epilogue) {
     return true;
 }
 
+int32_t open_cublas(Gpu& gpu, Complaint complaint) {
+    std::lock_guard lock(gpu.mutex);
+    if (!gpu.cublas) RG_CUDA_CALL(cublasLtCreate(&gpu.cublas));
+    return 0;
+}
+
 template <class T>
 cublasStatus_t set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, T const& value) {
     return cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof value);
@@ -139,10 +145,7 @@ int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, 
     auto fresh = std::make_unique<Product>();
     fresh->gpu = static_cast<Gpu*>(device);
     CurrentGpu current(*fresh->gpu);
-    {
-        std::lock_guard lock(fresh->gpu->mutex);
-        if (!fresh->gpu->cublas) RG_CUDA_CALL(cublasLtCreate(&fresh->gpu->cublas));
-    }
+    if (auto code = open_cublas(*fresh->gpu, complaint)) return code;
     if (auto code = fill(*fresh, *product, complaint)) return code;
     *workspace_bytes = fresh->workspace_bytes;
     *plan = fresh.release();
@@ -155,13 +158,17 @@ int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void 
                    void* y, void* workspace, char* text, size_t text_bytes) {
     Complaint complaint{text, text_bytes};
     auto product = *static_cast<Product const*>(plan);  // cuBLASLt takes descriptions by pointers to what may change
-    CurrentGpu current(*product.gpu);
+    auto& gpu = gpu_of_stream(stream);
+    CurrentGpu current(gpu);
+    // The executor may have moved to another GPU of the same architecture.
+    if (&gpu != product.gpu)
+        if (auto code = open_cublas(gpu, complaint)) return code;
     auto& operation = product.operation;
     if (product.bias) RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     auto alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
     auto const* scale = product.f64 ? static_cast<void const*>(&product.alpha) : &alpha;
     auto const* keep = product.f64 ? static_cast<void const*>(&product.beta) : &beta;
-    RG_CUDA_CALL(cublasLtMatmul(product.gpu->cublas, &operation, scale, b, &product.first, a, &product.second, keep,
+    RG_CUDA_CALL(cublasLtMatmul(gpu.cublas, &operation, scale, b, &product.first, a, &product.second, keep,
                                 residual ? residual : y, &product.result, y, &product.result, &product.algorithm,
                                 workspace, product.workspace_bytes, native(stream)));
     return 0;

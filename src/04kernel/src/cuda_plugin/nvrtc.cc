@@ -125,10 +125,11 @@ int32_t load(void* device, char const* source, char const* name, void** function
     return 0;
 }
 
-int32_t launch(void* device, void* stream, void* function, uint32_t blocks, uint32_t threads, void const* argument,
-               char* text, size_t text_bytes) {
+int32_t launch(void*, void* stream, void* function, uint32_t blocks, uint32_t threads, void const* argument, char* text,
+               size_t text_bytes) {
     Complaint complaint{text, text_bytes};
-    CurrentGpu current(*static_cast<Gpu*>(device));
+    // Functions belong to no device: the stream's counts.
+    CurrentGpu current(gpu_of_stream(stream));
     void* arguments[] = {const_cast<void*>(argument)};
     RG_CUDA_CALL(cudaLaunchKernel(function, dim3(blocks), dim3(threads), arguments, 0, native(stream)));
     return 0;

@@ -25,6 +25,7 @@ int32_t create(void* device, void** stream, char* text, size_t text_bytes) {
     Complaint complaint{text, text_bytes};
     CurrentGpu current(*static_cast<Gpu*>(device));
     auto fresh = std::make_unique<StagedStream>();
+    fresh->gpu = static_cast<Gpu*>(device);
     RG_CUDA_CALL(cudaStreamCreateWithFlags(&fresh->stream, cudaStreamNonBlocking));
     for (auto& part : fresh->parts) {
         RG_CUDA_CALL(cudaMallocHost(&part.memory, StagedStream::kPartBytes));

@@ -1,7 +1,7 @@
 #pragma once
-#include <cstddef>
+#include "cuda_plugin/device.h"
 
-#include <cuda_runtime.h>
+#include <cstddef>
 
 namespace refactor::cuda_plugin {
 
@@ -14,12 +14,14 @@ struct StagedStream {
         void* memory = nullptr;
         cudaEvent_t done = nullptr;  ///< the last transfer from or to this memory
     };
+    Gpu* gpu = nullptr;
     cudaStream_t stream = nullptr;
     Part parts[2];
 
     ~StagedStream();
 };
 
+inline Gpu& gpu_of_stream(void* stream) { return *static_cast<StagedStream*>(stream)->gpu; }
 inline cudaStream_t native(void* stream) { return static_cast<StagedStream*>(stream)->stream; }
 
 }  // namespace refactor::cuda_plugin

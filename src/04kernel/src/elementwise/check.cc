@@ -52,10 +52,6 @@ std::optional<std::string> type_error(ElementwiseInfo const& info, ExprInstructi
 
 std::optional<Rejection> check_expression(ElementwiseInfo const& info, Request const& request) {
     if (request.device != "cpu") return Rejection{"device " + std::string(request.device) + ", expected cpu"};
-    return check_types(info, request);
-}
-
-std::optional<Rejection> check_types(ElementwiseInfo const& info, Request const& request) {
     if (info.code.size() > 4096) return Rejection{std::to_string(info.code.size()) + " instructions, at most 4096"};
     for (size_t i = 0; i < info.code.size(); ++i) {
         auto const& code = info.code[i];

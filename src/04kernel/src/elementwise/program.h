@@ -50,9 +50,8 @@ struct TileProgram {
 DataType register_type(DataType type);
 bool is_small_float(DataType type);
 
-/// Checks an expression against its operands: types of all instructions, order, number of outputs.
-std::optional<Rejection> check_types(ElementwiseInfo const& info, Request const& request);
-/// The same, and that the request is for the CPU. Shared with the reference.
+/// Checks an expression against its operands: types of all instructions, order, number of outputs. Shared with the
+/// reference.
 std::optional<Rejection> check_expression(ElementwiseInfo const& info, Request const& request);
 
 }  // namespace refactor::kernel::elementwise
