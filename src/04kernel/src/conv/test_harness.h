@@ -4,6 +4,7 @@
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -41,7 +42,7 @@ inline std::shared_ptr<mem_manager::Blob> stored(Tensor const& t, Layout layout)
     auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(desc.stored_count()) * 4);
     auto* data = static_cast<float*>(blob->data());
     if (layout == Layout::Plain) {
-        std::memcpy(data, t.values.data(), t.values.size() * 4);
+        std::copy(t.values.begin(), t.values.end(), data);
         return blob;
     }
     std::fill_n(data, desc.stored_count(), 0.f);
@@ -57,7 +58,7 @@ inline std::shared_ptr<mem_manager::Blob> stored(Tensor const& t, Layout layout)
 inline Tensor loaded(float const* data, Dims const& dims, Layout layout) {
     Tensor t(dims);
     if (layout == Layout::Plain) {
-        std::memcpy(t.values.data(), data, t.values.size() * 4);
+        std::copy_n(data, t.values.size(), t.values.begin());
         return t;
     }
     Addressing at(desc_of(t, layout));
@@ -118,7 +119,9 @@ public:
         }
         task = std::move(bound).value();
         auto& device = mem_manager::cpu_device();
-        auto fill = [](mem_manager::Blob& blob) { std::memset(blob.data(), 0xff, blob.bytes()); };
+        auto fill = [](mem_manager::Blob& blob) {
+            std::fill_n(static_cast<unsigned char*>(blob.data()), blob.bytes(), static_cast<unsigned char>(0xff));
+        };
         output_ = mem_manager::Blob::make(device, storage_bytes(output.dtype, output.stored_count()));
         fill(*output_);
         pointers_.push_back(output_->data());
