@@ -175,6 +175,7 @@ public:
         }
         parts_.symbols = std::move(model_.symbols);
         parts_.threads = context_.threads;
+        parts_.max_tensor_bytes = context_.options.max_tensor_bytes;
         parts_.device = context_.options.device;
         return std::make_shared<kernel::Program>(std::move(parts_));
     }

@@ -83,7 +83,14 @@ class Model:
     def unranked_inputs(self) -> list[str]: ...
     def substitute(self, symbol: str, value: int, /) -> None: ...
     def compile(
-        self, device: str, passes: Sequence[str], threads: int, precision: str, keep: Sequence[str], verify: bool
+        self,
+        device: str,
+        passes: Sequence[str],
+        threads: int,
+        precision: str,
+        keep: Sequence[str],
+        verify: bool,
+        max_tensor_bytes: int = 0,
     ) -> Program: ...
 
 class CancellationToken:

@@ -109,6 +109,7 @@ class Compiler:
         precision: str = "default",
         keep: Sequence[str] = (),
         verify: bool = False,
+        max_tensor_bytes: int = 0,
     ) -> Executor:
         """Optimise the model and return an executor.
 
@@ -132,6 +133,9 @@ class Compiler:
             Names of intermediate tensors that every pass leaves in place.
         verify
             Check the graph after every pass.
+        max_tensor_bytes
+            A run that would compute a larger tensor raises OutOfMemory before it starts; 0: a quarter of the host's
+            memory.
 
         Raises
         ------
@@ -148,11 +152,13 @@ class Compiler:
                 raise InvalidInput(f"{argument}: expected a list of names, got the text {value!r}")
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 0 <= num_threads <= _MAX_THREADS:
             raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {num_threads!r}")
+        if not isinstance(max_tensor_bytes, int) or not 0 <= max_tensor_bytes < 1 << 63:
+            raise InvalidInput(f"max_tensor_bytes: expected 0 to 2^63 - 1, got {max_tensor_bytes!r}")
         device = _find_targets(target)
 
         def finish(model: _core.Model) -> Executor:
             def compile_for(kind: str) -> _core.Program:
-                return model.compile(kind, list(passes), num_threads, precision, list(keep), verify)
+                return model.compile(kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes)
 
             executor = Executor(compile_for(device), allocator, num_threads)
             executor._compile_for = compile_for

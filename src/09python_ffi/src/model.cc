@@ -38,7 +38,8 @@ kernel::Precision precision_of(std::string const& name) {
 }
 
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
-                  std::string const& precision, std::vector<std::string> keep, bool verify) {
+                  std::string const& precision, std::vector<std::string> keep, bool verify,
+                  size_t max_tensor_bytes) {
     computation::CompileOptions options;
     options.device = std::move(device);
     options.passes = std::move(passes);
@@ -46,6 +47,7 @@ PyProgram compile(frontend::Model const& model, std::string device, std::vector<
     options.precision = precision_of(precision);
     options.keep = std::move(keep);
     options.verify = verify;
+    options.max_tensor_bytes = max_tensor_bytes;
     py::gil_scoped_release release;
     auto compiled = computation::compile(model.lower(), options);
     return {std::move(compiled.program), std::move(compiled.passes)};
@@ -103,7 +105,7 @@ void bind_model(py::module_& module) {
         .def_property_readonly("unranked_inputs", &frontend::Model::unranked_inputs)
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
-             py::arg("keep"), py::arg("verify"));
+             py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0);
 }
 
 }  // namespace refactor::python

@@ -34,6 +34,7 @@ struct ProgramParts {
     std::vector<uint32_t> inputs, outputs;///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
     SymbolTable symbols;
     int threads = 1;
+    size_t max_tensor_bytes = 0;///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
     std::string device = "cpu";///< kind that the kernels run on
 };
 

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "mem_manager/blob.h"
+#include "mem_manager/device.h"
 #include "mem_manager/memory_planner.h"
 
 namespace refactor::kernel {
@@ -31,8 +32,18 @@ std::shared_ptr<runtime::Plan const> PlanBuild::build() {
     return std::move(plan_);
 }
 
+/// A model may ask for far more than it holds (Expand, ConstantOfShape): better refused than the machine brought to its knees.
+void PlanBuild::check_bytes(uint32_t edge, size_t limit) const {
+    auto bytes = bytes_of(edge);
+    if (bytes <= limit || parts_.edges[edge].constant) return;
+    throw OutOfMemory("tensor \"" + parts_.edges[edge].name + "\" would take " + std::to_string(bytes) +
+                      " bytes, the limit is " + std::to_string(limit) + " (max_tensor_bytes)");
+}
+
 void PlanBuild::fill_descs() {
     auto edges = parts_.edges.size();
+    static auto const kQuarter = mem_manager::cpu_device().memory().total / 4;
+    auto limit = parts_.max_tensor_bytes ? parts_.max_tensor_bytes : kQuarter;
     descs_.resize(edges), roots_.resize(edges);
     for (uint32_t edge = 0; edge < edges; ++edge) {
         auto& desc = descs_[edge];
@@ -52,6 +63,7 @@ void PlanBuild::fill_descs() {
             if (bytes > kMostBytes)
                 throw OutOfMemory("tensor \"" + parts_.edges[edge].name + "\" would take more than 2^47 bytes");
         }
+        check_bytes(edge, limit);
     }
 }
 

@@ -25,6 +25,7 @@ class PlanBuild {
     std::vector<uint32_t> blocks_;         ///< by root edge: its block, or `runtime::kNoTensor`
     std::shared_ptr<runtime::Plan> plan_;
 
+    void check_bytes(uint32_t edge, size_t limit) const;
     void fill_descs();
     void fill_steps();
     void add_step(uint32_t node);

@@ -95,6 +95,15 @@ TEST(Program, NamesTheInputThatContradictsTheShapes) {
                  OutOfMemory);
 }
 
+TEST(Program, RefusesTensorsBeyondTheLimit) {
+    Chain chain(1);
+    chain.parts.max_tensor_bytes = 64;
+    Program program(std::move(chain.parts));
+    EXPECT_EQ(message_of(program, {{2, 8}, {4, 2}}), "");
+    EXPECT_EQ(message_of(program, {{2, 10}, {5, 2}}),
+              "tensor \"t0\" would take 80 bytes, the limit is 64 (max_tensor_bytes)");
+}
+
 TEST(Program, PlansAreCachedByTheirSizes) {
     Program program(std::move(Chain(2).parts), 2);
     std::vector<Dims> a{{1, 2}, {1, 1}}, b{{2, 2}, {1, 2}}, c{{3, 2}, {1, 3}};

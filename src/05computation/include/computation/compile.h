@@ -12,6 +12,7 @@ struct CompileOptions {
     kernel::Precision precision = kernel::Precision::Default;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;
+    size_t max_tensor_bytes = 0;///< larger computed tensors are refused when their size is known; 0: a quarter of the host's memory
     bool verify = false;///< run the graph verifier after every pass (always on in Debug builds)
 };
 
