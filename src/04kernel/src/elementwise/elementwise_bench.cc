@@ -46,11 +46,12 @@ struct Bound {
     std::vector<std::vector<float>> data;
     std::vector<void*> arguments;
     std::vector<float> scratch;
+    std::byte* workspace = nullptr;
     double bind_ns = 0;
 
     void run() {
         static ThreadPool pool(1);
-        task->run(arguments.data(), {pool, reinterpret_cast<std::byte*>(scratch.data()), nullptr});
+        task->run(arguments.data(), {pool, workspace, nullptr});
     }
 };
 
@@ -69,7 +70,9 @@ Bound bind(Info const& info, std::vector<Operand> in, std::vector<Operand> out) 
     for (auto* list : {&in, &out})
         for (auto& o : *list) b.data.emplace_back(o.count() + 16, 0.5f);
     for (auto& d : b.data) b.arguments.push_back(d.data());
-    b.scratch.resize(b.task->workspace_bytes() / 4 + 16);
+    b.scratch.resize(b.task->workspace_bytes() / 4 + 32);
+    auto address = reinterpret_cast<uintptr_t>(b.scratch.data());
+    b.workspace = reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
     return b;
 }
 

@@ -30,6 +30,8 @@ void vec_unary(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<float*>(slots[op.out]);
     int64_t const step = op.repeated & 1 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
     for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width) f(Vec::load(a + j)).store(out + j);
@@ -43,6 +45,8 @@ void vec_binary(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<float*>(slots[op.out]);
     int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
     for (; n >= kBlock; n -= kBlock, a += step_a, b += step_b, out += kBlock)
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width) f(Vec::load(a + j), Vec::load(b + j)).store(out + j);
@@ -59,6 +63,8 @@ void vec_ternary(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto* out = reinterpret_cast<float*>(slots[op.out]);
     int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
     int64_t const step_c = op.repeated & 4 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
     for (; n >= kBlock; n -= kBlock, a += step_a, b += step_b, c += step_c, out += kBlock)
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width)

@@ -1,0 +1,89 @@
+#include "kernel/ops/elementwise.h"
+#include "movement/movement_test.h"
+
+#include <cmath>
+
+namespace refactor::kernel {
+namespace {
+
+using namespace testing;
+
+struct Case {
+    ExprOp op;
+    double low, high;  ///< sweep
+    double ulps;       ///< bound in units in the last place of an f32 result
+    double absolute;   ///< where the result cancels
+    double (*exact)(double);
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }
+
+/// The bounds are those stated beside the functions (`simd/math.h`, `vec_math.h`); a product with x adds a rounding.
+constexpr double kEps = 5.97e-8;
+Case const kCases[] = {
+    {ExprOp::Exp, -87, 88.7, 1.1, 0, [](double x) { return std::exp(x); }},
+    {ExprOp::Log, 1e-30, 1e4, 1.6, 0, [](double x) { return std::log(x); }},
+    {ExprOp::Erf, -5, 5, 1.5, 0, [](double x) { return std::erf(x); }},
+    {ExprOp::Tanh, -12, 12, 2.5, 0, [](double x) { return std::tanh(x); }},
+    {ExprOp::Sigmoid, -80, 80, 2.5, 0, sigmoid},
+    {ExprOp::Silu, -80, 80, 3.5, 0, [](double x) { return x * sigmoid(x); }},
+    {ExprOp::Elu, -100, 5, 3, 0, [](double x) { return x < 0 ? std::expm1(x) : x; }},
+    {ExprOp::Softplus, -80, 80, 5, 0, softplus},
+    {ExprOp::Mish, -80, 80, 5, 0, [](double x) { return x * std::tanh(softplus(x)); }},
+    {ExprOp::Sin, -8000, 8000, 2, kEps, [](double x) { return std::sin(x); }},
+    {ExprOp::Cos, -8000, 8000, 2, kEps, [](double x) { return std::cos(x); }},
+    {ExprOp::Sin, -1e9, 1e9, 2, kEps, [](double x) { return std::sin(x); }},
+    {ExprOp::GeluErf, -8, 8, 0, 2 * 2 * kEps * 8, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.))); }},
+};
+
+TEST(ElementwiseAccuracy, OfF32AgainstDouble) {
+    constexpr int64_t kCount = 40007;
+    for (auto const& c : kCases) {
+        ExprInstruction code{c.op, DataType::F32, {0}, 1};
+        ElementwiseInfo info{{{ExprOp::Input, DataType::F32, {0}}, code}, {1}};
+        std::vector<Tensor> inputs{Tensor(DataType::F32, {kCount})};
+        auto* x = inputs[0].as<float>();
+        for (int64_t i = 0; i < kCount; ++i)
+            x[i] = static_cast<float>(c.low + (c.high - c.low) * static_cast<double>(i) / (kCount - 1));
+        for (auto& answer : run_all(info, inputs, {Tensor(DataType::F32, {kCount})})) {
+            auto* y = answer.outputs[0].as<float>();
+            double worst = 0, where = 0;
+            for (int64_t i = 0; i < kCount; ++i) {
+                auto exact = c.exact(x[i]), error = std::abs(y[i] - exact);
+                if (error <= c.absolute || std::abs(exact) < 0x1p-126) continue;
+                error /= std::ldexp(1., std::ilogb(exact) - 23);
+                if (error > worst) worst = error, where = x[i];
+            }
+            EXPECT_LE(worst, c.ulps) << answer.id << " " << name_of(c.op) << " at " << where;
+        }
+    }
+}
+
+TEST(ElementwiseAccuracy, Limits) {
+    auto run = [](ExprOp op, float x) {
+        ElementwiseInfo info{{{ExprOp::Input, DataType::F32, {0}}, {op, DataType::F32, {0}}}, {1}};
+        std::vector<Tensor> inputs{Tensor(DataType::F32, {1}).set<float>({x})};
+        auto answers = run_all(info, inputs, {Tensor(DataType::F32, {1})});
+        for (auto& answer : answers) {
+            auto a = answer.outputs[0].as<float>()[0], b = answers.back().outputs[0].as<float>()[0];
+            EXPECT_TRUE(a == b || (a != a && b != b)) << answer.id << " " << name_of(op) << "(" << x << ") = " << a;
+        }
+        return answers[0].outputs[0].as<float>()[0];
+    };
+    EXPECT_EQ(run(ExprOp::Sigmoid, 1000), 1.f);
+    EXPECT_EQ(run(ExprOp::Sigmoid, -1000), 0.f);
+    EXPECT_EQ(run(ExprOp::Exp, 89), INFINITY);
+    EXPECT_EQ(run(ExprOp::Exp, -1000), 0.f);
+    EXPECT_EQ(run(ExprOp::Round, 2.5f), 2.f);
+    EXPECT_EQ(run(ExprOp::Round, -3.5f), -4.f);
+    EXPECT_EQ(run(ExprOp::Tanh, INFINITY), 1.f);
+    EXPECT_EQ(run(ExprOp::Log, 0), -INFINITY);
+    for (auto op : {ExprOp::Relu, ExprOp::Exp, ExprOp::Log, ExprOp::Erf, ExprOp::Sin, ExprOp::Tanh, ExprOp::Sigmoid,
+                    ExprOp::Silu, ExprOp::Softplus, ExprOp::Mish, ExprOp::GeluErf, ExprOp::GeluTanh, ExprOp::HardSwish,
+                    ExprOp::Sign, ExprOp::Sqrt, ExprOp::Elu, ExprOp::Floor})
+        EXPECT_TRUE(std::isnan(run(op, NAN))) << name_of(op);
+}
+
+}  // namespace
+}  // namespace refactor::kernel
