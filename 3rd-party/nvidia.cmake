@@ -92,6 +92,8 @@ function(add_cuda_plugin name)
     add_library(${name} MODULE ${ARG_SOURCES})
     target_include_directories(${name} PRIVATE ${ARG_INCLUDES})
     target_link_libraries(${name} PRIVATE project_options)
+    # Nothing may be left for the core to define, and the static runtime stays inside: another CUDA library may be loaded too.
+    target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
     foreach(library IN LISTS ARG_LIBRARIES)
         target_link_libraries(${name} PRIVATE nvidia::${library})
     endforeach()

@@ -100,8 +100,37 @@ def gelu(x, y):
     ]
 
 
-UNARY = ("Abs Neg Floor Ceil Round Sign Sqrt Exp Log Erf Sin Cos Tan Atan Sinh Cosh Tanh Asinh Sigmoid Relu Softplus "
-         "Softsign Elu Selu Celu LeakyRelu HardSigmoid HardSwish ThresholdedRelu").split()  # fmt: skip
+UNARY = [
+    "Abs",
+    "Neg",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sign",
+    "Sqrt",
+    "Exp",
+    "Log",
+    "Erf",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Tanh",
+    "Asinh",
+    "Sigmoid",
+    "Relu",
+    "Softplus",
+    "Softsign",
+    "Elu",
+    "Selu",
+    "Celu",
+    "LeakyRelu",
+    "HardSigmoid",
+    "HardSwish",
+    "ThresholdedRelu",
+]
 
 CASES = {
     "elementwise": (elementwise(), {"x": (2, 3, 5, 7), "row": (7,), "column": (3, 1, 1), "scalar": ()}),
