@@ -38,8 +38,7 @@ kernel::Precision precision_of(std::string const& name) {
 }
 
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
-                  std::string const& precision, std::vector<std::string> keep, bool verify,
-                  size_t max_tensor_bytes) {
+                  std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes) {
     computation::CompileOptions options;
     options.device = std::move(device);
     options.passes = std::move(passes);

@@ -31,7 +31,8 @@ public:
     size_t input_index(py::handle key) const;
     size_t output_index(py::handle key) const;
     void set_input(size_t index, py::handle array, bool copy);
-    /// Continues with another program of the same model on `device`, keeping the inputs. On an error nothing has changed.
+    /// Continues with another program of the same model on `device`, keeping the inputs. On an error nothing has
+    /// changed.
     void retarget(PyProgram program, mem_manager::Device& device, std::string allocator);
     /// Runs with the GIL released, unless the run is known to be so short that this would cost more than it gives.
     void run(runtime::RunOptions const& options);
