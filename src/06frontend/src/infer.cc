@@ -44,7 +44,7 @@ void infer_node(Node const& node, std::span<Tensor const* const> inputs, std::sp
         materialise(output);
     }
     auto known = [](Tensor const& tensor) { return tensor.constant != nullptr; };
-    if (std::all_of(outputs.begin(), outputs.end(), known)) return;
+    if (!node.op->can_fold() || std::all_of(outputs.begin(), outputs.end(), known)) return;
     if (std::all_of(inputs.begin(), inputs.end(), [](Tensor const* input) { return !input || input->constant; }))
         fold(node, inputs, outputs, symbols);
 }

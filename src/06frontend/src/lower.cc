@@ -1,3 +1,4 @@
+#include "frontend/sub_graph.h"
 #include "kernel/ops/movement.h"
 #include "lowering.h"
 #include "mem_manager/blob.h"
@@ -17,7 +18,7 @@ class Lowering {
     std::span<Tensor const> tensors_;
     SymbolTable const& symbols_;
     Problems& problems_;
-    computation::Graph graph_;
+    computation::Graph& graph_;
     std::vector<EdgePtr> edges_;  ///< null: not made yet
 
     bool is_known(EdgeIdx edge) const { return tensors_[edge].constant || tensors_[edge].values; }
@@ -88,32 +89,65 @@ class Lowering {
     }
 
 public:
-    Lowering(Graph const& source, std::span<Tensor const> tensors, SymbolTable const& symbols, Problems& problems)
+    Lowering(computation::Graph& target, Graph const& source, std::span<Tensor const> tensors,
+             SymbolTable const& symbols, Problems& problems)
         : source_(source),
           tensors_(tensors),
           symbols_(symbols),
           problems_(problems),
+          graph_(target),
           edges_(source.topo.edge_count()) {}
 
-    computation::Graph run() {
-        for (auto edge : source_.topo.global_inputs()) {
-            auto const& tensor = tensors_[edge];
-            edges_[edge] = graph_.add_input({tensor.name, tensor.dtype, *tensor.shape, {}, nullptr});
-        }
+    /// `inputs` by global input; null: made when needed.
+    std::vector<EdgePtr> run(std::span<EdgePtr const> inputs) {
+        auto const& topo = source_.topo;
+        for (size_t i = 0; i < inputs.size(); ++i) edges_[topo.global_inputs()[i]] = inputs[i];
         auto needed = needed_nodes();
         for (NodeIdx n = 0; n < needed.size(); ++n)
             if (needed[n]) lower_node(n);
-        for (auto edge : source_.topo.global_outputs())
-            if (auto* made = edge_of(edge)) graph_.add_output(made);
-        return std::move(graph_);
+        std::vector<EdgePtr> outputs;
+        for (auto edge : topo.global_outputs()) outputs.push_back(edge_of(edge));
+        return outputs;
     }
 };
+
+/// Lowers to a graph of its own.
+computation::Graph lower_whole(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+                               bool keep_constants, std::vector<uint32_t>& inputs, Problems& problems) {
+    computation::Graph target;
+    std::vector<EdgePtr> edges;
+    auto global_inputs = graph.topo.global_inputs();
+    for (uint32_t i = 0; i < global_inputs.size(); ++i) {
+        auto const& tensor = tensors[global_inputs[i]];
+        bool constant = keep_constants && tensor.constant;
+        edges.push_back(constant ? nullptr : target.add_input({tensor.name, tensor.dtype, *tensor.shape, {}, nullptr}));
+        if (!constant) inputs.push_back(i);
+    }
+    for (auto* edge : Lowering(target, graph, tensors, symbols, problems).run(edges))
+        if (edge) target.add_output(edge);
+    return target;
+}
 
 }  // namespace
 
 computation::Graph lower(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
                          Problems& problems) {
-    return Lowering(graph, tensors, symbols, problems).run();
+    std::vector<uint32_t> inputs;
+    return lower_whole(graph, tensors, symbols, false, inputs, problems);
+}
+
+computation::Model lower_sub_graph(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+                                   std::vector<uint32_t>& inputs, Problems& problems) {
+    computation::Model model;
+    model.graph = lower_whole(graph, tensors, symbols, true, inputs, problems);
+    model.symbols = symbols;
+    for (auto edge : graph.topo.global_outputs()) model.output_names.push_back(tensors[edge].name);
+    return model;
+}
+
+std::vector<EdgePtr> inline_sub_graph(computation::Graph& target, Graph const& graph, std::span<Tensor const> tensors,
+                                      SymbolTable const& symbols, std::span<EdgePtr const> edges, Problems& problems) {
+    return Lowering(target, graph, tensors, symbols, problems).run(edges);
 }
 
 }  // namespace refactor::frontend

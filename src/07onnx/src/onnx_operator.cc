@@ -57,6 +57,10 @@ public:
         return def_.infer(context, view());
     }
     Status lower(LowerContext& context) const override { return def_.lower(context, view()); }
+    bool can_fold() const override {
+        return std::none_of(def_.attributes.begin(), def_.attributes.end(),
+                            [](auto const& attribute) { return attribute.kind == AttributeKind::Graph; });
+    }
 };
 
 std::string range_text(Arity arity) {

@@ -25,6 +25,9 @@ public:
     virtual Status infer(InferContext&) const = 0;
     /// Emits computation operators; called only after `infer` succeeded for the same inputs.
     virtual Status lower(LowerContext&) const = 0;
+    /// Whether a node of this operator with constant inputs may be computed ahead; not if it holds sub-graphs, which
+    /// fold inside.
+    virtual bool can_fold() const { return true; }
 };
 
 /// What a node knows about its operands while its outputs are inferred.
@@ -96,6 +99,8 @@ public:
     SymbolTable const& symbols() const { return symbols_; }
     /// The inputs as inference saw them, to derive the same sizes again; it has no outputs and must not make symbols.
     InferContext view() const { return {inputs_, {}, const_cast<SymbolTable&>(symbols_)}; }
+    /// Where `emit` puts nodes, for sub-graphs.
+    computation::Graph& graph() { return graph_; }
     /// The computation edge of input `i`; null if it is omitted.
     Edge edge(size_t i) const { return i < edges_.size() ? edges_[i] : nullptr; }
     size_t output_count() const { return outputs_.size(); }
