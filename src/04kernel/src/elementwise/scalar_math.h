@@ -1,20 +1,20 @@
 #pragma once
-// One functor for each operator that the portable tile functions add to those of `tile_loops.h`. Internal linkage.
-#include "common/error.h"
-#include "elementwise/tile_loops.h"
+// One functor for each operator that the portable tile functions add to those of `tile_functors.h`. Internal linkage.
+#include "elementwise/tile_functors.h"
 
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
 /// Unary operators of floats whose functor is `<name>F`.
-#define RG_FLOAT_UNARY(X)                                                                                             \
-    X(Sign)                                                                                                           \
-    X(Floor)                                                                                                          \
-    X(Ceil) X(Round) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) \
-        X(Sinh) X(Cosh) X(Tanh) X(Asinh) X(Acosh) X(Atanh) X(Sigmoid) X(Silu) X(Softplus) X(Softsign) X(Mish)         \
-            X(GeluErf) X(GeluTanh) X(HardSwish) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(HardSigmoid) X(ThresholdedRelu) \
-                X(Shrink)
+#define RG_FLOAT_UNARY(X)                                                                                            \
+    X(Sign)                                                                                                          \
+    X(Floor)                                                                                                         \
+    X(Ceil)                                                                                                          \
+    X(Round)                                                                                                         \
+    X(Sqrt) X(Rsqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) \
+        X(Tanh) X(Asinh) X(Acosh) X(Atanh) X(Sigmoid) X(Silu) X(Softplus) X(Softsign) X(Mish) X(GeluErf) X(GeluTanh) \
+            X(HardSwish) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(HardSigmoid) X(ThresholdedRelu) X(Shrink)
 
 namespace refactor::kernel::elementwise {
 namespace {
@@ -156,91 +156,6 @@ struct FloatFmodF {
     template <class T>
     T operator()(T a, T b) const {
         return std::fmod(a, b);
-    }
-};
-
-/// Throws where the processor would trap.
-template <class T>
-void check_division(T a, T b) {
-    if (b == 0) throw InvalidInput("integer division of " + std::to_string(a) + " by zero");
-    if constexpr (std::is_signed_v<T> && sizeof(T) >= 4)
-        if (b == -1 && a == std::numeric_limits<T>::min())
-            throw InvalidInput("integer division of " + std::to_string(a) + " by -1 overflows");
-}
-struct IntegerDivF {
-    explicit IntegerDivF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        check_division(a, b);
-        return static_cast<T>(a / b);
-    }
-};
-struct IntegerFmodF {
-    explicit IntegerFmodF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        check_division(a, b);
-        return static_cast<T>(a % b);
-    }
-};
-struct IntegerModF {
-    explicit IntegerModF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        check_division(a, b);
-        auto r = static_cast<T>(a % b);
-        return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
-    }
-};
-/// Wraps; a negative power is 1 / (a^|b|) rounded toward zero, and zero to a negative power is zero.
-struct IntegerPowF {
-    explicit IntegerPowF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        if constexpr (std::is_signed_v<T>)
-            if (b < 0) return a == 1 ? T(1) : a == -1 ? (b % 2 ? T(-1) : T(1)) : T(0);
-        auto base = static_cast<WrapOf<T>>(a), result = WrapOf<T>{1};
-        for (auto n = static_cast<std::make_unsigned_t<T>>(b); n; n >>= 1, base *= base)
-            if (n & 1) result *= base;
-        return static_cast<T>(result);
-    }
-};
-
-#define RG_BITS(name, expression)              \
-    struct name##F {                           \
-        explicit name##F(TileOp const&) {}     \
-        template <class T>                     \
-        T operator()(T a, T b) const {         \
-            return static_cast<T>(expression); \
-        }                                      \
-    };
-RG_BITS(BitAnd, a& b)
-RG_BITS(BitOr, a | b)
-RG_BITS(BitXor, a ^ b)
-#undef RG_BITS
-struct BitNotF {
-    explicit BitNotF(TileOp const&) {}
-    template <class T>
-    T operator()(T a) const {
-        return static_cast<T>(~a);
-    }
-};
-/// Shifting by the width or more (or by a negative number) leaves nothing.
-struct ShiftLeftF {
-    explicit ShiftLeftF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        auto n = static_cast<std::make_unsigned_t<T>>(b);
-        return n < sizeof(T) * 8 ? static_cast<T>(static_cast<WrapOf<T>>(a) << n) : T(0);
-    }
-};
-struct ShiftRightF {
-    explicit ShiftRightF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        auto n = static_cast<std::make_unsigned_t<T>>(b);
-        if (n < sizeof(T) * 8) return static_cast<T>(a >> n);
-        return a < 0 ? T(-1) : T(0);
     }
 };
 

@@ -1,7 +1,8 @@
 #include "common/error.h"
 #include "common/half.h"
+#include "elementwise/scalar_integer.h"
 #include "elementwise/scalar_math.h"
-#include "elementwise/tile_loops.h"
+#include "elementwise/tile_tables.h"
 
 #include <cmath>
 #include <type_traits>

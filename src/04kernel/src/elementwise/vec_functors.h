@@ -1,0 +1,79 @@
+#pragma once
+// Operators of f32, each a functor on vectors; include a `simd/vec_*.h`, `simd/math.h` and `vec_math.h` first. Internal
+// linkage.
+#include "elementwise/tile.h"
+
+namespace refactor::kernel::elementwise {
+namespace {
+
+/// max and min that pass on a NaN of either side (the instructions return the second operand).
+RG_SIMD Vec nan_max(Vec a, Vec b) { return select(is_nan(a), a, max(a, b)); }
+RG_SIMD Vec nan_min(Vec a, Vec b) { return select(is_nan(a), a, min(a, b)); }
+RG_SIMD Vec unit_clip(Vec x) { return min(Vec::set(1.f), max(Vec::zero(), x)); }
+RG_SIMD Vec rsqrt(Vec x) { return Vec::set(1.f) / sqrt(x); }
+
+#define RG_VEC_UNARY(name, expression)                                                              \
+    struct name##V {                                                                                \
+        RG_SIMD explicit name##V(TileOp const& op) : a(Vec::set(op.alpha)), b(Vec::set(op.beta)) {} \
+        Vec a, b;                                                                                   \
+        RG_SIMD Vec operator()(Vec x) const { return expression; }                                  \
+    };
+RG_VEC_UNARY(Abs, abs(x))
+RG_VEC_UNARY(Neg, -x)
+RG_VEC_UNARY(Sign, select(x > Vec::zero(), Vec::set(1.f), select(x < Vec::zero(), Vec::set(-1.f), x)))
+RG_VEC_UNARY(Floor, floor(x))
+RG_VEC_UNARY(Ceil, ceil(x))
+RG_VEC_UNARY(Round, round(x))
+RG_VEC_UNARY(Sqrt, sqrt(x))
+RG_VEC_UNARY(Rsqrt, rsqrt(x))
+RG_VEC_UNARY(Reciprocal, Vec::set(1.f) / x)
+RG_VEC_UNARY(Exp, kernel::exp(x))
+RG_VEC_UNARY(Log, kernel::log(x))
+RG_VEC_UNARY(Erf, kernel::erf(x))
+RG_VEC_UNARY(Tanh, kernel::tanh(x))
+RG_VEC_UNARY(Sigmoid, sigmoid(x))
+RG_VEC_UNARY(Relu, max(Vec::zero(), x))
+RG_VEC_UNARY(Silu, x* sigmoid(x))
+RG_VEC_UNARY(Softplus, softplus(x))
+RG_VEC_UNARY(Softsign, x / (Vec::set(1.f) + abs(x)))
+RG_VEC_UNARY(Mish, mish(x))
+RG_VEC_UNARY(GeluErf, gelu_erf(x))
+RG_VEC_UNARY(GeluTanh, gelu_tanh(x))
+RG_VEC_UNARY(HardSwish, x* unit_clip(fma(x, Vec::set(1.f / 6), Vec::set(0.5f))))
+RG_VEC_UNARY(LeakyRelu, select(x < Vec::zero(), a* x, x))
+RG_VEC_UNARY(Elu, select(x < Vec::zero(), a* expm1(x), x))
+RG_VEC_UNARY(Selu, select(x > Vec::zero(), b* x, b* a* expm1(x)))
+RG_VEC_UNARY(Celu, select(x < Vec::zero(), a* expm1(x / a), x))
+RG_VEC_UNARY(HardSigmoid, unit_clip(fma(a, x, b)))
+RG_VEC_UNARY(ThresholdedRelu, select((x > a) | is_nan(x), x, Vec::zero()))
+RG_VEC_UNARY(Shrink, select(x < -a, x + b, select(x > a, x - b, select(is_nan(x), x, Vec::zero()))))
+RG_VEC_UNARY(Square, x* x)
+RG_VEC_UNARY(Cube, x* x* x)
+RG_VEC_UNARY(SquareRootPower, select(x == Vec::set(-__builtin_inff()), -x, sqrt(x + Vec::zero())))
+#undef RG_VEC_UNARY
+
+#define RG_VEC_BINARY(name, expression)                                   \
+    struct name##V {                                                      \
+        RG_SIMD explicit name##V(TileOp const&) {}                        \
+        RG_SIMD Vec operator()(Vec x, Vec y) const { return expression; } \
+    };
+RG_VEC_BINARY(Add, x + y)
+RG_VEC_BINARY(Sub, x - y)
+RG_VEC_BINARY(Mul, x* y)
+RG_VEC_BINARY(Div, x / y)
+RG_VEC_BINARY(Min, nan_min(x, y))
+RG_VEC_BINARY(Max, nan_max(x, y))
+RG_VEC_BINARY(PRelu, select(x < Vec::zero(), x* y, x))
+#undef RG_VEC_BINARY
+
+struct ClipV {
+    RG_SIMD explicit ClipV(TileOp const&) {}
+    RG_SIMD Vec operator()(Vec x, Vec low, Vec high) const { return nan_min(nan_max(x, low), high); }
+};
+struct FmaV {
+    RG_SIMD explicit FmaV(TileOp const&) {}
+    RG_SIMD Vec operator()(Vec x, Vec y, Vec z) const { return fma(x, y, z); }
+};
+
+}  // namespace
+}  // namespace refactor::kernel::elementwise

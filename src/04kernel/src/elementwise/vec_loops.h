@@ -1,0 +1,68 @@
+#pragma once
+// Loops over tiles of f32 in vectors; include a `simd/vec_*.h` first. Internal linkage.
+#include "elementwise/tile_loops.h"
+
+namespace refactor::kernel::elementwise {
+namespace {
+
+RG_SIMD Vec load_lanes(float const* p, int64_t n) {
+    return n >= Vec::width ? Vec::load(p) : Vec::load_first(p, static_cast<int>(n));
+}
+RG_SIMD void store_lanes(Vec v, float* p, int64_t n) {
+    if (n >= Vec::width)
+        v.store(p);
+    else
+        v.store_first(p, static_cast<int>(n));
+}
+
+template <class F>
+void vec_unary(TileOp const& op, std::byte* const* slots, int64_t n) {
+    F f{op};
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    int64_t const step = op.repeated & 1 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
+    for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width) f(Vec::load(a + j)).store(out + j);
+    for (int j = 0; j < n; j += Vec::width) store_lanes(f(load_lanes(a + j, n - j)), out + j, n - j);
+}
+
+template <class F>
+void vec_binary(TileOp const& op, std::byte* const* slots, int64_t n) {
+    F f{op};
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
+    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
+    for (; n >= kBlock; n -= kBlock, a += step_a, b += step_b, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width) f(Vec::load(a + j), Vec::load(b + j)).store(out + j);
+    for (int j = 0; j < n; j += Vec::width)
+        store_lanes(f(load_lanes(a + j, n - j), load_lanes(b + j, n - j)), out + j, n - j);
+}
+
+template <class F>
+void vec_ternary(TileOp const& op, std::byte* const* slots, int64_t n) {
+    F f{op};
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
+    auto const* c = reinterpret_cast<float const*>(slots[op.in[2]]);
+    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
+    int64_t const step_c = op.repeated & 4 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 4
+    for (; n >= kBlock; n -= kBlock, a += step_a, b += step_b, c += step_c, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width)
+            f(Vec::load(a + j), Vec::load(b + j), Vec::load(c + j)).store(out + j);
+    for (int j = 0; j < n; j += Vec::width)
+        store_lanes(f(load_lanes(a + j, n - j), load_lanes(b + j, n - j), load_lanes(c + j, n - j)), out + j, n - j);
+}
+
+}  // namespace
+}  // namespace refactor::kernel::elementwise
