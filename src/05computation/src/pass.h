@@ -5,17 +5,17 @@ namespace refactor::computation {
 
 /// What passes may ask about the compilation they are part of.
 struct PassContext {
-    CompileOptions const &options;
+    CompileOptions const& options;
     Isa isa;
     int threads;
 };
 
-/// Rewrites the graph in place and returns how many changes it made. A pass keeps names and dtypes of global inputs and outputs and never
-/// removes an edge with `keep`.
-using PassFunction = int (*)(Model &, PassContext const &);
+/// Rewrites the graph in place and returns how many changes it made. A pass keeps names and dtypes of global inputs and
+/// outputs and never removes an edge with `keep`.
+using PassFunction = int (*)(Model&, PassContext const&);
 
 struct Pass {
-    char const *name;
+    char const* name;
     PassFunction run;
 };
 
@@ -24,7 +24,8 @@ std::span<Pass const> pipeline();
 /// The passes that `selection` leaves; throws `InvalidInput` for an unknown name, listing the known ones.
 std::vector<Pass> select_passes(std::span<std::string const> selection);
 
-/// Everything that is wrong with the graph: broken links, edges without type, operands that contradict the operator. Empty: sound.
-std::vector<std::string> verify(Model &);
+/// Everything that is wrong with the graph: broken links, edges without type, operands that contradict the operator.
+/// Empty: sound.
+std::vector<std::string> verify(Model&);
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

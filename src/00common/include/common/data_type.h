@@ -48,8 +48,8 @@ int bits_of(DataType);
 /// Bytes of `count` elements; sub-byte types are packed, low bits first, and rounded up to a whole byte.
 size_t storage_bytes(DataType, int64_t count);
 
-bool is_float(DataType); ///< f64 … f4, bf16 included; not complex
-bool is_integer(DataType); ///< signed and unsigned integers of any width; not bool
-bool is_signed(DataType); ///< signed integers and floats
+bool is_float(DataType);    ///< f64 … f4, bf16 included; not complex
+bool is_integer(DataType);  ///< signed and unsigned integers of any width; not bool
+bool is_signed(DataType);   ///< signed integers and floats
 
-}// namespace refactor
+}  // namespace refactor

@@ -9,21 +9,22 @@ namespace refactor {
 
 /// Root of everything that the library throws; Python sees the tree as `refactor_graph.Error` and its subclasses.
 ///
-/// A layer that knows more (pass, node, rule) catches by reference, calls `add_context` and rethrows: contexts read outside in.
+/// A layer that knows more (pass, node, rule) catches by reference, calls `add_context` and rethrows: contexts read
+/// outside in.
 class Error : public std::exception {
     std::string message_, what_;
     std::vector<std::string> contexts_;
 
 public:
     explicit Error(std::string message) : message_(std::move(message)), what_(message_) {}
-    char const *what() const noexcept override { return what_.c_str(); }
-    std::string const &message() const { return message_; }
+    char const* what() const noexcept override { return what_.c_str(); }
+    std::string const& message() const { return message_; }
     /// Prepends "context: " to what the user reads.
     void add_context(std::string_view context) {
         contexts_.emplace_back(context);
         what_.insert(0, ": ").insert(0, context);
     }
-    std::vector<std::string> const &contexts() const { return contexts_; }
+    std::vector<std::string> const& contexts() const { return contexts_; }
 };
 
 /// The model breaks its specification; the message lists every problem found.
@@ -67,13 +68,14 @@ public:
 /// A defect of the library itself.
 class InternalError : public Error {
 public:
-    explicit InternalError(std::string const &message, std::source_location where = std::source_location::current())
-        : Error("internal error at " + std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " + message) {}
+    explicit InternalError(std::string const& message, std::source_location where = std::source_location::current())
+        : Error("internal error at " + std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
+                message) {}
 };
 
 /// Throws `InternalError` unless `condition`: for invariants of our own code, never for what a user can cause.
-inline void ensure(bool condition, char const *message, std::source_location where = std::source_location::current()) {
+inline void ensure(bool condition, char const* message, std::source_location where = std::source_location::current()) {
     if (!condition) throw InternalError(message, where);
 }
 
-}// namespace refactor
+}  // namespace refactor

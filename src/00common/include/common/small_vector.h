@@ -9,16 +9,16 @@
 namespace refactor {
 
 /// Vector of trivially copyable `T` with room for `N` elements inside the object: the first `N` cost no allocation.
-template<class T, uint32_t N>
+template <class T, uint32_t N>
 class SmallVector {
     static_assert(std::is_trivially_copyable_v<T>);
-    T *data_ = inline_;
+    T* data_ = inline_;
     uint32_t size_ = 0, capacity_ = N;
     T inline_[N];
 
     void grow(uint32_t wanted) {
         auto capacity = std::max(wanted, capacity_ * 2);
-        auto *fresh = new T[capacity];
+        auto* fresh = new T[capacity];
         std::copy_n(data_, size_, fresh);
         if (data_ != inline_) delete[] data_;
         data_ = fresh, capacity_ = capacity;
@@ -29,19 +29,21 @@ public:
     SmallVector() = default;
     explicit SmallVector(size_t size, T value = {}) { resize(size, value); }
     SmallVector(std::initializer_list<T> list) { assign(list.begin(), list.end()); }
-    template<class It>
+    template <class It>
         requires(!std::is_integral_v<It>)
-    SmallVector(It first, It last) { assign(first, last); }
-    SmallVector(SmallVector const &other) { assign(other.begin(), other.end()); }
-    SmallVector(SmallVector &&other) noexcept { swap_in(other); }
+    SmallVector(It first, It last) {
+        assign(first, last);
+    }
+    SmallVector(SmallVector const& other) { assign(other.begin(), other.end()); }
+    SmallVector(SmallVector&& other) noexcept { swap_in(other); }
     ~SmallVector() {
         if (data_ != inline_) delete[] data_;
     }
-    SmallVector &operator=(SmallVector const &other) {
+    SmallVector& operator=(SmallVector const& other) {
         if (this != &other) assign(other.begin(), other.end());
         return *this;
     }
-    SmallVector &operator=(SmallVector &&other) noexcept {
+    SmallVector& operator=(SmallVector&& other) noexcept {
         if (this != &other) {
             if (data_ != inline_) delete[] data_;
             swap_in(other);
@@ -49,7 +51,7 @@ public:
         return *this;
     }
 
-    template<class It>
+    template <class It>
     void assign(It first, It last) {
         size_ = 0;
         for (; first != last; ++first) push_back(*first);
@@ -59,12 +61,12 @@ public:
         data_[size_++] = value;
     }
     void pop_back() { --size_; }
-    void insert(T *position, T value) {
+    void insert(T* position, T value) {
         auto index = position - data_;
         push_back(value);
         std::rotate(data_ + index, data_ + size_ - 1, data_ + size_);
     }
-    void erase(T *position) {
+    void erase(T* position) {
         std::copy(position + 1, end(), position);
         --size_;
     }
@@ -77,23 +79,23 @@ public:
 
     size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
-    T *data() { return data_; }
-    T const *data() const { return data_; }
-    T *begin() { return data_; }
-    T *end() { return data_ + size_; }
-    T const *begin() const { return data_; }
-    T const *end() const { return data_ + size_; }
-    T &operator[](size_t i) { return data_[i]; }
-    T const &operator[](size_t i) const { return data_[i]; }
-    T &front() { return data_[0]; }
-    T const &front() const { return data_[0]; }
-    T &back() { return data_[size_ - 1]; }
-    T const &back() const { return data_[size_ - 1]; }
+    T* data() { return data_; }
+    T const* data() const { return data_; }
+    T* begin() { return data_; }
+    T* end() { return data_ + size_; }
+    T const* begin() const { return data_; }
+    T const* end() const { return data_ + size_; }
+    T& operator[](size_t i) { return data_[i]; }
+    T const& operator[](size_t i) const { return data_[i]; }
+    T& front() { return data_[0]; }
+    T const& front() const { return data_[0]; }
+    T& back() { return data_[size_ - 1]; }
+    T const& back() const { return data_[size_ - 1]; }
     operator std::span<T const>() const { return {data_, size_}; }
-    bool operator==(SmallVector const &other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+    bool operator==(SmallVector const& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 private:
-    void swap_in(SmallVector &other) noexcept {
+    void swap_in(SmallVector& other) noexcept {
         size_ = other.size_;
         if (other.data_ == other.inline_) {
             data_ = inline_, capacity_ = N;
@@ -116,4 +118,4 @@ inline int64_t element_count(std::span<int64_t const> dims) {
     return n;
 }
 
-}// namespace refactor
+}  // namespace refactor

@@ -1,6 +1,7 @@
 #pragma once
 #include "runtime/plan.h"
 #include "runtime/value.h"
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -12,7 +13,7 @@ class ThreadPool;
 namespace refactor::mem_manager {
 class Allocator;
 class Device;
-}
+}  // namespace refactor::mem_manager
 
 namespace refactor::runtime {
 
@@ -26,7 +27,7 @@ public:
 };
 
 struct RunOptions {
-    CancellationToken const *token = nullptr;
+    CancellationToken const* token = nullptr;
     std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
@@ -35,59 +36,62 @@ struct StepProfile {
     uint32_t step = 0;
     std::string node, type, kernel, shape;
     double nanoseconds = 0;
-    double operations = 0;///< floating-point operations
-    double bytes = 0;///< read and written at least once
+    double operations = 0;  ///< floating-point operations
+    double bytes = 0;       ///< read and written at least once
 };
 
 /// A tensor as a tracer sees it, row-major; valid during the call.
 struct TracedTensor {
     uint32_t edge;
-    std::string const &name;
+    std::string const& name;
     DataType dtype;
-    Dims const &dims;
-    void const *data;
+    Dims const& dims;
+    void const* data;
     size_t bytes;
 };
 
-/// Runs a Program: owns the memory and the values of one stream of runs. Not thread-safe; `clone()` gives another executor that shares the
-/// Program, its weights and its cached plans, and may run at the same time.
+/// Runs a Program: owns the memory and the values of one stream of runs. Not thread-safe; `clone()` gives another
+/// executor that shares the Program, its weights and its cached plans, and may run at the same time.
 ///
-/// A run allocates nothing once its shapes have been seen, except outputs that the user still holds: an output whose value is not referenced
-/// outside is written again in place.
+/// A run allocates nothing once its shapes have been seen, except outputs that the user still holds: an output whose
+/// value is not referenced outside is written again in place.
 class Executor {
 public:
-    /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0: `default_thread_count()`. `device` null: number 0
-    /// of the kind that the Program was compiled for. Throws `DeviceError` where there is none.
-    Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0, mem_manager::Device *device = nullptr);
+    /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0:
+    /// `default_thread_count()`. `device` null: number 0 of the kind that the Program was compiled for. Throws
+    /// `DeviceError` where there is none.
+    Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0,
+             mem_manager::Device* device = nullptr);
     ~Executor();
-    Executor(Executor &&) noexcept;
+    Executor(Executor&&) noexcept;
 
-    Planner const &planner() const { return *planner_; }
+    Planner const& planner() const { return *planner_; }
     int threads() const { return threads_; }
-    std::string const &allocator() const { return allocator_name_; }
-    mem_manager::Device &device() const { return *device_; }
+    std::string const& allocator() const { return allocator_name_; }
+    mem_manager::Device& device() const { return *device_; }
 
     /// Throws `InvalidInput` if the number, the dtype, or the rank or a fixed size does not fit the declared input.
     void set_input(size_t index, Value value);
-    Value const &input(size_t index) const { return inputs_[index]; }
-    /// Throws `InvalidInput` naming an input that is not set, or sizes that contradict each other; `Cancelled`; whatever a kernel reports.
-    void run(RunOptions const & = {});
+    Value const& input(size_t index) const { return inputs_[index]; }
+    /// Throws `InvalidInput` naming an input that is not set, or sizes that contradict each other; `Cancelled`;
+    /// whatever a kernel reports.
+    void run(RunOptions const& = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
-    Value const &output(size_t index) const;
+    Value const& output(size_t index) const;
 
     /// Like `run`, timing each step `repeats` times (the minimum counts).
     std::vector<StepProfile> profile(int repeats = 1);
     /// Like `run`; `visit(step, tensor, is_output)` sees the inputs before and the outputs after every step.
-    void trace(std::function<void(uint32_t step, TracedTensor const &, bool is_output)> const &visit);
+    void trace(std::function<void(uint32_t step, TracedTensor const&, bool is_output)> const& visit);
 
     std::unique_ptr<Executor> clone() const;
     /// Moves to another allocator (and thread count), keeping the inputs.
     void set_allocator(std::string allocator);
-    /// Moves to another device of the same kind and another allocator, keeping inputs and outputs. Throws `Unsupported` if the Program was
-    /// compiled for another kind.
-    void dispatch(mem_manager::Device &device, std::string allocator);
+    /// Moves to another device of the same kind and another allocator, keeping inputs and outputs. Throws `Unsupported`
+    /// if the Program was compiled for another kind.
+    void dispatch(mem_manager::Device& device, std::string allocator);
     /// The plan of the current inputs.
-    Plan const &plan();
+    Plan const& plan();
     /// Bytes of intermediate memory now held.
     size_t memory_bytes() const;
     /// Gives memory that is not needed for the current plan back.
@@ -96,35 +100,35 @@ public:
 private:
     struct Memory;
     struct Remote;
-    static std::unique_ptr<Memory> make_memory(std::string const &allocator, mem_manager::Device &device);
+    static std::unique_ptr<Memory> make_memory(std::string const& allocator, mem_manager::Device& device);
     void activate();
     void prepare_run();
     void prepare_remote_run();
     void place();
-    void check_input(size_t index, Value const &value) const;
-    void *argument_address(uint32_t tensor) const;
-    TracedTensor traced(uint32_t tensor, std::vector<std::byte> &scratch) const;
-    template<class Before, class After>
-    void run_steps(Before &&before, After &&after);
+    void check_input(size_t index, Value const& value) const;
+    void* argument_address(uint32_t tensor) const;
+    TracedTensor traced(uint32_t tensor, std::vector<std::byte>& scratch) const;
+    template <class Before, class After>
+    void run_steps(Before&& before, After&& after);
 
     std::shared_ptr<Planner> planner_;
     std::string allocator_name_;
     int threads_;
     std::unique_ptr<ThreadPool> pool_;
     std::vector<Value> inputs_;
-    mutable std::vector<Value> outputs_;///< of a device that is not the host: filled when they are read
-    mem_manager::Device *device_;
+    mutable std::vector<Value> outputs_;  ///< of a device that is not the host: filled when they are read
+    mem_manager::Device* device_;
     std::shared_ptr<Plan const> plan_;
-    bool stale_ = true;///< an input's sizes changed since `plan_` was made
+    bool stale_ = true;  ///< an input's sizes changed since `plan_` was made
     bool ran_ = false;
-    std::vector<void *> addresses_;///< of `Plan::arguments`
-    std::vector<std::byte *> workspaces_;///< of `Plan::steps`
+    std::vector<void*> addresses_;        ///< of `Plan::arguments`
+    std::vector<std::byte*> workspaces_;  ///< of `Plan::steps`
     struct Patch {
         uint32_t argument, port;
     };
     std::vector<Patch> input_patches_, output_patches_;
     std::unique_ptr<Memory> memory_;
-    std::unique_ptr<Remote> remote_;///< null on the host
+    std::unique_ptr<Remote> remote_;  ///< null on the host
 };
 
-}// namespace refactor::runtime
+}  // namespace refactor::runtime

@@ -2,6 +2,7 @@
 #include "common/data_type.h"
 #include "common/small_vector.h"
 #include "runtime/task.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,42 +10,43 @@
 namespace refactor::mem_manager {
 class Blob;
 class Device;
-}
+}  // namespace refactor::mem_manager
 
 namespace refactor::runtime {
 
 inline constexpr uint32_t kNoTensor = UINT32_MAX;
 
 enum class Storage : uint8_t {
-    Arena,///< at `offset` in the executor's arena
-    Input,///< the user's input number `index`
-    Output,///< the output value number `index`
-    Constant,///< at `address`, owned by the Program
+    Arena,     ///< at `offset` in the executor's arena
+    Input,     ///< the user's input number `index`
+    Output,    ///< the output value number `index`
+    Constant,  ///< at `address`, owned by the Program
 };
 
 /// One tensor of a plan: what it is and where it lives.
 struct Tensor {
     Storage storage = Storage::Arena;
     uint32_t index = 0;
-    uint32_t edge = 0;///< its number in `Planner::edge_name`
+    uint32_t edge = 0;  ///< its number in `Planner::edge_name`
     size_t offset = 0;
-    void const *address = nullptr;
+    void const* address = nullptr;
     DataType dtype{};
-    bool plain = true;///< row-major; blocked layouts are reordered before a user sees them
+    bool plain = true;  ///< row-major; blocked layouts are reordered before a user sees them
     Dims dims;
-    size_t bytes = 0;///< storage, padding of blocked layouts included
+    size_t bytes = 0;  ///< storage, padding of blocked layouts included
 };
 
 /// One task with its arguments: `arguments[first_argument …]` of the plan, inputs before outputs.
 struct Step {
-    Task const *task = nullptr;
-    uint32_t node = 0;///< its number in `Planner::node_name`
-    uint32_t kernel = 0;///< index into `Plan::kernel_ids`
+    Task const* task = nullptr;
+    uint32_t node = 0;    ///< its number in `Planner::node_name`
+    uint32_t kernel = 0;  ///< index into `Plan::kernel_ids`
     uint32_t first_argument = 0, inputs = 0, outputs = 0;
-    size_t workspace_offset = 0;///< in the arena
+    size_t workspace_offset = 0;  ///< in the arena
 };
 
-/// How long a block of the arena is in use, for executors that place blocks with a run-time allocator instead of the planned offsets.
+/// How long a block of the arena is in use, for executors that place blocks with a run-time allocator instead of the
+/// planned offsets.
 struct Block {
     size_t bytes = 0, offset = 0;
     uint32_t first_step = 0, last_step = 0;
@@ -53,15 +55,15 @@ struct Block {
 /// A Program with every size bound: a flat list of steps over placed tensors. Immutable and shared by executors.
 struct Plan {
     std::vector<Tensor> tensors;
-    std::vector<uint32_t> arguments;///< index into `tensors`, or `kNoTensor`
+    std::vector<uint32_t> arguments;  ///< index into `tensors`, or `kNoTensor`
     std::vector<Step> steps;
     std::vector<std::unique_ptr<Task>> tasks;
     std::vector<std::string> kernel_ids;
-    std::vector<uint32_t> inputs, outputs;///< tensors
-    std::vector<Block> blocks;///< `Tensor::index` (Arena) and `workspace_blocks` point into it
-    std::vector<uint32_t> workspace_blocks;///< block of each step, or `kNoTensor`
+    std::vector<uint32_t> inputs, outputs;   ///< tensors
+    std::vector<Block> blocks;               ///< `Tensor::index` (Arena) and `workspace_blocks` point into it
+    std::vector<uint32_t> workspace_blocks;  ///< block of each step, or `kNoTensor`
     size_t arena_bytes = 0;
-    size_t lower_bound = 0;///< bytes: the largest sum of live tensors at any step
+    size_t lower_bound = 0;  ///< bytes: the largest sum of live tensors at any step
 };
 
 /// Type of an input or output as the model declares it; `shape` is for people, "[N, 3, 224, 224]".
@@ -69,27 +71,28 @@ struct PortInfo {
     std::string name;
     DataType dtype{};
     std::string shape;
-    std::vector<int64_t> dims;///< -1 where symbolic
-    std::vector<std::string> symbols;///< text of each size
+    std::vector<int64_t> dims;         ///< -1 where symbolic
+    std::vector<std::string> symbols;  ///< text of each size
 };
 
 /// What the runtime knows of the layers above: bindings in, plan out. Thread-safe; plans are cached.
 class Planner {
 public:
     virtual ~Planner() = default;
-    virtual std::vector<PortInfo> const &inputs() const = 0;
-    virtual std::vector<PortInfo> const &outputs() const = 0;
+    virtual std::vector<PortInfo> const& inputs() const = 0;
+    virtual std::vector<PortInfo> const& outputs() const = 0;
     /// The plan for inputs of these sizes. Throws `InvalidInput` naming input, expected and actual size.
     virtual std::shared_ptr<Plan const> plan(std::span<Dims const> input_dims) = 0;
-    virtual std::string const &node_name(uint32_t node) const = 0;
-    virtual std::string const &node_type(uint32_t node) const = 0;
-    virtual std::string const &edge_name(uint32_t edge) const = 0;
+    virtual std::string const& node_name(uint32_t node) const = 0;
+    virtual std::string const& node_type(uint32_t node) const = 0;
+    virtual std::string const& edge_name(uint32_t edge) const = 0;
     /// Row-major copy of a blocked tensor: `target` has room for `element_count(dims)` elements.
-    virtual void to_plain(Tensor const &, void const *source, void *target) const = 0;
+    virtual void to_plain(Tensor const&, void const* source, void* target) const = 0;
     /// Kind of device that the plans run on.
     virtual std::string_view device_kind() const { return "cpu"; }
-    /// Where a constant is in the memory of `device`, which is not the host: copied there by the first call, shared by all executors.
-    virtual void const *constant_on(mem_manager::Device &device, Tensor const &constant);
+    /// Where a constant is in the memory of `device`, which is not the host: copied there by the first call, shared by
+    /// all executors.
+    virtual void const* constant_on(mem_manager::Device& device, Tensor const& constant);
 };
 
-}// namespace refactor::runtime
+}  // namespace refactor::runtime

@@ -10,20 +10,21 @@ namespace refactor::runtime {
 
 /// What a task finds around it while it runs.
 struct RunContext {
-    ThreadPool &pool;
-    /// Scratch memory on the task's device, 64-byte aligned, at least `Task::workspace_bytes()`; its content is undefined.
-    std::byte *workspace = nullptr;
+    ThreadPool& pool;
+    /// Scratch memory on the task's device, 64-byte aligned, at least `Task::workspace_bytes()`; its content is
+    /// undefined.
+    std::byte* workspace = nullptr;
     /// The device's stream; null on the CPU.
-    void *stream = nullptr;
+    void* stream = nullptr;
 };
 
 /// A kernel with every size fixed: what one step of a plan executes. Immutable, so that clones run it at the same time.
 class Task {
 public:
     virtual ~Task() = default;
-    /// `arguments`: addresses of the inputs, then of the outputs; null for an omitted optional input. Allocates nothing. Data-dependent
-    /// misuse (an index out of range, an integer division by zero) throws `InvalidInput`.
-    virtual void run(void *const *arguments, RunContext const &context) const = 0;
+    /// `arguments`: addresses of the inputs, then of the outputs; null for an omitted optional input. Allocates
+    /// nothing. Data-dependent misuse (an index out of range, an integer division by zero) throws `InvalidInput`.
+    virtual void run(void* const* arguments, RunContext const& context) const = 0;
     /// Scratch memory in bytes; with per-thread scratch, already multiplied by the number of threads it was bound for.
     virtual size_t workspace_bytes() const { return 0; }
     /// Bit i: output 0 may be written over input i, which has the same number of bytes.
@@ -32,4 +33,4 @@ public:
     virtual double operations() const { return 0; }
 };
 
-}// namespace refactor::runtime
+}  // namespace refactor::runtime

@@ -1,6 +1,7 @@
 #pragma once
 #include "common/data_type.h"
 #include "common/small_vector.h"
+
 #include <memory>
 #include <string>
 
@@ -14,10 +15,10 @@ namespace refactor::runtime {
 struct Value {
     DataType dtype = DataType::Undefined;
     Dims dims;
-    std::shared_ptr<mem_manager::Blob> blob;///< null: no value yet
+    std::shared_ptr<mem_manager::Blob> blob;  ///< null: no value yet
 };
 
 /// "f32[1,3,224,224]"
 std::string describe(DataType, std::span<int64_t const> dims);
 
-}// namespace refactor::runtime
+}  // namespace refactor::runtime

@@ -4,6 +4,7 @@
 #include "common/result.h"
 #include "common/small_vector.h"
 #include "runtime/task.h"
+
 #include <memory>
 #include <span>
 #include <string>
@@ -12,24 +13,26 @@
 namespace refactor::mem_manager {
 class Blob;
 class Device;
-}
+}  // namespace refactor::mem_manager
 
 namespace refactor::kernel {
 
 /// Order of a tensor's elements in memory.
 enum class Layout : uint8_t {
-    Plain,///< row-major
-    Blocked16,///< nChw16c: [N, ceil(C/16), spatial…, 16], channels past C are zero
-    Blocked8,///< nChw8c
+    Plain,      ///< row-major
+    Blocked16,  ///< nChw16c: [N, ceil(C/16), spatial…, 16], channels past C are zero
+    Blocked8,   ///< nChw8c
 };
 /// Channels in a block; 1 for Plain.
-constexpr int64_t block_of(Layout layout) { return layout == Layout::Blocked16 ? 16 : layout == Layout::Blocked8 ? 8 : 1; }
+constexpr int64_t block_of(Layout layout) {
+    return layout == Layout::Blocked16 ? 16 : layout == Layout::Blocked8 ? 8 : 1;
+}
 
 /// Type, layout and logical sizes (always in the order of the Plain layout) of one operand.
 struct TensorDesc {
     DataType dtype = DataType::Undefined;
     Layout layout = Layout::Plain;
-    Dims dims;///< -1 where not known yet; everything is known when a kernel is bound
+    Dims dims;  ///< -1 where not known yet; everything is known when a kernel is bound
 
     int64_t count() const { return element_count(dims); }
     /// Elements in memory, padding of blocked layouts included.
@@ -45,18 +48,18 @@ struct Operand : TensorDesc {
 
 /// What may lower the precision of a kernel.
 enum class Precision : uint8_t {
-    Exact,///< no algorithm that changes the error bound (no Winograd)
+    Exact,  ///< no algorithm that changes the error bound (no Winograd)
     Default,
 };
 
 /// The question "who can compute this?".
 struct Request {
     std::span<Operand const> inputs, outputs;
-    std::string_view device = "cpu";///< "cpu" or "nvidia"
-    Isa isa = Isa::Scalar;///< best allowed instruction set
+    std::string_view device = "cpu";  ///< "cpu" or "nvidia"
+    Isa isa = Isa::Scalar;            ///< best allowed instruction set
     int threads = 1;
     Precision precision = Precision::Default;
-    mem_manager::Device *place = nullptr;///< to compile for, if it is not the host
+    mem_manager::Device* place = nullptr;  ///< to compile for, if it is not the host
 };
 
 /// Why a candidate declined; shown to the user when nothing fits, and on demand.
@@ -69,54 +72,58 @@ class PackCache {
 public:
     PackCache();
     ~PackCache();
-    PackCache(PackCache const &) = delete;
-    PackCache &operator=(PackCache const &) = delete;
+    PackCache(PackCache const&) = delete;
+    PackCache& operator=(PackCache const&) = delete;
     /// `pack(destination)` fills `bytes` bytes of 64-byte aligned memory on the first call for this key. Thread-safe.
-    template<class F>
-    std::shared_ptr<mem_manager::Blob const> get(mem_manager::Blob const &source, std::string_view format, size_t bytes, F &&pack) {
-        return find_or_make(source, format, bytes, [](void *f, void *p) { (*static_cast<std::remove_reference_t<F> *>(f))(p); }, &pack);
+    template <class F>
+    std::shared_ptr<mem_manager::Blob const> get(mem_manager::Blob const& source, std::string_view format, size_t bytes,
+                                                 F&& pack) {
+        return find_or_make(
+            source, format, bytes, [](void* f, void* p) { (*static_cast<std::remove_reference_t<F>*>(f))(p); }, &pack);
     }
     size_t bytes() const;
 
 private:
-    std::shared_ptr<mem_manager::Blob const>
-    find_or_make(mem_manager::Blob const &, std::string_view, size_t, void (*)(void *, void *), void *);
+    std::shared_ptr<mem_manager::Blob const> find_or_make(mem_manager::Blob const&, std::string_view, size_t,
+                                                          void (*)(void*, void*), void*);
     struct State;
     std::unique_ptr<State> state_;
 };
 
 /// Everything that is known when sizes are fixed. Operands are null where an optional one is absent.
 struct BindArgs {
-    std::span<TensorDesc const *const> inputs, outputs;
-    std::span<int64_t const> params;///< values of the operator's symbolic parameters
-    PackCache &packs;
+    std::span<TensorDesc const* const> inputs, outputs;
+    std::span<int64_t const> params;  ///< values of the operator's symbolic parameters
+    PackCache& packs;
     int threads = 1;
 };
 
 /// One implementation of an operator for given dtypes, layouts, attributes and constants; sizes may still be open.
 ///
-/// Created once for a Program; `bind` is called for every new shape and must cost about a microsecond (weights are packed on first use, by
-/// the cache). Immutable apart from that.
+/// Created once for a Program; `bind` is called for every new shape and must cost about a microsecond (weights are
+/// packed on first use, by the cache). Immutable apart from that.
 class Kernel {
 public:
     virtual ~Kernel() = default;
     /// `op:device:algorithm:dtype[:isa]`, e.g. `conv:cpu:winograd_f4:f32:avx512`.
     virtual std::string id() const = 0;
     /// Estimated time in ns for these sizes, or why they are declined. Asked only if there is more than one candidate.
-    virtual Result<double, Rejection> estimate(BindArgs const &) const { return 0.; }
-    virtual Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const &) const = 0;
+    virtual Result<double, Rejection> estimate(BindArgs const&) const { return 0.; }
+    virtual Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const&) const = 0;
 };
 
 /// The kernels that accepted, in priority order, and the reasons of the others.
 struct Candidates {
     std::vector<std::unique_ptr<Kernel>> kernels;
-    std::vector<Rejection> rejections;///< each "id: reason"
+    std::vector<Rejection> rejections;  ///< each "id: reason"
 
     /// For the expansion of a kernel list: takes in what one factory answered.
     void add(std::string_view id, Result<std::unique_ptr<Kernel>, Rejection> answer) {
-        if (answer) kernels.push_back(std::move(answer).value());
-        else rejections.push_back({std::string(id) + ": " + answer.error().reason});
+        if (answer)
+            kernels.push_back(std::move(answer).value());
+        else
+            rejections.push_back({std::string(id) + ": " + answer.error().reason});
     }
 };
 
-}// namespace refactor::kernel
+}  // namespace refactor::kernel

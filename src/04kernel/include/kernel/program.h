@@ -2,6 +2,7 @@
 #include "common/dim_expr.h"
 #include "kernel/kernel.h"
 #include "runtime/plan.h"
+
 #include <list>
 #include <map>
 #include <mutex>
@@ -16,13 +17,14 @@ struct ProgramEdge {
     DataType dtype{};
     Layout layout = Layout::Plain;
     Shape shape;
-    std::shared_ptr<mem_manager::Blob const> constant;///< row-major host data
+    std::shared_ptr<mem_manager::Blob const> constant;  ///< row-major host data
 };
 
-/// An operator with the kernels that accepted it. No kernels: an alias, whose output is its first input under another shape.
+/// An operator with the kernels that accepted it. No kernels: an alias, whose output is its first input under another
+/// shape.
 struct ProgramNode {
     std::string name, type;
-    std::vector<uint32_t> inputs, outputs;///< edges; `kNoEdge` where an optional input is absent
+    std::vector<uint32_t> inputs, outputs;  ///< edges; `kNoEdge` where an optional input is absent
     std::vector<DimExpr> params;
     std::vector<std::unique_ptr<Kernel>> kernels;
 };
@@ -31,37 +33,39 @@ struct ProgramNode {
 struct ProgramParts {
     std::vector<ProgramEdge> edges;
     std::vector<ProgramNode> nodes;
-    std::vector<uint32_t> inputs, outputs;///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
+    std::vector<uint32_t> inputs,
+        outputs;  ///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
     SymbolTable symbols;
     int threads = 1;
-    size_t max_tensor_bytes = 0;///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
-    std::string device = "cpu";///< kind that the kernels run on
+    size_t max_tensor_bytes = 0;  ///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
+    std::string device = "cpu";   ///< kind that the kernels run on
 };
 
-/// A compiled model with symbolic sizes: immutable, shared by executors, and the Planner that turns input sizes into plans.
+/// A compiled model with symbolic sizes: immutable, shared by executors, and the Planner that turns input sizes into
+/// plans.
 ///
-/// Planning a shape never seen costs evaluating the size expressions, one `bind` a node, and the offline memory planner. Plans are kept in an
-/// LRU cache by their input sizes.
+/// Planning a shape never seen costs evaluating the size expressions, one `bind` a node, and the offline memory
+/// planner. Plans are kept in an LRU cache by their input sizes.
 class Program final : public runtime::Planner {
 public:
     explicit Program(ProgramParts parts, size_t cached_plans = 32);
     ~Program() override;
 
-    std::vector<runtime::PortInfo> const &inputs() const override { return inputs_; }
-    std::vector<runtime::PortInfo> const &outputs() const override { return outputs_; }
+    std::vector<runtime::PortInfo> const& inputs() const override { return inputs_; }
+    std::vector<runtime::PortInfo> const& outputs() const override { return outputs_; }
     std::shared_ptr<runtime::Plan const> plan(std::span<Dims const> input_dims) override;
     /// Plans without looking into or filling the cache.
     std::shared_ptr<runtime::Plan const> make_plan(std::span<Dims const> input_dims);
     /// The plan for known values of all symbols that occur; not cached.
-    std::shared_ptr<runtime::Plan const> make_plan(Bindings const &bindings);
-    std::string const &node_name(uint32_t node) const override { return parts_.nodes[node].name; }
-    std::string const &node_type(uint32_t node) const override { return parts_.nodes[node].type; }
-    std::string const &edge_name(uint32_t edge) const override { return parts_.edges[edge].name; }
-    void to_plain(runtime::Tensor const &, void const *source, void *target) const override;
+    std::shared_ptr<runtime::Plan const> make_plan(Bindings const& bindings);
+    std::string const& node_name(uint32_t node) const override { return parts_.nodes[node].name; }
+    std::string const& node_type(uint32_t node) const override { return parts_.nodes[node].type; }
+    std::string const& edge_name(uint32_t edge) const override { return parts_.edges[edge].name; }
+    void to_plain(runtime::Tensor const&, void const* source, void* target) const override;
     std::string_view device_kind() const override { return parts_.device; }
-    void const *constant_on(mem_manager::Device &, runtime::Tensor const &) override;
+    void const* constant_on(mem_manager::Device&, runtime::Tensor const&) override;
 
-    ProgramParts const &parts() const { return parts_; }
+    ProgramParts const& parts() const { return parts_; }
     size_t packed_bytes() const { return packs_.bytes(); }
     /// Nodes, chosen candidates and shapes, one line a node.
     std::string to_string() const;
@@ -72,12 +76,12 @@ private:
     ProgramParts parts_;
     std::vector<runtime::PortInfo> inputs_, outputs_;
     DimProgram dims_;
-    std::vector<uint32_t> edge_slots_, node_slots_;///< first entry of each edge (node) in `slots_`
-    std::vector<uint32_t> slots_;///< sizes of edges and params of nodes, as slots of `dims_`
+    std::vector<uint32_t> edge_slots_, node_slots_;  ///< first entry of each edge (node) in `slots_`
+    std::vector<uint32_t> slots_;                    ///< sizes of edges and params of nodes, as slots of `dims_`
     PackCache packs_;
     std::mutex constants_mutex_;
     /// Copies of constants on devices, by device and host address.
-    std::map<std::pair<mem_manager::Device *, void const *>, std::shared_ptr<mem_manager::Blob>> constants_;
+    std::map<std::pair<mem_manager::Device*, void const*>, std::shared_ptr<mem_manager::Blob>> constants_;
 
     struct CachedPlan {
         std::vector<Dims> key;
@@ -88,4 +92,4 @@ private:
     size_t cached_plans_;
 };
 
-}// namespace refactor::kernel
+}  // namespace refactor::kernel

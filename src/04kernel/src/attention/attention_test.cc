@@ -4,7 +4,8 @@
 namespace refactor::kernel::test {
 namespace {
 
-// Scores of at most about 16 (eps 1e-6) from d products (error d * eps), exp of them, and a mean of values of size about 1.
+// Scores of at most about 16 (eps 1e-6) from d products (error d * eps), exp of them, and a mean of values of size
+// about 1.
 constexpr Tolerance kTolerance{1e-5, 1e-5};
 
 struct Case {

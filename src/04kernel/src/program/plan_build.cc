@@ -32,7 +32,8 @@ std::shared_ptr<runtime::Plan const> PlanBuild::build() {
     return std::move(plan_);
 }
 
-/// A model may ask for far more than it holds (Expand, ConstantOfShape): better refused than the machine brought to its knees.
+/// A model may ask for far more than it holds (Expand, ConstantOfShape): better refused than the machine brought to its
+/// knees.
 void PlanBuild::check_bytes(uint32_t edge, size_t limit) const {
     auto bytes = bytes_of(edge);
     if (bytes <= limit || parts_.edges[edge].constant) return;

@@ -6,14 +6,16 @@ namespace refactor::computation {
 
 struct CompileOptions {
     std::string device = "cpu";
-    /// Names as in `pipeline()`: empty is the default pipeline, "-name" removes one, "-all" starts from none, "name" adds one.
+    /// Names as in `pipeline()`: empty is the default pipeline, "-name" removes one, "-all" starts from none, "name"
+    /// adds one.
     std::vector<std::string> passes;
-    int threads = 0;///< 0: `default_thread_count()`
+    int threads = 0;  ///< 0: `default_thread_count()`
     kernel::Precision precision = kernel::Precision::Default;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;
-    size_t max_tensor_bytes = 0;///< larger computed tensors are refused when their size is known; 0: a quarter of the host's memory
-    bool verify = false;///< run the graph verifier after every pass (always on in Debug builds)
+    size_t max_tensor_bytes =
+        0;  ///< larger computed tensors are refused when their size is known; 0: a quarter of the host's memory
+    bool verify = false;  ///< run the graph verifier after every pass (always on in Debug builds)
 };
 
 /// What a pass did: for logs, `dbg` and the search for a guilty pass.
@@ -21,7 +23,7 @@ struct PassReport {
     std::string name;
     int changes = 0;
     double microseconds = 0;
-    std::string graph;///< the graph after the pass, if it changed anything and debug logging is on
+    std::string graph;  ///< the graph after the pass, if it changed anything and debug logging is on
 };
 
 struct Compiled {
@@ -29,11 +31,11 @@ struct Compiled {
     std::vector<PassReport> passes;
 };
 
-/// Runs the passes and asks for kernels. Throws `InvalidInput` for an unknown pass or kept tensor, `Unsupported` naming every node that no kernel
-/// accepts, with all reasons.
-Compiled compile(Model model, CompileOptions const &options);
+/// Runs the passes and asks for kernels. Throws `InvalidInput` for an unknown pass or kept tensor, `Unsupported` naming
+/// every node that no kernel accepts, with all reasons.
+Compiled compile(Model model, CompileOptions const& options);
 
 /// Names of all passes in the order of the default pipeline.
 std::vector<std::string> pass_names();
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

@@ -11,10 +11,11 @@ struct Constant {
     std::shared_ptr<mem_manager::Blob const> blob;
 };
 
-/// Computes `op` on the CPU, on the calling thread, for inputs that are all known (a default `Constant`: absent). `outputs` come with dtype and
-/// dims and are given their data. `params` are the values of `op.params()`.
-/// Returns why it cannot be computed: no kernel, or what the kernel threw.
-Result<std::vector<Constant>, kernel::Rejection>
-evaluate(Operator const &op, std::span<Constant const> inputs, std::vector<Constant> outputs, std::span<int64_t const> params);
+/// Computes `op` on the CPU, on the calling thread, for inputs that are all known (a default `Constant`: absent).
+/// `outputs` come with dtype and dims and are given their data. `params` are the values of `op.params()`. Returns why
+/// it cannot be computed: no kernel, or what the kernel threw.
+Result<std::vector<Constant>, kernel::Rejection> evaluate(Operator const& op, std::span<Constant const> inputs,
+                                                          std::vector<Constant> outputs,
+                                                          std::span<int64_t const> params);
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

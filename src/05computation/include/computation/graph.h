@@ -6,7 +6,7 @@
 namespace refactor::computation {
 
 struct Node {
-    std::string name;///< of the model's node, for people
+    std::string name;  ///< of the model's node, for people
     std::shared_ptr<Operator const> op;
 };
 
@@ -15,8 +15,8 @@ struct Edge {
     DataType dtype = DataType::Undefined;
     Shape shape;
     kernel::Layout layout = kernel::Layout::Plain;
-    std::shared_ptr<mem_manager::Blob const> constant;///< row-major host data; such an edge is a source of the graph
-    bool keep = false;///< a user asked for this tensor: passes must leave it in place
+    std::shared_ptr<mem_manager::Blob const> constant;  ///< row-major host data; such an edge is a source of the graph
+    bool keep = false;                                  ///< a user asked for this tensor: passes must leave it in place
 };
 
 using Graph = graph_topo::LinkedGraph<Node, Edge>;
@@ -32,12 +32,12 @@ struct Model {
 };
 
 /// Convenience for passes: the info of the operator that makes `edge`, or null.
-template<class Info>
-Info const *producer_info(EdgePtr edge) {
+template <class Info>
+Info const* producer_info(EdgePtr edge) {
     return edge && edge->producer() ? info_of<Info>(*edge->producer()->value.op) : nullptr;
 }
 
 /// Text of a graph, one line a node: `name = Type{attributes}(inputs) : f32[N, 3, 224, 224]`.
-std::string to_string(Graph &, SymbolTable const &);
+std::string to_string(Graph&, SymbolTable const&);
 
-}// namespace refactor::computation
+}  // namespace refactor::computation

@@ -4,64 +4,69 @@
 
 namespace refactor::kernel {
 
-/// Sizes of a sliding window, one entry per spatial axis (1 to 3). Pads are explicit: `auto_pad` has been resolved by the front end.
+/// Sizes of a sliding window, one entry per spatial axis (1 to 3). Pads are explicit: `auto_pad` has been resolved by
+/// the front end.
 struct Window {
     Dims strides, dilations, pads_begin, pads_end;
-    bool operator==(Window const &) const = default;
+    bool operator==(Window const&) const = default;
 };
-std::string to_string(Window const &);
+std::string to_string(Window const&);
 
-/// Convolution. Inputs: X [N, C, spatial…], W [M, C/group, kernel…], bias [M] if `epilogue.bias`, residual of Y's shape if `epilogue.residual`.
-/// X, Y, residual may be Plain or Blocked; W is Plain (packed by the kernel). Source: ONNX Conv-11.
+/// Convolution. Inputs: X [N, C, spatial…], W [M, C/group, kernel…], bias [M] if `epilogue.bias`, residual of Y's shape
+/// if `epilogue.residual`. X, Y, residual may be Plain or Blocked; W is Plain (packed by the kernel). Source: ONNX
+/// Conv-11.
 ///
-/// If the pads are symbolic (SAME with unknown sizes) they are the operator's params: begins, then ends; `window.pads_*` are then ignored.
+/// If the pads are symbolic (SAME with unknown sizes) they are the operator's params: begins, then ends;
+/// `window.pads_*` are then ignored.
 struct ConvInfo {
-    static constexpr char const *kType = "Conv";
+    static constexpr char const* kType = "Conv";
     Window window;
     int64_t group = 1;
     Epilogue epilogue;
     std::string attributes() const;
 };
-Candidates candidates(ConvInfo const &, Request const &);
+Candidates candidates(ConvInfo const&, Request const&);
 
-/// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The output size is the output
-/// operand's; pads_begin decide where it starts. Source: ONNX ConvTranspose-11.
+/// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
+/// output size is the output operand's; pads_begin decide where it starts. Source: ONNX ConvTranspose-11.
 struct ConvTransposeInfo {
-    static constexpr char const *kType = "ConvTranspose";
+    static constexpr char const* kType = "ConvTranspose";
     Window window;
     int64_t group = 1;
     Epilogue epilogue;
     std::string attributes() const;
 };
-Candidates candidates(ConvTransposeInfo const &, Request const &);
+Candidates candidates(ConvTransposeInfo const&, Request const&);
 
 enum class PoolKind : uint8_t { Max, Average };
-/// Sliding-window pooling over the spatial axes. Input [N, C, spatial…], Plain or Blocked; output sizes (ceil_mode resolved) are the output operand's.
-/// Average divides by the number of elements inside the input, or, if `count_include_pad`, inside the padded input. With `indices`, output 1
-/// (i64) holds flat positions in the Plain input (`column_major`: storage_order 1). NaN propagates through Max. Source: ONNX MaxPool-12, AveragePool-19.
+/// Sliding-window pooling over the spatial axes. Input [N, C, spatial…], Plain or Blocked; output sizes (ceil_mode
+/// resolved) are the output operand's. Average divides by the number of elements inside the input, or, if
+/// `count_include_pad`, inside the padded input. With `indices`, output 1 (i64) holds flat positions in the Plain input
+/// (`column_major`: storage_order 1). NaN propagates through Max. Source: ONNX MaxPool-12, AveragePool-19.
 struct PoolInfo {
-    static constexpr char const *kType = "Pool";
+    static constexpr char const* kType = "Pool";
     PoolKind kind = PoolKind::Max;
     Dims kernel;
     Window window;
     bool count_include_pad = false, column_major = false;
     std::string attributes() const;
 };
-Candidates candidates(PoolInfo const &, Request const &);
+Candidates candidates(PoolInfo const&, Request const&);
 
-/// Pooling over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides. Source: ONNX GlobalAveragePool-1.
+/// Pooling over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides. Source: ONNX
+/// GlobalAveragePool-1.
 struct GlobalPoolInfo {
-    static constexpr char const *kType = "GlobalPool";
+    static constexpr char const* kType = "GlobalPool";
     PoolKind kind = PoolKind::Average;
     std::string attributes() const;
 };
-Candidates candidates(GlobalPoolInfo const &, Request const &);
+Candidates candidates(GlobalPoolInfo const&, Request const&);
 
 /// Copies between layouts: Plain ↔ Blocked, channels zero-padded.
 struct ReorderInfo {
-    static constexpr char const *kType = "Reorder";
+    static constexpr char const* kType = "Reorder";
     std::string attributes() const { return {}; }
 };
-Candidates candidates(ReorderInfo const &, Request const &);
+Candidates candidates(ReorderInfo const&, Request const&);
 
-}// namespace refactor::kernel
+}  // namespace refactor::kernel

@@ -6,32 +6,34 @@ namespace refactor::kernel {
 
 /// Matrix product with numpy broadcasting of leading dimensions: `Y = epilogue(alpha * op(A) · op(B))`.
 ///
-/// Inputs: A [..., M, K] ([..., K, M] if trans_a), B [..., K, N] ([..., N, K] if trans_b), bias [N] or [1] if `epilogue.bias`, residual [..., M, N] if
-/// `epilogue.residual` (absent inputs are left out, the order stays). 1-D operands have been reshaped to 2-D by the caller. f32 (f64 and
-/// integers through the reference). Source: ONNX MatMul-13, Gemm-13.
+/// Inputs: A [..., M, K] ([..., K, M] if trans_a), B [..., K, N] ([..., N, K] if trans_b), bias [N] or [1] if
+/// `epilogue.bias`, residual [..., M, N] if `epilogue.residual` (absent inputs are left out, the order stays). 1-D
+/// operands have been reshaped to 2-D by the caller. f32 (f64 and integers through the reference). Source: ONNX
+/// MatMul-13, Gemm-13.
 struct MatMulInfo {
-    static constexpr char const *kType = "MatMul";
+    static constexpr char const* kType = "MatMul";
     bool trans_a = false, trans_b = false;
     float alpha = 1;
     Epilogue epilogue;
     std::string attributes() const;
 };
-Candidates candidates(MatMulInfo const &, Request const &);
+Candidates candidates(MatMulInfo const&, Request const&);
 
 /// Scaled dot-product attention, online softmax: `Y = softmax(scale * Q · Kᵀ + mask) · V`.
 ///
-/// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32 additive or bool (true = attend), broadcastable to
-/// [B, H, S, T]. H is a multiple of Hkv. Output [B, H, S, Dv]. A row whose scores are all -inf (or masked out) yields zeros if
-/// `nan_to_zero`, else NaN as softmax does. Source: FlashAttention (arXiv 2205.14135) for the tiling.
+/// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32
+/// additive or bool (true = attend), broadcastable to [B, H, S, T]. H is a multiple of Hkv. Output [B, H, S, Dv]. A row
+/// whose scores are all -inf (or masked out) yields zeros if `nan_to_zero`, else NaN as softmax does. Source:
+/// FlashAttention (arXiv 2205.14135) for the tiling.
 struct AttentionInfo {
-    static constexpr char const *kType = "Attention";
+    static constexpr char const* kType = "Attention";
     float scale = 1;
-    bool causal = false;///< position s sees keys up to T - S + s
+    bool causal = false;  ///< position s sees keys up to T - S + s
     bool has_mask = false;
     bool k_transposed = false;
     bool nan_to_zero = false;
     std::string attributes() const;
 };
-Candidates candidates(AttentionInfo const &, Request const &);
+Candidates candidates(AttentionInfo const&, Request const&);
 
-}// namespace refactor::kernel
+}  // namespace refactor::kernel
