@@ -125,6 +125,8 @@ computation::Graph lower_whole(Graph const& graph, std::span<Tensor const> tenso
     }
     for (auto* edge : Lowering(target, graph, tensors, symbols, problems).run(edges))
         if (edge) target.add_output(edge);
+    // Sizes written to memory for operators that turned out to need them as numbers only.
+    target.erase_dead();
     return target;
 }
 

@@ -115,7 +115,7 @@ Tensor Importer::input_tensor(GraphBuilder::Value const& value) {
     tensor.name = value.name;
     if (auto dtype = data_type_from_onnx(value.dtype))
         tensor.dtype = *dtype;
-    else
+    else if (depth_ == 1 || value.dtype != 0)  // the inputs of a sub-graph may leave their types to inference
         add_invalid(concat("input \"", shortened(value.name), "\" has the unknown element type ", value.dtype));
     tensor.shape = declared_shape(value);
     return tensor;

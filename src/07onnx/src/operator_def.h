@@ -96,11 +96,11 @@ struct Arity {
 inline constexpr int kVariadic = INT_MAX;
 
 struct OperatorDef {
-    std::string_view name;
+    std::string_view name = {};
     int64_t since = 1;
-    Arity inputs, outputs;
-    std::vector<InputDef> types;  ///< by input; the last one holds for all further ones, none: anything
-    std::vector<AttributeDef> attributes;
+    Arity inputs = {}, outputs = {};
+    std::vector<InputDef> types = {};  ///< by input; the last one holds for all further ones, none: anything
+    std::vector<AttributeDef> attributes = {};
     InferFunction infer = nullptr;  ///< null: removed in this opset
     LowerFunction lower = nullptr;
     std::string_view domain = {};
