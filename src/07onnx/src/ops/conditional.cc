@@ -26,7 +26,6 @@ struct Branch {
 Inferred<Branch> infer_branch(InferContext& c, NodeView const& n, std::string_view attribute) {
     Branch branch;
     branch.graph = n.get<std::shared_ptr<Graph const>>(attribute)->get();
-    if (branch.graph->formal_inputs) return Err{invalid(attribute, " has inputs; a branch reads outer values only")};
     std::vector<Tensor> inputs;
     for (auto edge : branch.graph->topo.global_inputs()) {
         uint32_t i = 1;
@@ -48,34 +47,47 @@ std::optional<bool> known_condition(InferContext const& c) {
     return value ? std::optional(*value != 0) : std::nullopt;
 }
 
-Status check_outputs(InferContext& c, Branch const& branch, std::string_view attribute) {
-    auto count = branch.graph->topo.global_outputs().size();
+/// What holds for a branch whether it is taken or not.
+Status check_branch(InferContext& c, NodeView const& n, std::string_view attribute) {
+    auto const& graph = **n.get<std::shared_ptr<Graph const>>(attribute);
+    if (graph.formal_inputs) return invalid(attribute, " has inputs; a branch reads outer values only");
+    auto count = graph.topo.global_outputs().size();
     if (count == c.output_count()) return std::nullopt;
     return invalid(attribute, " has ", count, " outputs, the node has ", c.output_count());
+}
+
+/// The outputs of the branch that is known to be taken.
+Status infer_taken(InferContext& c, NodeView const& n, std::string_view attribute) {
+    RG_TRY_STATUS(branch, infer_branch(c, n, attribute));
+    auto outputs = branch.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        auto const& x = *outputs[i];
+        if (!x.shape) return frontend::UnknownVariable{x.name};
+        RG_CHECK_STATUS(c.set(i, x.dtype, *x.shape));
+        if (x.values) c.set_values(i, *x.values);
+        if (x.constant) c.set_constant(i, x.constant);
+    }
+    return std::nullopt;
 }
 
 Status infer_if(InferContext& c, NodeView const& n) {
     if (element_count(c.shape(0)).constant().value_or(1) != 1)
         return invalid("the condition has the shape ", c.text(c.shape(0)), ", expected one element");
+    RG_CHECK_STATUS(check_branch(c, n, "then_branch"));
+    RG_CHECK_STATUS(check_branch(c, n, "else_branch"));
+    if (auto condition = known_condition(c)) return infer_taken(c, n, *condition ? "then_branch" : "else_branch");
     RG_TRY_STATUS(yes, infer_branch(c, n, "then_branch"));
     RG_TRY_STATUS(no, infer_branch(c, n, "else_branch"));
-    RG_CHECK_STATUS(check_outputs(c, yes, "then_branch"));
-    RG_CHECK_STATUS(check_outputs(c, no, "else_branch"));
-    auto condition = known_condition(c);
     auto a = yes.outputs(), b = no.outputs();
     for (size_t i = 0; i < a.size(); ++i) {
         if (!a[i]->shape || !b[i]->shape) return frontend::UnknownVariable{a[i]->name};
-        auto const& x = condition == false ? *b[i] : *a[i];
         if (a[i]->dtype != b[i]->dtype)
             return invalid("output ", i, " is ", name_of(a[i]->dtype), " in then_branch, ", name_of(b[i]->dtype),
                            " in else_branch");
-        if (!condition && *a[i]->shape != *b[i]->shape)
+        if (*a[i]->shape != *b[i]->shape)
             return unsupported("output ", i, " has the shape ", c.text(*a[i]->shape), " in then_branch, ",
                                c.text(*b[i]->shape), " in else_branch; they must be equal");
-        RG_CHECK_STATUS(c.set(i, x.dtype, *x.shape));
-        if (!condition) continue;
-        if (x.values) c.set_values(i, *x.values);
-        if (x.constant) c.set_constant(i, x.constant);
+        RG_CHECK_STATUS(c.set(i, a[i]->dtype, *a[i]->shape));
     }
     return std::nullopt;
 }
@@ -107,9 +119,12 @@ Inferred<computation::Branch> lower_branch(LowerContext& c, Branch const& branch
 
 Status lower_if(LowerContext& c, NodeView const& n) {
     auto view = c.view();
+    if (auto condition = known_condition(view)) {
+        RG_TRY_STATUS(taken, infer_branch(view, n, *condition ? "then_branch" : "else_branch"));
+        return inline_branch(c, taken);
+    }
     RG_TRY_STATUS(yes, infer_branch(view, n, "then_branch"));
     RG_TRY_STATUS(no, infer_branch(view, n, "else_branch"));
-    if (auto condition = known_condition(view)) return inline_branch(c, *condition ? yes : no);
     RG_TRY_STATUS(then_branch, lower_branch(c, yes));
     RG_TRY_STATUS(else_branch, lower_branch(c, no));
     std::vector<LowerContext::Edge> inputs;
