@@ -18,10 +18,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def sources(build: Path, root: Path = ROOT) -> list[str]:
-    """Return the C++ files below `root`/src that the compilation database names."""
+    """Return the C++ files below `root`/src that the compilation database names.
+
+    Tests are left out: they may use the names of mathematics (N, S), and would double the time.
+    """
     entries = json.loads((build / "compile_commands.json").read_text())
     files = {str(Path(entry["directory"], entry["file"]).resolve()) for entry in entries}
-    return sorted(file for file in files if file.startswith(f"{root}/src/") and file.endswith(".cc"))
+    return sorted(
+        file
+        for file in files
+        if file.startswith(f"{root}/src/") and file.endswith(".cc") and not file.endswith("_test.cc")
+    )
 
 
 def run(clang_tidy: str, build: Path, file: str) -> tuple[str, str]:

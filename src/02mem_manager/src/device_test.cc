@@ -51,7 +51,7 @@ struct Fake {
         return 0;
     }
     static int32_t allocate(void*, size_t bytes, void** address, char* text, size_t text_bytes) {
-        if (bytes > 1000) return fail(REFACTOR_OUT_OF_MEMORY, "1000 are free", text, text_bytes);
+        if (bytes > 1000) return fail(RG_OUT_OF_MEMORY, "1000 are free", text, text_bytes);
         *address = std::malloc(bytes);
         return 0;
     }
@@ -63,7 +63,7 @@ struct Fake {
     static void const* extension(char const* wanted) { return std::strcmp(wanted, "fake.v1") ? nullptr : &devices; }
 };
 
-constexpr RefactorDevicePlugin kFake{REFACTOR_DEVICE_PLUGIN_ABI,
+constexpr RefactorDevicePlugin kFake{RG_DEVICE_PLUGIN_ABI,
                                      sizeof(RefactorDevicePlugin),
                                      "fake",
                                      Fake::count,

@@ -26,7 +26,7 @@ bool exists(std::string const& path) {
 /// Throws what a failed call of a plugin reported.
 void check(int32_t code, char const* call, char const* text, size_t bytes = 0) {
     if (!code) return;
-    if (code == REFACTOR_OUT_OF_MEMORY)
+    if (code == RG_OUT_OF_MEMORY)
         throw OutOfMemory("the device cannot provide " + std::to_string(bytes) + " bytes: " + text);
     throw DeviceError(call, code, text);
 }
@@ -88,14 +88,13 @@ RefactorDevicePlugin const& open_library(std::string_view kind, std::string cons
         auto const* reason = dlerror();
         fail(std::string("cannot be loaded: ") + (reason ? reason : "unknown reason"));
     }
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, REFACTOR_DEVICE_PLUGIN_ENTRY));
-    if (!entry) fail("does not export " REFACTOR_DEVICE_PLUGIN_ENTRY ": it is not a device plugin of this version");
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
+    if (!entry) fail("does not export " RG_DEVICE_PLUGIN_ENTRY ": it is not a device plugin of this version");
     char text[kTextBytes] = "";
-    auto const* plugin = entry(REFACTOR_DEVICE_PLUGIN_ABI, text, sizeof text);
-    if (!plugin) fail("refuses interface " + std::to_string(REFACTOR_DEVICE_PLUGIN_ABI) + ": " + text);
-    if (plugin->abi != REFACTOR_DEVICE_PLUGIN_ABI)
-        fail("speaks interface " + std::to_string(plugin->abi) + ", expected " +
-             std::to_string(REFACTOR_DEVICE_PLUGIN_ABI));
+    auto const* plugin = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
+    if (!plugin) fail("refuses interface " + std::to_string(RG_DEVICE_PLUGIN_ABI) + ": " + text);
+    if (plugin->abi != RG_DEVICE_PLUGIN_ABI)
+        fail("speaks interface " + std::to_string(plugin->abi) + ", expected " + std::to_string(RG_DEVICE_PLUGIN_ABI));
     if (plugin->bytes < sizeof(RefactorDevicePlugin))
         fail("has a table of " + std::to_string(plugin->bytes) + " bytes, expected " +
              std::to_string(sizeof(RefactorDevicePlugin)));

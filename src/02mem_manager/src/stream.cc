@@ -17,14 +17,14 @@ void check(Device const& device, char const* call, F&& function) {
     auto code = function(text, sizeof text);
     if (code == 0) return;
     auto where = std::string(device.kind()) + ':' + std::to_string(device.ordinal());
-    if (code == REFACTOR_OUT_OF_MEMORY) throw OutOfMemory(where + ": " + call + ": " + text);
+    if (code == RG_OUT_OF_MEMORY) throw OutOfMemory(where + ": " + call + ": " + text);
     throw DeviceError(where + ": " + call, code, text);
 }
 
 }  // namespace
 
 Stream::Stream(Device& device)
-    : device_(device), table_(static_cast<RefactorDeviceStreams const*>(device.extension(REFACTOR_STREAMS_EXTENSION))) {
+    : device_(device), table_(static_cast<RefactorDeviceStreams const*>(device.extension(RG_STREAMS_EXTENSION))) {
     if (!table_) return;
     if (table_->bytes < sizeof(RefactorDeviceStreams))
         throw DeviceError(device.name() + ": its table of streams has " + std::to_string(table_->bytes) +

@@ -84,7 +84,7 @@ public:
     void const* extension(std::string_view name) const override {
         static constexpr RefactorDeviceStreams kStreams{
             sizeof(RefactorDeviceStreams), create, destroy, synchronize, from_host, to_host, within};
-        return name == REFACTOR_STREAMS_EXTENSION ? &kStreams : nullptr;
+        return name == RG_STREAMS_EXTENSION ? &kStreams : nullptr;
     }
     void* handle() const override { return const_cast<TestDevice*>(this); }
 

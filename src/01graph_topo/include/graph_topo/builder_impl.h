@@ -41,6 +41,8 @@ std::string BuildError<NodeKey, EdgeKey>::to_string() const {
 }
 
 template <class NodeKey, class EdgeKey, class Node, class Edge>
+// One linear story: numbering, ordering, translation of problems, assembly.
+// NOLINTNEXTLINE(readability-function-size)
 auto Builder<NodeKey, EdgeKey, Node, Edge>::build() && -> Result<Built, Error> {
     std::unordered_map<EdgeKey, EdgeIdx> ids;
     std::vector<EdgeKey> edge_keys;

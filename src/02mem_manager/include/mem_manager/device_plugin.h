@@ -10,11 +10,11 @@
 /// Whatever fails is told in text: the user sees it in the `DeviceError` of `find_device`.
 
 /// Raised with every incompatible change of the table below.
-#define REFACTOR_DEVICE_PLUGIN_ABI 1u
+#define RG_DEVICE_PLUGIN_ABI 1u
 
-/// What the functions of a plugin return: 0, `REFACTOR_OUT_OF_MEMORY`, or a code of the device's own (positive).
+/// What the functions of a plugin return: 0, `RG_OUT_OF_MEMORY`, or a code of the device's own (positive).
 /// Functions that can fail write the reason to `text`, at most `text_bytes` with the ending zero.
-#define REFACTOR_OUT_OF_MEMORY (-1)
+#define RG_OUT_OF_MEMORY (-1)
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,7 +22,7 @@ extern "C" {
 
 /// Filled by the plugin; the table and its strings live as long as the process. All functions are thread-safe.
 typedef struct RefactorDevicePlugin {
-    uint32_t abi;      ///< `REFACTOR_DEVICE_PLUGIN_ABI` of the plugin
+    uint32_t abi;      ///< `RG_DEVICE_PLUGIN_ABI` of the plugin
     uint32_t bytes;    ///< `sizeof(RefactorDevicePlugin)` of the plugin
     char const* kind;  ///< "nvidia"
 
@@ -49,7 +49,7 @@ typedef struct RefactorDevicePlugin {
 
 /// Returns the table, or null and the reason in `text` if the plugin does not speak `core_abi`.
 typedef RefactorDevicePlugin const* (*RefactorDevicePluginEntry)(uint32_t core_abi, char* text, size_t text_bytes);
-#define REFACTOR_DEVICE_PLUGIN_ENTRY "refactor_device_plugin_v1"
+#define RG_DEVICE_PLUGIN_ENTRY "refactor_device_plugin_v1"
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,7 @@
 
 /// The extension of a device plugin (see device_plugin.h) for queues of work. Functions that can fail return 0 or a
 /// code of the device and write the reason to `text`. `device` is the handle that `open` gave.
-#define REFACTOR_STREAMS_EXTENSION "refactor_streams_v1"
+#define RG_STREAMS_EXTENSION "refactor_streams_v1"
 
 #ifdef __cplusplus
 extern "C" {

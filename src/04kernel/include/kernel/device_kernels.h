@@ -8,7 +8,7 @@
 ///
 /// Functions that can fail return 0 or a code of the device and write the reason to `text`. `device` is the handle that
 /// `open` gave, `stream` one of RefactorDeviceStreams. Thread-safe.
-#define REFACTOR_KERNELS_EXTENSION "refactor_kernels_v1"
+#define RG_KERNELS_EXTENSION "refactor_kernels_v1"
 
 #ifdef __cplusplus
 extern "C" {

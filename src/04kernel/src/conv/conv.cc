@@ -29,9 +29,9 @@ std::string conv_mismatch(Epilogue const& epilogue, Request const& request) {
 
 Candidates candidates(ConvInfo const& info, Request const& request) {
     Candidates result;
-#define CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#define RG_CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "conv/conv_kernels.inc"
-#undef CONV_KERNEL
+#undef RG_CONV_KERNEL
     return result;
 }
 

@@ -4,9 +4,9 @@
 
 namespace refactor::kernel {
 
-#define CONV_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvInfo const&, Request const&);
+#define RG_CONV_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvInfo const&, Request const&);
 #include "conv/conv_kernels.inc"
-#undef CONV_KERNEL
+#undef RG_CONV_KERNEL
 
 /// Positions of the optional inputs of Conv and ConvTranspose; -1 where absent.
 struct ConvOperands {

@@ -7,12 +7,12 @@ namespace {
 /// All kernels but the reordering ones and the reference.
 std::vector<std::unique_ptr<Kernel>> blocked_kernels(void const* info, Request const& request) {
     Candidates found;
-#define CONV_KERNEL(FACTORY, ID)                                          \
+#define RG_CONV_KERNEL(FACTORY, ID)                                       \
     if (std::string_view(ID).find("reorder") == std::string_view::npos && \
         std::string_view(ID).find("reference") == std::string_view::npos) \
         found.add(ID, FACTORY(*static_cast<ConvInfo const*>(info), request));
 #include "conv/conv_kernels.inc"
-#undef CONV_KERNEL
+#undef RG_CONV_KERNEL
     return std::move(found.kernels);
 }
 

@@ -6,9 +6,9 @@ std::string ConvTransposeInfo::attributes() const { return ConvInfo{window, grou
 
 Candidates candidates(ConvTransposeInfo const& info, Request const& request) {
     Candidates result;
-#define CONV_TRANSPOSE_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#define RG_CONV_TRANSPOSE_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "conv_transpose/conv_transpose_kernels.inc"
-#undef CONV_TRANSPOSE_KERNEL
+#undef RG_CONV_TRANSPOSE_KERNEL
     return result;
 }
 

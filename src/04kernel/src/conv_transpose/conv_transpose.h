@@ -3,8 +3,8 @@
 
 namespace refactor::kernel {
 
-#define CONV_TRANSPOSE_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvTransposeInfo const&, Request const&);
+#define RG_CONV_TRANSPOSE_KERNEL(FACTORY, ID) KernelResult FACTORY(ConvTransposeInfo const&, Request const&);
 #include "conv_transpose/conv_transpose_kernels.inc"
-#undef CONV_TRANSPOSE_KERNEL
+#undef RG_CONV_TRANSPOSE_KERNEL
 
 }  // namespace refactor::kernel

@@ -19,7 +19,7 @@ void check(mem_manager::Device const& device, char const* call, F&& function) {
     auto code = function(text, sizeof text);
     if (code == 0) return;
     auto where = std::string(device.kind()) + ':' + std::to_string(device.ordinal()) + ": " + call;
-    if (code == REFACTOR_OUT_OF_MEMORY) throw OutOfMemory(where + ": " + text);
+    if (code == RG_OUT_OF_MEMORY) throw OutOfMemory(where + ": " + text);
     throw DeviceError(where, code, text);
 }
 
@@ -30,8 +30,8 @@ Result<Library, Rejection> Library::of(Request const& request) {
         return Err{Rejection{"device " + std::string(request.device) + ", expected nvidia"}};
     if (!request.place) return Err{Rejection{"the request names no device to compile for"}};
     auto& device = *request.place;
-    auto const* kernels = static_cast<RefactorDeviceKernels const*>(device.extension(REFACTOR_KERNELS_EXTENSION));
-    auto const* streams = static_cast<RefactorDeviceStreams const*>(device.extension(REFACTOR_STREAMS_EXTENSION));
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(device.extension(RG_KERNELS_EXTENSION));
+    auto const* streams = static_cast<RefactorDeviceStreams const*>(device.extension(RG_STREAMS_EXTENSION));
     if (!kernels || !streams) return Err{Rejection{"the plugin of " + device.name() + " has no table of kernels"}};
     if (kernels->bytes < sizeof(RefactorDeviceKernels) || streams->bytes < sizeof(RefactorDeviceStreams))
         return Err{Rejection{"the plugin of " + device.name() + " has a table of kernels of another version"}};

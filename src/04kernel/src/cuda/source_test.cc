@@ -274,9 +274,9 @@ RefactorDevicePlugin const* plugin(std::string& why) {
         why = reason ? reason : "the CUDA plugin cannot be loaded";
         return nullptr;
     }
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, REFACTOR_DEVICE_PLUGIN_ENTRY));
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
     char text[256] = "";
-    auto const* table = entry(REFACTOR_DEVICE_PLUGIN_ABI, text, sizeof text);
+    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
     if (!table) why = text;
     return table;
 }
@@ -297,7 +297,7 @@ TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
     std::string why;
     auto const* table = plugin(why);
     if (!table) GTEST_SKIP() << why;
-    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(REFACTOR_KERNELS_EXTENSION));
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
     ASSERT_TRUE(kernels);
     ASSERT_EQ(kernels->bytes, sizeof(RefactorDeviceKernels));
     Cases operators, shapes;
@@ -325,7 +325,7 @@ TEST(CudaPlugin, ReportsErrorsOfTheCompiler) {
     std::string why;
     auto const* table = plugin(why);
     if (!table) GTEST_SKIP() << why;
-    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(REFACTOR_KERNELS_EXTENSION));
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
     char text[1024] = "";
     void* code = nullptr;
     size_t bytes = 0;
@@ -339,7 +339,7 @@ TEST(CudaPlugin, SaysThatThereIsNoDriver) {
     auto const* table = plugin(why);
     if (!table) GTEST_SKIP() << why;
     EXPECT_STREQ(table->kind, "nvidia");
-    EXPECT_EQ(table->abi, REFACTOR_DEVICE_PLUGIN_ABI);
+    EXPECT_EQ(table->abi, RG_DEVICE_PLUGIN_ABI);
     EXPECT_EQ(table->extension("nothing"), nullptr);
     char text[512] = "";
     int32_t count = 0;
@@ -351,9 +351,9 @@ TEST(CudaPlugin, RefusesAnotherInterface) {
     std::string why;
     if (!plugin(why)) GTEST_SKIP() << why;
     auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, REFACTOR_DEVICE_PLUGIN_ENTRY));
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
     char text[128] = "";
-    EXPECT_EQ(entry(REFACTOR_DEVICE_PLUGIN_ABI + 1, text, sizeof text), nullptr);
+    EXPECT_EQ(entry(RG_DEVICE_PLUGIN_ABI + 1, text, sizeof text), nullptr);
     EXPECT_NE(std::string(text).find("interface 1"), std::string::npos) << text;
 }
 

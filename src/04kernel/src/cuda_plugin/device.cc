@@ -25,7 +25,7 @@ int32_t report(cudaError_t error, char const* call, Complaint complaint) {
     if (error == cudaSuccess) return 0;
     cudaGetLastError();  // what was reported must not surface again in the next call
     complaint.write("%s: %s (%s)", call, cudaGetErrorName(error), cudaGetErrorString(error));
-    return error == cudaErrorMemoryAllocation ? REFACTOR_OUT_OF_MEMORY : static_cast<int32_t>(error);
+    return error == cudaErrorMemoryAllocation ? RG_OUT_OF_MEMORY : static_cast<int32_t>(error);
 }
 
 int32_t report(cublasStatus_t status, char const* call, Complaint complaint) {
@@ -165,12 +165,12 @@ int32_t copy_within(void* device, void* target, void const* source, size_t bytes
 }
 
 void const* extension(char const* name) {
-    if (!std::strcmp(name, REFACTOR_STREAMS_EXTENSION)) return &stream_table();
-    if (!std::strcmp(name, REFACTOR_KERNELS_EXTENSION)) return &kernel_table();
+    if (!std::strcmp(name, RG_STREAMS_EXTENSION)) return &stream_table();
+    if (!std::strcmp(name, RG_KERNELS_EXTENSION)) return &kernel_table();
     return nullptr;
 }
 
-constexpr RefactorDevicePlugin kPlugin{REFACTOR_DEVICE_PLUGIN_ABI,
+constexpr RefactorDevicePlugin kPlugin{RG_DEVICE_PLUGIN_ABI,
                                        sizeof(RefactorDevicePlugin),
                                        "nvidia",
                                        count,
@@ -190,8 +190,7 @@ constexpr RefactorDevicePlugin kPlugin{REFACTOR_DEVICE_PLUGIN_ABI,
 
 extern "C" __attribute__((visibility("default"))) RefactorDevicePlugin const* refactor_device_plugin_v1(
     uint32_t core_abi, char* text, size_t text_bytes) {
-    if (core_abi == REFACTOR_DEVICE_PLUGIN_ABI) return &refactor::cuda_plugin::kPlugin;
-    refactor::cuda_plugin::Complaint{text, text_bytes}.write("the plugin speaks interface %u",
-                                                             REFACTOR_DEVICE_PLUGIN_ABI);
+    if (core_abi == RG_DEVICE_PLUGIN_ABI) return &refactor::cuda_plugin::kPlugin;
+    refactor::cuda_plugin::Complaint{text, text_bytes}.write("the plugin speaks interface %u", RG_DEVICE_PLUGIN_ABI);
     return nullptr;
 }

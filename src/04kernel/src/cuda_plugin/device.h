@@ -47,7 +47,7 @@ struct Complaint {
     void write(char const* format, ...) const __attribute__((format(printf, 2, 3)));
 };
 
-/// 0, or the code of the failed call (`REFACTOR_OUT_OF_MEMORY` for that), with the call's text and CUDA's in
+/// 0, or the code of the failed call (`RG_OUT_OF_MEMORY` for that), with the call's text and CUDA's in
 /// `complaint`.
 int32_t report(cudaError_t error, char const* call, Complaint complaint);
 int32_t report(cublasStatus_t status, char const* call, Complaint complaint);

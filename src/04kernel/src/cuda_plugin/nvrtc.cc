@@ -92,7 +92,7 @@ int32_t compile(char const* source, char const* architecture, void** code, size_
     std::string built;
     if (auto status = build(source, architecture, built, {text, text_bytes})) return status;
     *code = std::malloc(built.size());
-    if (!*code) return REFACTOR_OUT_OF_MEMORY;
+    if (!*code) return RG_OUT_OF_MEMORY;
     std::memcpy(*code, built.data(), built.size());
     *code_bytes = built.size();
     return 0;

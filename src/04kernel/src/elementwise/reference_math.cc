@@ -51,6 +51,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return x != x ? x : std::max(x, 0.) + std::log1p(std::exp(-std::abs(x))); }
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
+// A table of one line an instruction.  NOLINTNEXTLINE(readability-function-size)
 double real_unary(ExprOp op, double x, double a, double b) {
     switch (op) {
         case ExprOp::Abs:

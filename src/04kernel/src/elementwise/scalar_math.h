@@ -7,6 +7,7 @@
 #include <type_traits>
 
 /// Unary operators of floats whose functor is `<name>F`.
+// clang-format off
 #define RG_FLOAT_UNARY(X)                                                                                            \
     X(Sign)                                                                                                          \
     X(Floor)                                                                                                         \
@@ -15,6 +16,7 @@
     X(Sqrt) X(Rsqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Sin) X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) \
         X(Tanh) X(Asinh) X(Acosh) X(Atanh) X(Sigmoid) X(Silu) X(Softplus) X(Softsign) X(Mish) X(GeluErf) X(GeluTanh) \
             X(HardSwish) X(LeakyRelu) X(Elu) X(Selu) X(Celu) X(HardSigmoid) X(ThresholdedRelu) X(Shrink)
+// clang-format on
 
 namespace refactor::kernel::elementwise {
 namespace {

@@ -36,6 +36,7 @@ void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
     }
 }
 
+// A table of one line an instruction.  NOLINTNEXTLINE(readability-function-size)
 TileFunction f32_function(TileCode code) {
     switch (code) {
         case TileCode::Square:

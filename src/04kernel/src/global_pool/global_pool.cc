@@ -18,9 +18,9 @@ std::string global_pool_mismatch(Request const& request) {
 
 Candidates candidates(GlobalPoolInfo const& info, Request const& request) {
     Candidates result;
-#define GLOBAL_POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#define RG_GLOBAL_POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "global_pool/global_pool_kernels.inc"
-#undef GLOBAL_POOL_KERNEL
+#undef RG_GLOBAL_POOL_KERNEL
     return result;
 }
 

@@ -4,9 +4,9 @@
 
 namespace refactor::kernel {
 
-#define GLOBAL_POOL_KERNEL(FACTORY, ID) KernelResult FACTORY(GlobalPoolInfo const&, Request const&);
+#define RG_GLOBAL_POOL_KERNEL(FACTORY, ID) KernelResult FACTORY(GlobalPoolInfo const&, Request const&);
 #include "global_pool/global_pool_kernels.inc"
-#undef GLOBAL_POOL_KERNEL
+#undef RG_GLOBAL_POOL_KERNEL
 
 /// Why the operands do not fit a global pooling, or nothing.
 std::string global_pool_mismatch(Request const&);

@@ -32,9 +32,9 @@ std::string pool_mismatch(PoolInfo const& info, Request const& request) {
 
 Candidates candidates(PoolInfo const& info, Request const& request) {
     Candidates result;
-#define POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#define RG_POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "pool/pool_kernels.inc"
-#undef POOL_KERNEL
+#undef RG_POOL_KERNEL
     return result;
 }
 

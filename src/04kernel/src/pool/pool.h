@@ -4,9 +4,9 @@
 
 namespace refactor::kernel {
 
-#define POOL_KERNEL(FACTORY, ID) KernelResult FACTORY(PoolInfo const&, Request const&);
+#define RG_POOL_KERNEL(FACTORY, ID) KernelResult FACTORY(PoolInfo const&, Request const&);
 #include "pool/pool_kernels.inc"
-#undef POOL_KERNEL
+#undef RG_POOL_KERNEL
 
 /// Why the operands do not fit a pooling, or nothing.
 std::string pool_mismatch(PoolInfo const&, Request const&);

@@ -16,9 +16,9 @@ std::string reorder_mismatch(Request const& request) {
 
 Candidates candidates(ReorderInfo const& info, Request const& request) {
     Candidates result;
-#define REORDER_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
+#define RG_REORDER_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "reorder/reorder_kernels.inc"
-#undef REORDER_KERNEL
+#undef RG_REORDER_KERNEL
     return result;
 }
 

@@ -4,9 +4,9 @@
 
 namespace refactor::kernel {
 
-#define REORDER_KERNEL(FACTORY, ID) KernelResult FACTORY(ReorderInfo const&, Request const&);
+#define RG_REORDER_KERNEL(FACTORY, ID) KernelResult FACTORY(ReorderInfo const&, Request const&);
 #include "reorder/reorder_kernels.inc"
-#undef REORDER_KERNEL
+#undef RG_REORDER_KERNEL
 
 /// Why the operands do not fit a reorder, or nothing.
 std::string reorder_mismatch(Request const&);

@@ -6,8 +6,9 @@ namespace refactor::computation {
 
 namespace {
 
-/// Programs beyond this size gain nothing more: their tile registers would leave L1 (64 × 1 KiB).
-constexpr size_t kMostInstructions = 512;
+/// Longer chains are cut: one more pass over memory is little beside this many instructions, and merging costs their
+/// square.
+constexpr size_t kMostInstructions = 128;
 constexpr size_t kMostInputs = 48;
 
 /// The one node that reads all outputs of `node`, or null.
