@@ -59,7 +59,7 @@ public:
         for (uint32_t i = 0; i < 3; ++i) {
             plan->tasks.push_back(std::make_unique<Increment>(n));
             plan->kernel_ids.push_back("increment:cpu:test:f32");
-            plan->steps.push_back({plan->tasks.back().get(), i, i, 2 * i, 1, 1, 0});
+            plan->steps.push_back({plan->tasks.back().get(), i, i, 2 * i, 1, 1});
             plan->arguments.insert(plan->arguments.end(), {i, i + 1});
         }
         plan->workspace_blocks.assign(3, kNoTensor);

@@ -151,7 +151,7 @@ public:
         plan->kernel_ids = {"add:test:test:f32"};
         for (uint32_t i = 0; i < 2; ++i) {
             plan->tasks.push_back(std::make_unique<AddTask>(n));
-            plan->steps.push_back({plan->tasks.back().get(), i, 0, 3 * i, 2, 1, 0});
+            plan->steps.push_back({plan->tasks.back().get(), i, 0, 3 * i, 2, 1});
         }
         plan->workspace_blocks.assign(2, kNoTensor);
         plan->inputs = {0}, plan->outputs = {3};

@@ -42,7 +42,6 @@ struct Step {
     uint32_t node = 0;    ///< its number in `Planner::node_name`
     uint32_t kernel = 0;  ///< index into `Plan::kernel_ids`
     uint32_t first_argument = 0, inputs = 0, outputs = 0;
-    size_t workspace_offset = 0;  ///< in the arena
 };
 
 /// How long a block of the arena is in use, for executors that place blocks with a run-time allocator instead of the
