@@ -248,10 +248,10 @@ def test_nodes_in_any_order():
     )
 
 
-def test_sequences_are_refused_by_name():
+def test_sparse_inputs_are_refused_by_name():
     proto = models.mlp()
-    proto.graph.input.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
-    refuse(proto, "'s'.*sequence", Unsupported)
+    proto.graph.input.append(helper.make_sparse_tensor_value_info("s", TensorProto.FLOAT, [3]))
+    refuse(proto, "'s'.*sparse_tensor", Unsupported)
 
 
 def test_long_chain_is_fast():

@@ -33,16 +33,19 @@ struct Executor::Memory {
     }
 };
 
-Executor::Executor(std::shared_ptr<Planner> planner, std::string allocator, int threads, mem_manager::Device* device)
-    : planner_(std::move(planner)), threads_(threads > 0 ? threads : default_thread_count()), device_(device) {
+Executor::Executor(std::shared_ptr<Planner> planner, std::string allocator, int threads, mem_manager::Device* device,
+                   std::shared_ptr<ThreadPool> pool)
+    : planner_(std::move(planner)), pool_(std::move(pool)), device_(device) {
     if (!device_) device_ = &mem_manager::find_device(planner_->device_kind(), 0);
-    pool_ = std::make_unique<ThreadPool>(threads_);
+    if (!pool_) pool_ = std::make_shared<ThreadPool>(threads > 0 ? threads : default_thread_count());
     inputs_.resize(planner_->inputs().size()), outputs_.resize(planner_->outputs().size());
     dispatch(*device_, std::move(allocator));
 }
 
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
+
+int Executor::threads() const { return pool_->threads(); }
 
 void Executor::set_allocator(std::string allocator) { dispatch(*device_, std::move(allocator)); }
 
@@ -74,11 +77,12 @@ void Executor::check_input(size_t index, Value const& value) const {
         throw InvalidInput("input number " + std::to_string(index) + " does not exist: the model has " +
                            std::to_string(inputs_.size()));
     auto const& port = planner_->inputs()[index];
-    bool fits = value.dtype == port.dtype && value.dims.size() == port.dims.size();
+    bool fits = value.kind == ValueKind::Tensor && value.dtype == port.dtype && value.dims.size() == port.dims.size();
     for (size_t i = 0; fits && i < port.dims.size(); ++i) fits = port.dims[i] < 0 || port.dims[i] == value.dims[i];
     if (!fits)
         throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
-                           ", got " + describe(value.dtype, value.dims));
+                           ", got " + describe(value));
+    if (port.shape_only) return;
     auto needed = storage_bytes(value.dtype, element_count(value.dims));
     if (!value.blob || value.blob->bytes() < needed)
         throw InvalidInput("input \"" + port.name + "\": " + describe(value.dtype, value.dims) + " needs " +
@@ -88,8 +92,9 @@ void Executor::check_input(size_t index, Value const& value) const {
 
 void Executor::set_input(size_t index, Value value) {
     check_input(index, value);
-    stale_ |= !(inputs_[index].dims == value.dims) || !inputs_[index].blob;
-    inputs_[index] = std::move(value);
+    auto& current = inputs_[index];
+    stale_ |= current.dtype == DataType::Undefined || !(current.dims == value.dims);
+    current = std::move(value);
 }
 
 Value const& Executor::output(size_t index) const {
@@ -106,7 +111,8 @@ void Executor::activate() {
     std::vector<Dims> dims;
     std::string unset;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-        if (!inputs_[i].blob) unset += (unset.empty() ? "\"" : ", \"") + planner_->inputs()[i].name + '"';
+        if (inputs_[i].dtype == DataType::Undefined)
+            unset += (unset.empty() ? "\"" : ", \"") + planner_->inputs()[i].name + '"';
         dims.push_back(inputs_[i].dims);
     }
     if (!unset.empty()) throw InvalidInput("no value was set for input " + unset);
@@ -290,12 +296,13 @@ TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) 
     return {tensor.edge, planner_->edge_name(tensor.edge), tensor.dtype, tensor.dims, data, bytes};
 }
 
-void Executor::trace(std::function<void(uint32_t, TracedTensor const&, bool)> const& visit) {
+void Executor::trace(TraceVisitor const& visit) {
     std::vector<std::byte> scratch;
     auto visit_range = [&](uint32_t index, uint32_t first, uint32_t last, bool is_output) {
+        auto const& step = plan_->steps[index];
         for (auto k = first; k < last; ++k) {
-            auto number = plan_->arguments[plan_->steps[index].first_argument + k];
-            if (number != kNoTensor) visit(index, traced(number, scratch), is_output);
+            auto number = plan_->arguments[step.first_argument + k];
+            if (number != kNoTensor) visit(index, planner_->node_name(step.node), traced(number, scratch), is_output);
         }
     };
     run_steps([&](uint32_t i) { visit_range(i, 0, plan_->steps[i].inputs, false); },
@@ -306,7 +313,7 @@ void Executor::trace(std::function<void(uint32_t, TracedTensor const&, bool)> co
 }
 
 std::unique_ptr<Executor> Executor::clone() const {
-    auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads_, device_);
+    auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads(), device_);
     copy->inputs_ = inputs_;
     return copy;
 }

@@ -141,7 +141,7 @@ TEST_P(ExecutorTest, ProfileAndTraceSeeEveryStep) {
     EXPECT_EQ(rows[1].shape, "f32[2]");
     EXPECT_EQ(rows[1].bytes, 16);
     std::vector<std::pair<std::string, float>> seen;
-    executor.trace([&](uint32_t, TracedTensor const& tensor, bool) {
+    executor.trace([&](uint32_t, std::string const&, TracedTensor const& tensor, bool) {
         seen.emplace_back(tensor.name, static_cast<float const*>(tensor.data)[0]);
     });
     decltype(seen) expected = {{"x", 1}, {"a", 2}, {"a", 2}, {"b", 3}, {"b", 3}, {"y", 4}};

@@ -251,7 +251,7 @@ TEST_F(RemoteExecutor, TracesAndProfilesThroughTheHost) {
     Executor executor(planner, "default", 1, &first);
     executor.set_input(0, vector_of({1, 2}));
     std::vector<float> seen;
-    executor.trace([&](uint32_t, TracedTensor const& tensor, bool) {
+    executor.trace([&](uint32_t, std::string const&, TracedTensor const& tensor, bool) {
         EXPECT_FALSE(first.owns(tensor.data));
         seen.push_back(static_cast<float const*>(tensor.data)[0]);
     });

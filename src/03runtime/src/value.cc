@@ -1,6 +1,52 @@
 #include "runtime/value.h"
 
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+
 namespace refactor::runtime {
+
+std::string_view name_of(ValueKind kind) {
+    constexpr std::string_view kNames[] = {"tensor", "sequence", "optional", "map"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
+Value Value::strings(Dims dims, std::vector<std::string> elements) {
+    return {DataType::String, std::move(dims), nullptr, ValueKind::Tensor,
+            std::make_shared<Contents const>(Contents{std::move(elements), {}})};
+}
+
+Value Value::sequence(std::vector<Value> elements) {
+    return {DataType::Undefined,
+            {},
+            nullptr,
+            ValueKind::Sequence,
+            std::make_shared<Contents const>(Contents{{}, std::move(elements)})};
+}
+
+Value Value::nothing() {
+    return {DataType::Undefined, {}, nullptr, ValueKind::Optional, std::make_shared<Contents const>()};
+}
+
+Value Value::map(Value keys, Value values) {
+    std::vector<Value> both;
+    both.push_back(std::move(keys)), both.push_back(std::move(values));
+    return {DataType::Undefined,
+            {},
+            nullptr,
+            ValueKind::Map,
+            std::make_shared<Contents const>(Contents{{}, std::move(both)})};
+}
+
+void* Value::resize(DataType type, Dims const& sizes) {
+    auto bytes = storage_bytes(type, element_count(sizes));
+    if (!blob || blob.use_count() > 1 || blob->bytes() != bytes)
+        blob = mem_manager::Blob::make(mem_manager::cpu_device(), bytes);
+    dtype = type, kind = ValueKind::Tensor, contents = nullptr;
+    if (!(dims == sizes)) dims = sizes;
+    return blob->data();
+}
+
+void const* Value::raw() const { return blob ? blob->data() : nullptr; }
 
 std::string describe(DataType dtype, std::span<int64_t const> dims) {
     std::string text(name_of(dtype));
@@ -10,6 +56,20 @@ std::string describe(DataType dtype, std::span<int64_t const> dims) {
         text += std::to_string(dims[i]);
     }
     return text += ']';
+}
+
+std::string describe(Value const& value) {
+    switch (value.kind) {
+        case ValueKind::Tensor:
+            return describe(value.dtype, value.dims);
+        case ValueKind::Sequence:
+            return "sequence of " + std::to_string(value.contents->elements.size());
+        case ValueKind::Map:
+            return "map of " + std::to_string(value.contents->elements[0].count());
+        case ValueKind::Optional:
+            return "nothing";
+    }
+    return {};
 }
 
 }  // namespace refactor::runtime

@@ -3,8 +3,8 @@
 namespace refactor::frontend {
 
 std::string_view kind_of(Attribute const& attribute) {
-    static constexpr std::string_view kNames[]{"int",    "float",   "string", "ints",
-                                               "floats", "strings", "tensor", "graph"};
+    static constexpr std::string_view kNames[]{"int",     "float",  "string", "ints", "floats",
+                                               "strings", "tensor", "graph",  "type"};
     static_assert(std::size(kNames) == std::variant_size_v<Attribute>);
     return kNames[attribute.index()];
 }

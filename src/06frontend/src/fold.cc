@@ -1,3 +1,5 @@
+#include "common/error.h"
+#include "common/thread_pool.h"
 #include "computation/evaluate.h"
 #include "lowering.h"
 #include "mem_manager/blob.h"
@@ -58,18 +60,59 @@ std::optional<std::vector<Constant>> evaluate_node(computation::NodePtr node,
     return std::move(*result);
 }
 
+/// Calls the procedure of a node whose inputs are constants.
+void fold_procedure(runtime::Procedure const& procedure, std::span<Tensor const* const> inputs,
+                    std::span<Tensor> outputs) {
+    std::vector<runtime::Value> values, results(outputs.size());
+    std::vector<runtime::Value const*> arguments;
+    values.reserve(inputs.size());
+    for (auto* input : inputs) {
+        if (input) values.push_back(value_of(*input));
+        arguments.push_back(input ? &values.back() : nullptr);
+    }
+    static auto const kPool = std::make_shared<ThreadPool>(1);
+    static std::string const kAllocator = "default";
+    try {
+        auto state = procedure.make_state();
+        procedure.call(arguments, results, {kPool, {}, state.get(), kAllocator});
+    } catch (Error const&) {
+        return;  // the run reports it
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        auto& output = outputs[i];
+        auto& result = results[i];
+        if (result.kind == ValueKind::Tensor) output.shape.emplace(result.dims.begin(), result.dims.end());
+        if (result.blob)
+            output.constant = std::move(result.blob);
+        else
+            output.literal = std::make_shared<runtime::Value const>(std::move(result));
+    }
+}
+
 }  // namespace
+
+runtime::Value value_of(Tensor const& constant) {
+    if (constant.literal) return *constant.literal;
+    return {constant.dtype, constant_dims(*constant.shape),
+            std::const_pointer_cast<mem_manager::Blob>(constant.constant)};
+}
 
 void fold(Node const& node, std::span<Tensor const* const> inputs, std::span<Tensor> outputs,
           SymbolTable const& symbols) {
+    static computation::CompileOptions const kOptions;
+    ProcedureContext context{inputs, outputs, symbols, node.name, kOptions};
+    if (node.op->is_procedure(context)) {
+        if (auto procedure = node.op->procedure(context); procedure.ok()) fold_procedure(**procedure, inputs, outputs);
+        return;
+    }
     if (!is_worthwhile(inputs, outputs)) return;
     computation::Graph graph;
     std::vector<computation::EdgePtr> edges;
     for (auto* input : inputs)
         edges.push_back(!input ? nullptr
                                : graph.add_source({input->name, input->dtype, *input->shape, {}, input->constant}));
-    LowerContext context(graph, symbols, node.name, inputs, edges, outputs);
-    if (node.op->lower(context)) return;
+    LowerContext lowering(graph, symbols, node.name, inputs, edges, outputs);
+    if (node.op->lower(lowering)) return;
     std::unordered_map<computation::EdgePtr, Constant> known;
     for (auto* step : graph.topological()) {
         auto results = evaluate_node(step, known);
@@ -77,7 +120,7 @@ void fold(Node const& node, std::span<Tensor const* const> inputs, std::span<Ten
         for (size_t i = 0; i < results->size(); ++i) known[step->output(i)] = std::move((*results)[i]);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
-        auto* edge = context.results()[i];
+        auto* edge = lowering.results()[i];
         if (!edge) continue;
         auto it = known.find(edge);
         outputs[i].constant = it == known.end() ? edge->value.constant : it->second.blob;

@@ -3,6 +3,7 @@
 #include "values.h"
 
 #include <algorithm>
+#include <set>
 
 namespace refactor::frontend {
 
@@ -18,43 +19,60 @@ std::string describe(Node const& node, std::span<Tensor const* const> inputs, Sy
 
 namespace {
 
-bool is_complete(Tensor const& tensor) { return tensor.dtype != DataType::Undefined && tensor.shape; }
-
 void check_declared(Node const& node, std::span<Tensor const* const> inputs, Tensor const& output,
                     SymbolTable const& symbols, Problems& problems) {
-    if (output.declared == DataType::Undefined || output.dtype == DataType::Undefined) return;
+    if (!output.is_tensor() || output.declared == DataType::Undefined || output.dtype == DataType::Undefined) return;
     if (output.declared != output.dtype)
         problems.invalid.push_back(concat(describe(node, inputs, symbols), ": output \"", output.name,
                                           "\" is declared as ", name_of(output.declared), ", but is ",
                                           name_of(output.dtype)));
 }
 
-/// One node; false if its outputs stay unknown.
-void infer_node(Node const& node, std::span<Tensor const* const> inputs, std::span<Tensor> outputs,
-                SymbolTable& symbols, Problems& problems) {
+/// One node; why its outputs stay unknown, if they do.
+Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::span<Tensor> outputs,
+                  SymbolTable& symbols, Problems& problems) {
     InferContext context(inputs, outputs, symbols);
     if (auto failure = node.op->infer(context)) {
         problems.add(describe(node, inputs, symbols), *failure);
-        for (auto& output : outputs)
-            output.dtype = DataType::Undefined, output.shape.reset(), output.values.reset(), output.constant.reset();
-        return;
+        for (auto& output : outputs) output.reset();
+        return failure;
     }
     for (auto& output : outputs) {
         check_declared(node, inputs, output, symbols, problems);
         materialise(output);
     }
-    auto known = [](Tensor const& tensor) { return tensor.constant != nullptr; };
-    if (!node.op->can_fold() || std::all_of(outputs.begin(), outputs.end(), known)) return;
-    if (std::all_of(inputs.begin(), inputs.end(), [](Tensor const* input) { return !input || input->constant; }))
+    auto known = [](Tensor const& tensor) { return tensor.constant || tensor.literal; };
+    if (!node.op->can_fold() || std::all_of(outputs.begin(), outputs.end(), known)) return std::nullopt;
+    if (std::all_of(inputs.begin(), inputs.end(), [&](Tensor const* input) { return !input || known(*input); }))
         fold(node, inputs, outputs, symbols);
+    return std::nullopt;
 }
 
 }  // namespace
 
-std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
-                          std::span<Tensor const> earlier) {
+void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
+    std::set<SymbolId> bound;
+    for (auto& input : inputs) {
+        if (!input.constant) input.values.reset();
+        for (auto const& size : input.shape.value_or(Shape{}))
+            if (auto symbol = size.as_symbol()) bound.insert(*symbol);
+    }
+    for (auto& input : inputs) {
+        if (!input.shape) continue;
+        for (auto& size : *input.shape) {
+            auto used = size.symbols();
+            auto is_bound = [&](SymbolId symbol) { return bound.contains(symbol); };
+            if (!std::all_of(used.begin(), used.end(), is_bound))
+                size = DimExpr::symbol(symbols.intern(concat("(", size.to_string(symbols), ")")));
+        }
+    }
+}
+
+Inference infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
+                std::span<Tensor const> earlier) {
     auto const& topo = graph.topo;
-    auto tensors = graph.tensors;
+    Inference result{graph.tensors, std::vector<bool>(topo.node_count()), {}, {}};
+    auto& tensors = result.tensors;
     for (size_t i = 0; i < inputs.size(); ++i) tensors[topo.global_inputs()[i]] = std::move(inputs[i]);
     std::vector<Tensor const*> in;
     std::vector<Tensor> out;
@@ -63,20 +81,32 @@ std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, Symbol
         bool ready = true;
         for (auto edge : topo.inputs(n)) {
             in.push_back(edge == graph_topo::kNoEdge ? nullptr : &tensors[edge]);
-            ready = ready && (!in.back() || is_complete(*in.back()));
+            ready = ready && (!in.back() || in.back()->is_complete());
         }
+        result.deferred[n] = !ready;
         if (!ready) continue;
         auto outputs = topo.outputs(n);
-        auto folded = [&](auto edge) { return edge < earlier.size() && earlier[edge].constant; };
+        auto folded = [&](auto edge) {
+            return edge < earlier.size() && (earlier[edge].constant || earlier[edge].literal);
+        };
         if (!outputs.empty() && std::all_of(outputs.begin(), outputs.end(), folded)) {
             for (auto edge : outputs) tensors[edge] = earlier[edge];
             continue;
         }
         for (auto edge : outputs) out.push_back(std::move(tensors[edge]));
-        infer_node(graph.nodes[n], in, out, symbols, problems);
+        if (auto failure = infer_node(graph.nodes[n], in, out, symbols, problems)) {
+            result.deferred[n] = true;
+            if (auto* needs = std::get_if<NeedsValue>(&*failure)) {
+                result.needed.push_back(topo.inputs(n)[needs->input]);
+                result.reasons.push_back(concat(describe(graph.nodes[n], in, symbols), ": ", needs->reason));
+            } else if (auto* unknown = std::get_if<UnknownVariable>(&*failure)) {
+                result.reasons.push_back(
+                    concat(describe(graph.nodes[n], in, symbols), ": the type of \"", unknown->name, "\" is unknown"));
+            }
+        }
         for (size_t i = 0; i < out.size(); ++i) tensors[outputs[i]] = std::move(out[i]);
     }
-    return tensors;
+    return result;
 }
 
 }  // namespace refactor::frontend

@@ -20,8 +20,8 @@ std::optional<std::vector<DimExpr>> InferContext::known_values(size_t i) const {
 Inferred<std::vector<DimExpr>> InferContext::values(size_t i, std::string_view role) const {
     if (auto known = known_values(i)) return std::move(*known);
     auto const& tensor = input(i);
-    return Err{unsupported(role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_),
-                           ") depends on data: sizes must follow from the sizes of the inputs")};
+    return Err{InferError(
+        NeedsValue{i, concat(role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_), ") depends on data")})};
 }
 
 Inferred<std::vector<int64_t>> InferContext::integers(size_t i, std::string_view role) const {
@@ -30,7 +30,8 @@ Inferred<std::vector<int64_t>> InferContext::integers(size_t i, std::string_view
     for (auto const& expression : expressions) {
         auto number = expression.constant();
         if (!number)
-            return Err{unsupported(role, " (\"", input(i).name, "\") must be a constant, it is ", text(expression))};
+            return Err{InferError(
+                NeedsValue{i, concat(role, " (\"", input(i).name, "\") must be a number, it is ", text(expression))})};
         numbers.push_back(*number);
     }
     return numbers;
@@ -44,7 +45,7 @@ Inferred<std::vector<double>> InferContext::floats(size_t i, std::string_view ro
         return std::vector<double>(whole.begin(), whole.end());
     }
     if (!tensor.constant || !count)
-        return Err{unsupported(role, " (\"", tensor.name, "\") must be a constant, it depends on data")};
+        return Err{InferError(NeedsValue{i, concat(role, " (\"", tensor.name, "\") depends on data")})};
     if (*count > static_cast<int64_t>(kMaxValues))
         return Err{invalid(role, " (\"", tensor.name, "\") has ", *count, " elements")};
     std::vector<double> numbers(static_cast<size_t>(*count));
@@ -52,6 +53,37 @@ Inferred<std::vector<double>> InferContext::floats(size_t i, std::string_view ro
         return Err{invalid(role, " (\"", tensor.name, "\") is ", name_of(tensor.dtype), ", expected numbers")};
     return numbers;
 }
+
+DimExpr InferContext::fresh(size_t i, size_t axis) {
+    if (i >= outputs_.size()) return 0;
+    return DimExpr::symbol(symbols_.intern(concat(outputs_[i].name, ".", axis)));
+}
+
+void InferContext::set_literal(size_t i, runtime::Value value) {
+    if (i < outputs_.size()) outputs_[i].literal = std::make_shared<runtime::Value const>(std::move(value));
+}
+
+void InferContext::set_unranked(size_t i, DataType dtype) {
+    if (i >= outputs_.size()) return;
+    outputs_[i].kind = ValueKind::Tensor, outputs_[i].dtype = dtype;
+    outputs_[i].shape.reset();
+}
+
+void InferContext::set_kind(size_t i, ValueKind kind, Tensor element, DataType keys) {
+    if (i >= outputs_.size()) return;
+    outputs_[i].kind = kind, outputs_[i].dtype = keys;
+    outputs_[i].element = std::make_shared<Tensor const>(std::move(element));
+}
+
+void InferContext::copy(size_t i, Tensor const& tensor) {
+    if (i >= outputs_.size()) return;
+    auto name = std::move(outputs_[i].name);
+    auto declared = outputs_[i].declared;
+    outputs_[i] = tensor;
+    outputs_[i].name = std::move(name), outputs_[i].declared = declared;
+}
+
+InferContext ProcedureContext::view() const { return {inputs, {}, const_cast<SymbolTable&>(symbols)}; }
 
 Status InferContext::set(size_t i, DataType dtype, Shape shape) {
     if (i >= outputs_.size()) return std::nullopt;
@@ -68,7 +100,7 @@ Status InferContext::set(size_t i, DataType dtype, Shape shape) {
     }
     if (!empty && bits_of(dtype) && count > kMaxBytes / std::max(bits_of(dtype) / 8, 1))
         return invalid("output ", i, " would have the sizes ", text(shape), ": more than 2^40 bytes");
-    outputs_[i].dtype = dtype, outputs_[i].shape = std::move(shape);
+    outputs_[i].kind = ValueKind::Tensor, outputs_[i].dtype = dtype, outputs_[i].shape = std::move(shape);
     return std::nullopt;
 }
 

@@ -21,13 +21,11 @@ class Lowering {
     computation::Graph& graph_;
     std::vector<EdgePtr> edges_;  ///< null: not made yet
 
-    bool is_known(EdgeIdx edge) const { return tensors_[edge].constant || tensors_[edge].values; }
-
     std::vector<bool> needed_nodes() const {
         auto const& topo = source_.topo;
         std::vector<bool> needed(topo.node_count());
         auto require = [&](EdgeIdx edge) {
-            if (edge == kNoEdge || is_known(edge)) return;
+            if (edge == kNoEdge || tensors_[edge].is_known()) return;
             if (auto producer = topo.producer(edge).node; producer != kNoNode) needed[producer] = true;
         };
         for (auto edge : topo.global_outputs()) require(edge);
@@ -98,50 +96,58 @@ public:
           graph_(target),
           edges_(source.topo.edge_count()) {}
 
+    void set_edge(EdgeIdx index, EdgePtr edge) { edges_[index] = edge; }
+
+    std::vector<EdgePtr> run(std::vector<bool> const& nodes, std::span<EdgeIdx const> outputs) {
+        for (NodeIdx n = 0; n < nodes.size(); ++n)
+            if (nodes[n]) lower_node(n);
+        std::vector<EdgePtr> edges;
+        for (auto edge : outputs) edges.push_back(edge_of(edge));
+        return edges;
+    }
+
     /// `inputs` by global input; null: made when needed.
     std::vector<EdgePtr> run(std::span<EdgePtr const> inputs) {
         auto const& topo = source_.topo;
         for (size_t i = 0; i < inputs.size(); ++i) edges_[topo.global_inputs()[i]] = inputs[i];
-        auto needed = needed_nodes();
-        for (NodeIdx n = 0; n < needed.size(); ++n)
-            if (needed[n]) lower_node(n);
-        std::vector<EdgePtr> outputs;
-        for (auto edge : topo.global_outputs()) outputs.push_back(edge_of(edge));
-        return outputs;
+        return run(needed_nodes(), topo.global_outputs());
     }
 };
 
-/// Lowers to a graph of its own.
-computation::Graph lower_whole(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
-                               bool keep_constants, std::vector<uint32_t>& inputs, Problems& problems) {
-    computation::Graph target;
-    std::vector<EdgePtr> edges;
-    auto global_inputs = graph.topo.global_inputs();
-    for (uint32_t i = 0; i < global_inputs.size(); ++i) {
-        auto const& tensor = tensors[global_inputs[i]];
-        bool constant = keep_constants && tensor.constant;
-        edges.push_back(constant ? nullptr : target.add_input({tensor.name, tensor.dtype, *tensor.shape, {}, nullptr}));
-        if (!constant) inputs.push_back(i);
-    }
-    for (auto* edge : Lowering(target, graph, tensors, symbols, problems).run(edges))
-        if (edge) target.add_output(edge);
-    // Sizes written to memory for operators that turned out to need them as numbers only.
-    target.erase_dead();
-    return target;
-}
-
 }  // namespace
 
-computation::Graph lower(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
-                         Problems& problems) {
-    std::vector<uint32_t> inputs;
-    return lower_whole(graph, tensors, symbols, false, inputs, problems);
+computation::Model lower_part(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+                              Part const& part, Problems& problems) {
+    computation::Model model;
+    Lowering lowering(model.graph, graph, tensors, symbols, problems);
+    for (auto index : part.inputs) {
+        auto const& tensor = tensors[index];
+        auto* edge = model.graph.add_input({tensor.name, tensor.dtype, *tensor.shape, {}, nullptr});
+        if (!tensor.is_known()) lowering.set_edge(index, edge);
+    }
+    for (auto* edge : lowering.run(part.nodes, part.outputs))
+        if (edge) model.graph.add_output(edge);
+    // Sizes written to memory for operators that turned out to need them as numbers only.
+    model.graph.erase_dead();
+    model.symbols = symbols;
+    for (auto index : part.outputs) model.output_names.push_back(tensors[index].name);
+    return model;
 }
 
 computation::Model lower_sub_graph(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
                                    std::vector<uint32_t>& inputs, Problems& problems) {
     computation::Model model;
-    model.graph = lower_whole(graph, tensors, symbols, true, inputs, problems);
+    std::vector<EdgePtr> edges;
+    auto global_inputs = graph.topo.global_inputs();
+    for (uint32_t i = 0; i < global_inputs.size(); ++i) {
+        auto const& tensor = tensors[global_inputs[i]];
+        auto edge = computation::Edge{tensor.name, tensor.dtype, *tensor.shape, {}, nullptr};
+        edges.push_back(tensor.constant ? nullptr : model.graph.add_input(std::move(edge)));
+        if (!tensor.constant) inputs.push_back(i);
+    }
+    for (auto* edge : Lowering(model.graph, graph, tensors, symbols, problems).run(edges))
+        if (edge) model.graph.add_output(edge);
+    model.graph.erase_dead();
     model.symbols = symbols;
     for (auto edge : graph.topo.global_outputs()) model.output_names.push_back(tensors[edge].name);
     return model;

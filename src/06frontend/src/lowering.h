@@ -13,9 +13,18 @@ void fold(Node const& node, std::span<Tensor const* const> inputs, std::span<Ten
           SymbolTable const& symbols);
 inline constexpr size_t kFoldLimit = size_t{16} << 20;
 
-/// Lowers a graph whose edges have been inferred as `tensors`; nodes that do not lead to an output are left out. What
-/// cannot be lowered goes to `problems`; the result is then incomplete.
-computation::Graph lower(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
-                         Problems& problems);
+/// Nodes of a graph that become one program, with the edges that cross its border.
+struct Part {
+    std::vector<bool> nodes;
+    std::vector<graph_topo::EdgeIdx> inputs, outputs;  ///< an output may be listed twice
+};
+
+/// Lowers a part of a graph whose edges have been inferred as `tensors`. What cannot be lowered goes to `problems`; the
+/// result is then incomplete.
+computation::Model lower_part(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+                              Part const& part, Problems& problems);
+
+/// The value of a constant: its memory or its literal.
+runtime::Value value_of(Tensor const& constant);
 
 }  // namespace refactor::frontend

@@ -80,45 +80,57 @@ void Importer::check_versions() {
     }
 }
 
-std::optional<Shape> Importer::declared_shape(GraphBuilder::Value const& value) {
-    if (!value.shape) return std::nullopt;
-    if (value.shape->size() > kMaxRank) {
-        problems_.unsupported.push_back(concat("\"", shortened(value.name), "\" has ", value.shape->size(),
-                                               " axes, at most ", kMaxRank, " are supported"));
+std::optional<Shape> Importer::declared_shape(std::string const& name, DeclaredType const& type) {
+    if (!type.shape) return std::nullopt;
+    if (type.shape->size() > kMaxRank) {
+        problems_.unsupported.push_back(concat("\"", shortened(name), "\" has ", type.shape->size(), " axes, at most ",
+                                               kMaxRank, " are supported"));
         return std::nullopt;
     }
     Shape shape;
     int64_t count = 1;
-    for (size_t i = 0; i < value.shape->size(); ++i) {
-        auto const& dim = (*value.shape)[i];
+    for (size_t i = 0; i < type.shape->size(); ++i) {
+        auto const& dim = (*type.shape)[i];
         auto* number = std::get_if<int64_t>(&dim);
         auto* symbol = std::get_if<std::string>(&dim);
         if (number && *number >= 0) {
             shape.emplace_back(*number);
             bool huge = __builtin_mul_overflow(count, std::max<int64_t>(*number, 1), &count);
             if (huge || count > InferContext::kMaxBytes) {
-                add_invalid(concat("the sizes of \"", shortened(value.name), "\" are absurd: more than 2^40 elements"));
+                add_invalid(concat("the sizes of \"", shortened(name), "\" are absurd: more than 2^40 elements"));
                 return std::nullopt;
             }
         } else if (symbol && !symbol->empty() && *symbol != "?") {
             shape.push_back(DimExpr::symbol(symbols_.intern(*symbol)));
         } else {
             // Negative sizes and nameless symbols stand for "unknown" in models of some exporters.
-            shape.push_back(DimExpr::symbol(symbols_.intern(concat(value.name, ".", i))));
+            shape.push_back(DimExpr::symbol(symbols_.intern(concat(name, ".", i))));
         }
     }
     return shape;
 }
 
-Tensor Importer::input_tensor(GraphBuilder::Value const& value) {
+Tensor Importer::declared_type(std::string const& name, DeclaredType const& type, bool is_optional) {
     Tensor tensor;
-    tensor.name = value.name;
-    if (auto dtype = data_type_from_onnx(value.dtype))
+    tensor.name = name, tensor.kind = type.kind;
+    if (type.element) {
+        // Types within types need neither a name nor a shape of their own.
+        auto element = declared_type(name, *type.element, true);
+        if (element.is_tensor() && type.kind != frontend::ValueKind::Optional) element.shape.reset();
+        tensor.element = std::make_shared<Tensor const>(std::move(element));
+    }
+    auto dtype = data_type_from_onnx(type.dtype);
+    if (dtype)
         tensor.dtype = *dtype;
-    else if (depth_ == 1 || value.dtype != 0)  // the inputs of a sub-graph may leave their types to inference
-        add_invalid(concat("input \"", shortened(value.name), "\" has the unknown element type ", value.dtype));
-    tensor.shape = declared_shape(value);
+    else if (type.dtype != 0 || (!is_optional && tensor.is_tensor()))
+        add_invalid(concat("\"", shortened(name), "\" has the unknown element type ", type.dtype));
+    tensor.shape = declared_shape(name, type);
     return tensor;
+}
+
+Tensor Importer::input_tensor(GraphBuilder::Value const& value) {
+    // The inputs of a sub-graph may leave their types to inference.
+    return declared_type(value.name, value.type, depth_ > 1);
 }
 
 std::optional<TensorValue> Importer::tensor_value(RawTensor& raw, std::string const& what) {
@@ -148,7 +160,11 @@ std::optional<TensorValue> Importer::tensor_value(RawTensor& raw, std::string co
                            " bytes of data, expected ", expected));
         return std::nullopt;
     }
-    return TensorValue{*dtype, Dims(raw.dims.begin(), raw.dims.end()), std::move(raw.blob)};
+    if (*dtype == DataType::String && raw.strings.size() != static_cast<size_t>(count)) {
+        add_invalid(concat(what, " (string, ", count, " elements) has ", raw.strings.size(), " texts"));
+        return std::nullopt;
+    }
+    return TensorValue{*dtype, Dims(raw.dims.begin(), raw.dims.end()), std::move(raw.blob), std::move(raw.strings)};
 }
 
 frontend::Attributes Importer::attributes(GraphBuilder::Node& node, std::string const& label, Names const& visible,
@@ -168,6 +184,8 @@ frontend::Attributes Importer::attributes(GraphBuilder::Node& node, std::string 
                     if (std::find(captures.begin(), captures.end(), capture) == captures.end())
                         captures.push_back(std::move(capture));
                 result.emplace_back(name, std::make_shared<frontend::Graph const>(std::move(imported->graph)));
+            } else if constexpr (std::is_same_v<T, DeclaredType>) {
+                result.emplace_back(name, std::make_shared<Tensor const>(declared_type(name, value, true)));
             } else {
                 result.emplace_back(name, std::move(value));
             }
@@ -202,6 +220,7 @@ std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::
     for (auto const& problem : found)
         add_invalid(concat("node ", label, " (", type, ", opset ", opset->second, "): ", problem));
     if (!found.empty()) return nullptr;
+    if (node.inputs.size() < def->padded_inputs) node.inputs.resize(def->padded_inputs);
     node.inputs.insert(node.inputs.end(), captures.begin(), captures.end());
     return make_operator(*def, opset->second, std::move(converted));
 }
@@ -251,6 +270,9 @@ void Importer::GraphImport::add_values() {
         Tensor tensor;
         tensor.dtype = value->dtype, tensor.constant = std::move(value->blob);
         tensor.shape.emplace(value->dims.begin(), value->dims.end());
+        if (value->dtype == DataType::String)
+            tensor.literal =
+                std::make_shared<runtime::Value const>(runtime::Value::strings(value->dims, std::move(value->strings)));
         maker_.edges[name] = std::move(tensor);
     }
     for (auto const& input : source_.inputs_) {
@@ -269,15 +291,16 @@ void Importer::GraphImport::add_values() {
 }
 
 void Importer::GraphImport::declare(GraphBuilder::Value const& value) {
-    auto dtype = data_type_from_onnx(value.dtype);
-    if (!dtype && value.dtype != 0) {
+    if (value.type.kind != frontend::ValueKind::Tensor) return;
+    auto dtype = data_type_from_onnx(value.type.dtype);
+    if (!dtype && value.type.dtype != 0) {
         importer_.add_invalid(
-            concat("\"", shortened(value.name), "\" is declared with the unknown element type ", value.dtype));
+            concat("\"", shortened(value.name), "\" is declared with the unknown element type ", value.type.dtype));
         return;
     }
     if (!dtype) return;
     auto& tensor = maker_.edges[value.name];
-    if (tensor.dtype != DataType::Undefined && tensor.dtype != *dtype)
+    if (tensor.is_tensor() && tensor.dtype != DataType::Undefined && tensor.dtype != *dtype)
         importer_.add_invalid(concat("\"", shortened(value.name), "\" is declared as ", name_of(*dtype), ", but is ",
                                      name_of(tensor.dtype)));
     tensor.declared = *dtype;

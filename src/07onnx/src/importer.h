@@ -54,7 +54,9 @@ private:
     /// `outer`: names that are visible around a sub-graph; null for the main graph.
     std::optional<Imported> import(GraphBuilder& graph, Names const* outer);
     frontend::Tensor input_tensor(GraphBuilder::Value const& value);
-    std::optional<Shape> declared_shape(GraphBuilder::Value const& value);
+    /// Type of the value `name`; `is_optional`: it may leave out the element type.
+    frontend::Tensor declared_type(std::string const& name, DeclaredType const& type, bool is_optional);
+    std::optional<Shape> declared_shape(std::string const& name, DeclaredType const& type);
     std::optional<frontend::TensorValue> tensor_value(RawTensor& raw, std::string const& what);
     frontend::Attributes attributes(GraphBuilder::Node& node, std::string const& label, Names const& visible,
                                     std::vector<std::string>& captures);

@@ -4,16 +4,28 @@
 
 namespace refactor::onnx {
 
+void GraphBuilder::add_input(std::string name, DeclaredType type) {
+    inputs_.push_back({std::move(name), std::move(type)});
+}
+
 void GraphBuilder::add_input(std::string name, int64_t dtype, DeclaredShape shape) {
-    inputs_.push_back({std::move(name), dtype, std::move(shape)});
+    add_input(std::move(name), {dtype, std::move(shape)});
+}
+
+void GraphBuilder::add_output(std::string name, DeclaredType type) {
+    outputs_.push_back({std::move(name), std::move(type)});
 }
 
 void GraphBuilder::add_output(std::string name, int64_t dtype, DeclaredShape shape) {
-    outputs_.push_back({std::move(name), dtype, std::move(shape)});
+    add_output(std::move(name), {dtype, std::move(shape)});
+}
+
+void GraphBuilder::add_value_info(std::string name, DeclaredType type) {
+    value_infos_.push_back({std::move(name), std::move(type)});
 }
 
 void GraphBuilder::add_value_info(std::string name, int64_t dtype, DeclaredShape shape) {
-    value_infos_.push_back({std::move(name), dtype, std::move(shape)});
+    add_value_info(std::move(name), {dtype, std::move(shape)});
 }
 
 void GraphBuilder::add_initializer(std::string name, RawTensor tensor) {

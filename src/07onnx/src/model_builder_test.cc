@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "computation/if.h"
+#include "frontend/compile.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
@@ -84,7 +85,7 @@ TEST(ModelBuilder, InfersAndLowersAConvolution) {
     model.substitute("H", 7);
     EXPECT_EQ(shape_text(model), "f32[N, 4, 4, 5]");
     EXPECT_EQ(model.variables(), std::vector<std::string>{"N"});
-    auto lowered = model.lower();
+    auto lowered = frontend::lower(model);
     EXPECT_EQ(lowered.graph.node_count(), 2u);
     auto* relu = lowered.graph.outputs().at(0)->producer();
     auto* info = computation::info_of<kernel::ConvInfo>(*relu->input(0)->producer()->value.op);
@@ -108,7 +109,7 @@ TEST(ModelBuilder, SizesFlowThroughShapeArithmetic) {
     b.output("y");
     auto model = std::move(b).build();
     EXPECT_EQ(shape_text(model), "f32[N, S, 12, 64]");
-    EXPECT_EQ(model.lower().graph.node_count(), 1u);
+    EXPECT_EQ(frontend::lower(model).graph.node_count(), 1u);
 }
 
 TEST(ModelBuilder, ConstantsAreFoldedWithinLimits) {
@@ -243,13 +244,19 @@ TEST(ModelBuilder, AxesOfReductionsMovedToAnInput) {
     refusal<InvalidModel>(build(17, false));
 }
 
-TEST(ModelBuilder, DataDependentSizesAreNotSupported) {
+TEST(ModelBuilder, NodesThatNeedDataAreDeferred) {
     Builder b;
     b.input("x", {int64_t{2}, int64_t{6}});
     b.input("s", {int64_t{2}}, kI64);
     b.node("Reshape", {"x", "s"}, {"y"});
     b.output("y");
-    EXPECT_NE(refusal<Unsupported>(std::move(b)).find("depends on data"), std::string::npos);
+    auto model = std::move(b).build();
+    ASSERT_EQ(model.inference().reasons.size(), 1u);
+    EXPECT_NE(model.inference().reasons[0].find("depends on data"), std::string::npos);
+    EXPECT_THROW(frontend::lower(model), Unsupported);
+    auto compiled = frontend::compile(model, {});
+    ASSERT_EQ(compiled.executable->calls.size(), 1u);
+    EXPECT_EQ(compiled.executable->calls[0].procedure->id(), "deferred:cpu:compile:any");
 }
 
 TEST(ModelBuilder, SubstituteRefusesUnknownNames) {
@@ -271,11 +278,17 @@ TEST(ModelBuilder, UnrankedInputsWaitForTheirShape) {
     b.node("Relu", {"x"}, {"y"});
     b.output("y");
     auto model = std::move(b).build();
-    EXPECT_EQ(model.unranked_inputs(), std::vector<std::string>{"x"});
-    EXPECT_THROW(model.lower(), InvalidInput);
-    model.set_input_shape("x", {2, 3});
-    EXPECT_EQ(shape_text(model), "f32[2, 3]");
-    EXPECT_EQ(model.lower().graph.node_count(), 1u);
+    auto compiled = frontend::compile(model, {});
+    runtime::Session session(compiled.executable, "default", 1);
+    for (Dims const& dims : {Dims{2, 3}, Dims{4}, Dims{}}) {
+        runtime::Value x;
+        auto* data = static_cast<float*>(x.resize(DataType::F32, dims));
+        std::fill_n(data, x.count(), -1.f);
+        session.set_input(0, x);
+        session.run();
+        EXPECT_EQ(session.output(0).dims, dims);
+        EXPECT_EQ(session.output(0).data<float>()[0], 0.f);
+    }
 }
 
 std::shared_ptr<GraphBuilder> branch(std::string type, std::string captured, std::string result) {
@@ -303,13 +316,13 @@ Builder conditional(std::string captured, std::string result, bool constant) {
 TEST(ModelBuilder, BranchesReadOuterValues) {
     auto model = conditional("x", "t", false).build();
     EXPECT_EQ(shape_text(model), "f32[N, 3]");
-    auto lowered = model.lower();
+    auto lowered = frontend::lower(model);
     ASSERT_EQ(lowered.graph.node_count(), 1u);
     EXPECT_TRUE(dynamic_cast<computation::If const*>(lowered.graph.outputs()[0]->producer()->value.op.get()));
 }
 
 TEST(ModelBuilder, AKnownConditionIsInlined) {
-    auto lowered = conditional("x", "t", true).build().lower();
+    auto lowered = frontend::lower(conditional("x", "t", true).build());
     ASSERT_EQ(lowered.graph.node_count(), 1u);
     EXPECT_EQ(lowered.graph.outputs()[0]->producer()->value.op->type(), "Elementwise");
 }

@@ -8,7 +8,8 @@ using frontend::concat;
 
 namespace {
 
-constexpr std::string_view kKindNames[]{"int", "float", "string", "ints", "floats", "strings", "tensor", "graph"};
+constexpr std::string_view kKindNames[]{"int",     "float",  "string", "ints", "floats",
+                                        "strings", "tensor", "graph",  "type"};
 
 std::string text_of(TypeSet set) {
     std::string text;
@@ -17,20 +18,32 @@ std::string text_of(TypeSet set) {
     return text;
 }
 
+std::string text_of_kinds(KindSet set) {
+    std::string text;
+    for (int i = 0; i < 4; ++i)
+        if (set >> i & 1)
+            text += concat(text.empty() ? "a " : " or a ", runtime::name_of(static_cast<frontend::ValueKind>(i)));
+    return text;
+}
+
 /// Checks the types of the inputs against the definition.
 Status check_types(OperatorDef const& def, InferContext const& context) {
-    if (def.types.empty()) return std::nullopt;
+    static InputDef const kAnyTensor;
     for (size_t i = 0; i < context.input_count(); ++i) {
         if (!context.has(i)) continue;
-        auto const& rule = def.types[std::min(i, def.types.size() - 1)];
+        auto const& rule = def.types.empty() ? kAnyTensor : def.types[std::min(i, def.types.size() - 1)];
         auto const& input = context.input(i);
+        if (!(rule.kinds >> static_cast<int>(input.kind) & 1))
+            return invalid("input ", i, " (\"", input.name, "\") is a ", runtime::name_of(input.kind), ", expected ",
+                           text_of_kinds(rule.kinds));
+        if (!input.is_tensor()) continue;
         if (!(rule.types >> static_cast<int>(input.dtype) & 1))
             return invalid("input ", i, " (\"", input.name, "\") is ", name_of(input.dtype), ", expected ",
                            text_of(rule.types));
         if (!rule.group) continue;
         for (size_t k = 0; k < i; ++k) {
             auto same_group = def.types[std::min(k, def.types.size() - 1)].group == rule.group;
-            if (same_group && context.has(k) && context.dtype(k) != input.dtype)
+            if (same_group && context.has(k) && context.input(k).is_tensor() && context.dtype(k) != input.dtype)
                 return invalid("input ", i, " (\"", input.name, "\") is ", name_of(input.dtype), ", expected ",
                                name_of(context.dtype(k)), " as input ", k);
         }
@@ -55,6 +68,12 @@ public:
     Status infer(InferContext& context) const override {
         RG_CHECK_STATUS(check_types(def_, context));
         return def_.infer(context, view());
+    }
+    bool is_procedure(frontend::ProcedureContext const& context) const override {
+        return def_.is_procedure ? def_.is_procedure(context, view()) : def_.procedure && !def_.lower;
+    }
+    frontend::Inferred<frontend::ProcedurePtr> procedure(frontend::ProcedureContext const& context) const override {
+        return def_.procedure(context, view());
     }
     Status lower(LowerContext& context) const override { return def_.lower(context, view()); }
     bool can_fold() const override {

@@ -20,7 +20,7 @@ using frontend::Status;
 using frontend::unsupported;
 
 /// In the order of `frontend::Attribute`.
-enum class AttributeKind : uint8_t { Int, Float, String, Ints, Floats, Strings, Tensor, Graph };
+enum class AttributeKind : uint8_t { Int, Float, String, Ints, Floats, Strings, Tensor, Graph, Type };
 
 struct AttributeDef {
     std::string_view name;
@@ -45,10 +45,24 @@ inline constexpr TypeSet kIndices = types(DataType::I32, DataType::I64);
 inline constexpr TypeSet kI64 = types(DataType::I64);
 inline constexpr TypeSet kAny = ~TypeSet{0};
 
-/// What an input may be; inputs of one group have the same type.
+/// A set of `ValueKind`s.
+using KindSet = uint8_t;
+constexpr KindSet kinds() { return 0; }
+template <class... T>
+constexpr KindSet kinds(frontend::ValueKind first, T... rest) {
+    return static_cast<KindSet>(1 << static_cast<int>(first) | kinds(rest...));
+}
+inline constexpr KindSet kTensors = kinds(frontend::ValueKind::Tensor);
+inline constexpr KindSet kSequences = kinds(frontend::ValueKind::Sequence);
+inline constexpr KindSet kOptionals = kinds(frontend::ValueKind::Optional);
+inline constexpr KindSet kMaps = kinds(frontend::ValueKind::Map);
+inline constexpr KindSet kAnyKind = 0xff;
+
+/// What an input may be; tensors of one group have the same type.
 struct InputDef {
     TypeSet types = kAny;
     char group = 0;
+    KindSet kinds = kTensors;
 };
 
 /// Attributes of one node and the opset that decides its semantics.
@@ -89,6 +103,7 @@ public:
 
 using InferFunction = Status (*)(InferContext&, NodeView const&);
 using LowerFunction = Status (*)(LowerContext&, NodeView const&);
+using ProcedureFunction = Inferred<frontend::ProcedurePtr> (*)(frontend::ProcedureContext const&, NodeView const&);
 
 struct Arity {
     int least = 1, most = 1;
@@ -102,8 +117,12 @@ struct OperatorDef {
     std::vector<InputDef> types = {};  ///< by input; the last one holds for all further ones, none: anything
     std::vector<AttributeDef> attributes = {};
     InferFunction infer = nullptr;  ///< null: removed in this opset
-    LowerFunction lower = nullptr;
+    LowerFunction lower = nullptr;  ///< null: always a procedure
     std::string_view domain = {};
+    ProcedureFunction procedure = nullptr;  ///< null: never a procedure
+    /// Whether the node is a procedure for these types; null: always, if there is no `lower`.
+    bool (*is_procedure)(frontend::ProcedureContext const&, NodeView const&) = nullptr;
+    size_t padded_inputs = 0;  ///< captured values come behind at least so many inputs
 };
 
 /// Where operator sources put their definitions.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, TensorProto
+from onnx import AttributeProto, GraphProto, SparseTensorProto, TensorProto
 
 from refactor_graph._errors import quote
+from refactor_graph._types import raw_type
 
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = range(1, 9)
+SPARSE, TYPE = 11, 13
 """Kinds of attributes: the numbers of AttributeProto.AttributeType."""
 
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings", 9: "tensors", 10: "graphs"}
@@ -48,13 +50,17 @@ def checked_kind(proto: AttributeProto, ir_version: int) -> int:
         if name != expected:
             raise AttributeValueError(f"its type is {kind_name(kind)}, but its value is in the field '{name}'")
     # Writers of proto3 leave out numbers that are 0 and texts that are empty, never messages.
-    if not present and kind in (TENSOR, GRAPH, 11, 13):
+    if not present and kind in (TENSOR, GRAPH, SPARSE, TYPE):
         raise AttributeValueError(f"its type is {kind_name(kind)}, but it has no value")
     return kind
 
 
 def convert(
-    proto: AttributeProto, kind: int, tensor: Callable[[TensorProto], Any], graph: Callable[[GraphProto], Any]
+    proto: AttributeProto,
+    kind: int,
+    tensor: Callable[[TensorProto], Any],
+    sparse: Callable[[SparseTensorProto], Any],
+    graph: Callable[[GraphProto], Any],
 ) -> RawAttribute | None:
     """Return the attribute in the form of the native builder, or None for kinds that it does not take."""
     if kind == INT:
@@ -73,6 +79,10 @@ def convert(
         return proto.name, kind, tensor(proto.t)
     if kind == GRAPH:
         return proto.name, kind, graph(proto.g)
+    if kind == SPARSE:
+        return proto.name, TENSOR, sparse(proto.sparse_tensor)
+    if kind == TYPE:
+        return proto.name, kind, raw_type(proto.tp)
     return None
 
 

@@ -7,11 +7,11 @@ at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto
 
 from refactor_graph import _core
 from refactor_graph._attributes import (
@@ -26,11 +26,8 @@ from refactor_graph._errors import quote
 from refactor_graph._functions import Functions, domain_of, label, operator_body, same_meaning, schema_of
 from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
-from refactor_graph._tensors import STRING, Tensor, TensorError, read_sparse, read_tensor
-
-Dims = list[int | str | None] | None
-Shapes = Mapping[str, Sequence[int | str]]
-"""Shapes of inputs that replace the declared ones."""
+from refactor_graph._tensors import Tensor, TensorError, read_sparse, read_tensor
+from refactor_graph._types import RawType, UnsupportedType, raw_dims, raw_type
 
 
 @dataclass(slots=True)
@@ -67,9 +64,8 @@ class Scope:
 class Importer:
     """Imports one model."""
 
-    def __init__(self, loaded: LoadedModel, shapes: Shapes) -> None:
+    def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self._shapes = shapes
         self._builder = _core.ModelBuilder()
         self._functions = Functions(loaded.proto)
         self._native: dict[tuple[str, str, int], bool] = {}
@@ -108,15 +104,12 @@ class Importer:
         for port in proto.input:
             if port.name in constants:
                 continue
-            dtype, dims = self._port("input", port, main=raw is not None)
-            if raw is not None and port.name in self._shapes:
-                dims = list(self._shapes[port.name])
-            out.add_input(scope.name(port.name), dtype, dims)
+            out.add_input(scope.name(port.name), self._port("input", port, main=raw is not None))
         for port in proto.output:
-            out.add_output(scope.name(port.name), *self._port("output", port, main=False))
+            out.add_output(scope.name(port.name), self._port("output", port, main=False))
         for info in proto.value_info:
             if info.type.HasField("tensor_type"):
-                out.add_value_info(scope.name(info.name), info.type.tensor_type.elem_type, _dims(info.type))
+                out.add_value_info(scope.name(info.name), (info.type.tensor_type.elem_type, raw_dims(info.type)))
         for node in proto.node:
             self._node(node, out, scope)
 
@@ -144,18 +137,16 @@ class Importer:
             out.add_initializer(scope.name(name), *_native_tensor(content))
         return names
 
-    def _port(self, what: str, port: ValueInfoProto, *, main: bool) -> tuple[int, Dims]:
-        kind = port.type.WhichOneof("value") if port.HasField("type") else None
-        if kind == "tensor_type":
-            return port.type.tensor_type.elem_type, _dims(port.type)
-        if kind is not None:
-            text = f"{what} {quote(port.name)} is a {kind.removesuffix('_type')}, only tensors are supported"
-            self._builder.add_unsupported(text)
-            return TensorProto.FLOAT, None
-        if main:
+    def _port(self, what: str, port: ValueInfoProto, *, main: bool) -> RawType:
+        declared = port.type if port.HasField("type") else TypeProto()
+        if declared.WhichOneof("value") is None and main:
             self._builder.add_invalid(f"{what} {quote(port.name)} has no type")
             return TensorProto.FLOAT, None
-        return 0, None
+        try:
+            return raw_type(declared)
+        except UnsupportedType as error:
+            self._builder.add_unsupported(f"{what} {quote(port.name)} is {error}")
+            return TensorProto.FLOAT, None
 
     # ------------------------------------------------------------------ nodes
     def _is_native(self, domain: str, op: str, version: int) -> bool:
@@ -205,7 +196,7 @@ class Importer:
         for attribute in node.attribute:
             try:
                 converted = self._attribute(attribute, scope)
-            except (AttributeValueError, TensorError) as error:
+            except (AttributeValueError, TensorError, UnsupportedType) as error:
                 self._builder.add_invalid(f"{label(node)}: attribute {quote(attribute.name)}: {error}")
                 continue
             if converted is not None:
@@ -226,13 +217,16 @@ class Importer:
             if wanted and wanted != proto.type:
                 raise AttributeValueError(f"it is {kind_name(wanted)}, the caller's value is {kind_name(proto.type)}")
         kind = checked_kind(proto, self._loaded.proto.ir_version)
-        found = convert(proto, kind, self._tensor, lambda graph: self._subgraph(graph, source))
+        found = convert(proto, kind, self._tensor, self._sparse, lambda graph: self._subgraph(graph, source))
         if found is None:
             raise AttributeValueError(f"attributes of type {kind_name(kind)} are not supported")
         return name, found[1], found[2]
 
     def _tensor(self, proto: TensorProto) -> Any:
         return _native_tensor(read_tensor(proto, self._loaded.files))
+
+    def _sparse(self, proto: SparseTensorProto) -> Any:
+        return _native_tensor(read_sparse(proto, self._loaded.files))
 
     def _subgraph(self, proto: GraphProto, scope: Scope) -> _core.GraphBuilder:
         builder = _core.GraphBuilder()
@@ -311,28 +305,10 @@ class Importer:
             self._node(item, out, inner)
 
 
-def _dims(proto: TypeProto) -> Dims:
-    if not proto.tensor_type.HasField("shape"):
-        return None
-    dims: list[int | str | None] = []
-    for dim in proto.tensor_type.shape.dim:
-        kind = dim.WhichOneof("value")
-        dims.append(dim.dim_value if kind == "dim_value" else (dim.dim_param or None) if kind == "dim_param" else None)
-    return dims
-
-
 def _native_tensor(tensor: Tensor) -> tuple[int, tuple[int, ...], Any]:
-    return tensor.dtype, tensor.dims, None if tensor.dtype == STRING else tensor.data
+    return tensor.dtype, tensor.dims, tensor.data
 
 
-def import_model(loaded: LoadedModel, shapes: Shapes) -> _core.Model:
-    """Check `loaded` and return the native model; raises as `Importer.build` does.
-
-    Parameters
-    ----------
-    loaded
-        The model.
-    shapes
-        Shapes that replace the declared ones of some inputs.
-    """
-    return Importer(loaded, shapes).build()
+def import_model(loaded: LoadedModel) -> _core.Model:
+    """Check `loaded` and return the native model; raises as `Importer.build` does."""
+    return Importer(loaded).build()

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from refactor_graph import _core
 from refactor_graph._core import find_device
 from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported
-from refactor_graph._importer import Shapes, import_model
+from refactor_graph._importer import import_model
 from refactor_graph._load import LoadedModel, ModelSource, load_model
-from refactor_graph._unranked import UnrankedExecutor
 from refactor_graph.executor import Executor, check_allocator
 
 __all__ = ["Compiler", "check", "find_device", "make_compiler"]
@@ -44,14 +43,11 @@ class Compiler:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self._substituted: dict[str, int] = {}
-        self._model = self._import({})
-
-    def _import(self, shapes: Shapes) -> _core.Model:
         try:
-            return import_model(self._loaded, shapes)
+            self._model = import_model(loaded)
         except (InvalidModel, Unsupported) as error:
-            raise type(error)(f"{self._loaded.name}: {error}", error.problems) from None
+            raise type(error)(f"{loaded.name}: {error}", error.problems) from None
+
 
     @property
     def inputs(self) -> list[Port]:
@@ -88,13 +84,11 @@ class Compiler:
         if not isinstance(name, str):
             raise InvalidInput(f"substitute: expected the name of a symbol, got {type(name).__name__}")
         self._model.substitute(name, value)
-        self._substituted[name] = value
 
     def check(self, target: str | Sequence[str] = "cpu") -> list[str]:
         """Compile without keeping the result; returns all reasons why `target` cannot run the model, empty if none."""
         try:
-            if not self._model.unranked_inputs:
-                self._model.compile(_find_targets(target), [], 1, "default", [], False)
+            self._model.compile(_find_targets(target), [], 1, "default", [], False)
         except (InvalidModel, Unsupported) as error:
             return list(error.problems)
         return []
@@ -113,8 +107,8 @@ class Compiler:
     ) -> Executor:
         """Optimise the model and return an executor.
 
-        The compiler stays usable. A model with an input whose rank the model does not declare is compiled when the
-        first shapes are known, and again for each new rank.
+        The compiler stays usable. What depends on more than sizes (the rank of an input that the model does not declare,
+        axes that are an input) is compiled when a run knows it, once for each case.
 
         Parameters
         ----------
@@ -156,24 +150,14 @@ class Compiler:
             raise InvalidInput(f"max_tensor_bytes: expected 0 to 2^63 - 1, got {max_tensor_bytes!r}")
         device = _find_targets(target)
 
-        def finish(model: _core.Model) -> Executor:
-            def compile_for(kind: str) -> _core.Program:
-                return model.compile(kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes)
+        def compile_for(kind: str) -> _core.Program:
+            return self._model.compile(
+                kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes
+            )
 
-            executor = Executor(compile_for(device), allocator, num_threads)
-            executor._compile_for = compile_for
-            return executor
-
-        if not self._model.unranked_inputs:
-            return finish(self._model)
-
-        def specialise(shapes: Shapes) -> Executor:
-            model = self._import(shapes)
-            for name, value in self._substituted.items():
-                model.substitute(name, value)
-            return finish(model)
-
-        return UnrankedExecutor.make(specialise, self._model)
+        executor = Executor(compile_for(device), allocator, num_threads)
+        executor._compile_for = compile_for
+        return executor
 
 
 _MAX_THREADS = 1024

@@ -180,7 +180,115 @@ PyObject* descriptor_of(DataType type) {
     return entry = py::module_::import("numpy").attr("dtype")(source).release().ptr();
 }
 
+namespace {
+
+std::string text_of(py::handle object, PortInfo const& port) {
+    if (PyBytes_Check(object.ptr()))
+        return {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    if (!PyUnicode_Check(object.ptr()))
+        mismatch(port, std::string("an element of type ") + Py_TYPE(object.ptr())->tp_name);
+    auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
+    if (!bytes) throw py::error_already_set();
+    return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+/// Text from an array of Python strings, or of numpy's own kinds.
+Value strings_of(py::handle object, PortInfo const& port) {
+    auto numpy = py::module_::import("numpy");
+    auto array = as_array(object, port);
+    auto kind = array.attr("dtype").attr("kind").cast<std::string>();
+    if (kind != "O" && kind != "U" && kind != "S" && kind != "T") mismatch(port, describe_array(array.ptr()));
+    Dims dims;
+    for (auto size : array.attr("shape")) dims.push_back(size.cast<int64_t>());
+    std::vector<std::string> elements;
+    for (auto element : array.attr("ravel")().attr("tolist")()) elements.push_back(text_of(element, port));
+    return Value::strings(std::move(dims), std::move(elements));
+}
+
+/// The type of an array that may have any.
+DataType type_of(py::object const& array) {
+    auto dtype = array.attr("dtype");
+    if (auto kind = dtype.attr("kind").cast<std::string>(); kind == "O" || kind == "U" || kind == "S" || kind == "T")
+        return DataType::String;
+    for (int i = 1; i < kDataTypeCount; ++i) {
+        auto type = static_cast<DataType>(i);
+        if (numpy_name(type) && api().PyArray_EquivTypes_(dtype.ptr(), descriptor_of(type))) return type;
+    }
+    return DataType::Undefined;
+}
+
+Value sequence_of(py::handle object, PortInfo const& port, Ownership ownership) {
+    if (!py::isinstance<py::list>(object) && !py::isinstance<py::tuple>(object))
+        mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a list)");
+    auto element = *port.element;
+    element.name = port.name;
+    std::vector<Value> elements;
+    for (auto item : object) elements.push_back(to_value(item, element, ownership));
+    return Value::sequence(std::move(elements));
+}
+
+Value map_of(py::handle object, PortInfo const& port) {
+    if (!py::isinstance<py::dict>(object))
+        mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a dict)");
+    auto numpy = py::module_::import("numpy");
+    auto dict = py::reinterpret_borrow<py::dict>(object);
+    auto array = [&](char const* part, DataType type) {
+        PortInfo items{port.name, type, "[?]", {-1}, {}};
+        auto list = py::list(dict.attr(part)());
+        auto dtype = type == DataType::String ? py::object(py::str("O"))
+                                              : py::reinterpret_borrow<py::object>(descriptor_of(type));
+        return to_value(numpy.attr("array")(list, dtype), items, Ownership::Copy);
+    };
+    return Value::map(array("keys", port.dtype), array("values", port.element->dtype));
+}
+
+py::object to_object(Value const& value) {
+    if (value.kind == runtime::ValueKind::Optional) return py::none();
+    if (value.kind == runtime::ValueKind::Sequence) {
+        py::list list;
+        for (auto const& element : value.contents->elements)
+            list.append(py::reinterpret_steal<py::object>(to_array(element)));
+        return list;
+    }
+    auto numpy = py::module_::import("numpy");
+    if (value.kind == runtime::ValueKind::Map) {
+        auto part = [&](size_t i) {
+            auto array = py::reinterpret_steal<py::object>(to_array(value.contents->elements[i]));
+            return py::object(array.attr("tolist")());
+        };
+        return py::dict(py::module_::import("builtins").attr("zip")(part(0), part(1)));
+    }
+    auto const& strings = value.contents->strings;
+    auto array = numpy.attr("empty")(strings.size(), py::str("O"));
+    for (size_t i = 0; i < strings.size(); ++i) {
+        auto text = py::reinterpret_steal<py::object>(
+            PyUnicode_DecodeUTF8(strings[i].data(), static_cast<Py_ssize_t>(strings[i].size()), "surrogateescape"));
+        if (!text) throw py::error_already_set();
+        array[py::int_(i)] = text;
+    }
+    py::tuple shape(value.dims.size());
+    for (size_t i = 0; i < value.dims.size(); ++i) shape[i] = value.dims[i];
+    return array.attr("reshape")(shape);
+}
+
+}  // namespace
+
 Value to_value(py::handle object, PortInfo const& port, Ownership ownership) {
+    if (port.kind == runtime::ValueKind::Optional) {
+        if (object.is_none()) return Value::nothing();
+        auto content = *port.element;
+        content.name = port.name;
+        return to_value(object, content, ownership);
+    }
+    if (port.kind == runtime::ValueKind::Sequence) return sequence_of(object, port, ownership);
+    if (port.kind == runtime::ValueKind::Map) return map_of(object, port);
+    if (port.dtype == DataType::String) return strings_of(object, port);
+    if (port.dtype == DataType::Undefined) {
+        auto any = port;
+        any.dtype = type_of(as_array(object, port));
+        if (any.dtype == DataType::Undefined) mismatch(port, "an array of an unknown type");
+        return to_value(object, any, ownership);
+    }
     auto array = normalised(as_array(object, port), port, descriptor_of(port.dtype));
     auto const* proxy = py::detail::array_proxy(array.ptr());
     Value value;
@@ -201,6 +309,7 @@ Value to_value(py::handle object, PortInfo const& port, Ownership ownership) {
 }
 
 PyObject* to_array(Value const& value) {
+    if (value.contents) return to_object(value).release().ptr();
     auto* data = value.blob->data();
     auto bits = bits_of(value.dtype);
     if (bits < 8 || !data) return copy_to_array(value.dtype, value.dims, data).release().ptr();

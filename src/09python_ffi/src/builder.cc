@@ -17,7 +17,7 @@ using refactor::onnx::RawAttribute;
 using refactor::onnx::RawTensor;
 
 /// Numbers of AttributeProto.AttributeType.
-enum class Kind : int { Float = 1, Int, String, Tensor, Graph, Floats, Ints, Strings };
+enum class Kind : int { Float = 1, Int, String, Tensor, Graph, Floats, Ints, Strings, Type = 13 };
 
 /// A Python sequence as a list or tuple, for access without calls.
 class Sequence {
@@ -66,7 +66,30 @@ RawTensor tensor(py::handle dtype, py::handle dims, py::handle data) {
     RawTensor out;
     out.dtype = integer(dtype);
     out.dims = list<int64_t>(dims, integer);
+    if (data_type_from_onnx(out.dtype) == DataType::String) {
+        if (!data.is_none()) out.strings = list<std::string>(data, text);
+        return out;
+    }
     if (!data.is_none()) out.blob = share_buffer(data, alignment_of(out.dtype));
+    return out;
+}
+
+refactor::onnx::DeclaredShape shape(py::handle dims) {
+    if (dims.is_none()) return {};
+    return list<refactor::onnx::DeclaredDim>(dims, [](py::handle dim) -> refactor::onnx::DeclaredDim {
+        if (dim.is_none()) return std::monostate{};
+        if (PyLong_Check(dim.ptr())) return integer(dim);
+        return text(dim);
+    });
+}
+
+/// (element type, sizes) of a tensor, (type of the keys, None, kind, type of the elements) of anything else.
+refactor::onnx::DeclaredType type(py::handle source) {
+    Sequence parts(source);
+    refactor::onnx::DeclaredType out{integer(parts[0]), shape(parts[1])};
+    if (parts.size() < 4) return out;
+    out.kind = static_cast<runtime::ValueKind>(integer(parts[2]));
+    out.element = std::make_shared<refactor::onnx::DeclaredType>(type(parts[3]));
     return out;
 }
 
@@ -91,17 +114,10 @@ RawAttribute attribute(Kind kind, py::handle value) {
             return list<int64_t>(value, integer);
         case Kind::Strings:
             return list<std::string>(value, text);
+        case Kind::Type:
+            return type(value);
     }
     throw InvalidInput("unknown kind of attribute: " + std::to_string(static_cast<int>(kind)));
-}
-
-refactor::onnx::DeclaredShape shape(py::handle dims) {
-    if (dims.is_none()) return {};
-    return list<refactor::onnx::DeclaredDim>(dims, [](py::handle dim) -> refactor::onnx::DeclaredDim {
-        if (dim.is_none()) return std::monostate{};
-        if (PyLong_Check(dim.ptr())) return integer(dim);
-        return text(dim);
-    });
 }
 
 void add_node(GraphBuilder& self, py::handle name, py::handle domain, py::handle op_type, py::handle inputs,
@@ -122,12 +138,12 @@ void add_node(GraphBuilder& self, py::handle name, py::handle domain, py::handle
 void bind_builder(py::module_& module) {
     py::class_<GraphBuilder, std::shared_ptr<GraphBuilder>>(module, "GraphBuilder", "Takes in one ONNX graph.")
         .def(py::init<>())
-        .def("add_input", [](GraphBuilder& self, py::handle name, int64_t dtype,
-                             py::handle dims) { self.add_input(text(name), dtype, shape(dims)); })
-        .def("add_output", [](GraphBuilder& self, py::handle name, int64_t dtype,
-                              py::handle dims) { self.add_output(text(name), dtype, shape(dims)); })
-        .def("add_value_info", [](GraphBuilder& self, py::handle name, int64_t dtype,
-                                  py::handle dims) { self.add_value_info(text(name), dtype, shape(dims)); })
+        .def("add_input", [](GraphBuilder& self, py::handle name,
+                             py::handle declared) { self.add_input(text(name), type(declared)); })
+        .def("add_output", [](GraphBuilder& self, py::handle name,
+                              py::handle declared) { self.add_output(text(name), type(declared)); })
+        .def("add_value_info", [](GraphBuilder& self, py::handle name,
+                                  py::handle declared) { self.add_value_info(text(name), type(declared)); })
         .def("add_initializer", [](GraphBuilder& self, py::handle name, py::handle dtype, py::handle dims,
                                    py::handle data) { self.add_initializer(text(name), tensor(dtype, dims, data)); })
         .def("add_node", &add_node);

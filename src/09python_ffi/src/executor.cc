@@ -2,6 +2,7 @@
 #include "common/error.h"
 #include "errors.h"
 #include "kernel/program.h"
+#include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "py_executor.h"
 
@@ -57,9 +58,8 @@ py::list profile(PyExecutor& self, int repeats) {
 
 void trace(PyExecutor& self, py::function const& visit) {
     PyExecutor::Use use(self);
-    auto& native = self.native();
-    native.trace([&](uint32_t step, runtime::TracedTensor const& tensor, bool is_output) {
-        auto const& node = native.planner().node_name(native.plan().steps[step].node);
+    self.native().trace([&](uint32_t step, std::string const& node, runtime::TracedTensor const& tensor,
+                            bool is_output) {
         visit(step, node, tensor.edge, tensor.name, copy_to_array(tensor.dtype, tensor.dims, tensor.data), is_output);
     });
 }
@@ -90,20 +90,42 @@ std::string describe(runtime::Plan const& plan, runtime::Planner const& planner)
     return text;
 }
 
+/// The plans of all programs and the procedures between them; those of the last run, if there are several.
+std::string describe(PyExecutor& self) {
+    auto& native = self.native();
+    if (!native.is_planned()) throw InvalidInput("the model consists of several programs and has not run yet");
+    std::string text;
+    auto executors = native.executors();
+    size_t next = 0;
+    for (auto const& call : native.executable().calls) {
+        if (call.planner) {
+            auto* executor = executors[next++];
+            text += describe(executor->plan(), executor->planner());
+        } else {
+            text += "-\t" + call.name + "\t" + call.type + "\t" + call.procedure->id() + "\n";
+        }
+    }
+    return text;
+}
+
 py::dict memory(PyExecutor& self) {
     PyExecutor::Use use(self);
-    auto const& plan = self.native().plan();
-    size_t weights = 0;
-    for (auto const& edge : self.program().program->parts().edges)
-        if (edge.constant)
-            weights +=
-                storage_bytes(edge.dtype, static_cast<int64_t>(element_count(edge.shape).constant().value_or(0)));
+    auto& native = self.native();
+    if (!native.is_planned()) throw InvalidInput("the model consists of several programs and has not run yet");
+    size_t planned = 0, lower_bound = 0, weights = 0, packed = 0;
+    for (auto* executor : native.executors())
+        planned += executor->plan().arena_bytes, lower_bound += executor->plan().lower_bound;
+    for (auto const& program : self.program().programs) {
+        packed += program->packed_bytes();
+        for (auto const& edge : program->parts().edges)
+            if (edge.constant) weights += edge.constant->bytes();
+    }
     py::dict out;
-    out["held"] = self.native().memory_bytes();
-    out["planned"] = plan.arena_bytes;
-    out["lower_bound"] = plan.lower_bound;
+    out["held"] = native.memory_bytes();
+    out["planned"] = planned;
+    out["lower_bound"] = lower_bound;
     out["weights"] = weights;
-    out["packed_weights"] = self.program().program->packed_bytes();
+    out["packed_weights"] = packed;
     return out;
 }
 
@@ -119,7 +141,7 @@ void bind_debugging(py::class_<PyExecutor>& type) {
         .def("describe_plan",
              [](PyExecutor& self) {
                  PyExecutor::Use use(self);
-                 return describe(self.native().plan(), self.native().planner());
+                 return describe(self);
              })
         .def("memory", &memory)
         .def("trim", [](PyExecutor& self) {
@@ -142,8 +164,8 @@ void bind_executor(py::module_& module) {
     type.def(py::init<PyProgram, std::string, int>(), py::arg("program"), py::arg("allocator"), py::arg("threads"))
         .def(py::init<PyExecutor const&>(), py::arg("other"))
         .def_property_readonly("program", &PyExecutor::program, py::return_value_policy::reference_internal)
-        .def_property_readonly("inputs", [](PyExecutor& self) { return ports(self.native().planner().inputs()); })
-        .def_property_readonly("outputs", [](PyExecutor& self) { return ports(self.native().planner().outputs()); })
+        .def_property_readonly("inputs", [](PyExecutor& self) { return ports(self.native().executable().inputs); })
+        .def_property_readonly("outputs", [](PyExecutor& self) { return ports(self.native().executable().outputs); })
         .def_property_readonly("num_threads", [](PyExecutor& self) { return self.native().threads(); })
         .def_property_readonly("allocator", [](PyExecutor& self) { return self.native().allocator(); })
         .def(
@@ -164,7 +186,7 @@ void bind_executor(py::module_& module) {
         .def("set_allocator",
              [](PyExecutor& self, std::string name) {
                  PyExecutor::Use use(self);
-                 self.native().set_allocator(std::move(name));
+                 self.native().dispatch(self.native().device(), std::move(name));
              })
         .def_property_readonly(
             "device", [](PyExecutor& self) { return &self.native().device(); }, py::return_value_policy::reference)

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "frontend/model.h"
 #include "kernel/program.h"
+#include "runtime/session.h"
 
 #include <pybind11/stl.h>
 
@@ -10,24 +11,9 @@ namespace refactor::python {
 
 namespace {
 
-PyPort make_port(frontend::Tensor const& tensor, SymbolTable const& symbols) {
-    PyPort port{tensor.name, std::string(name_of(tensor.dtype)), py::none()};
-    if (!tensor.shape) return port;
-    py::tuple shape(tensor.shape->size());
-    for (size_t i = 0; i < tensor.shape->size(); ++i) {
-        auto const& size = (*tensor.shape)[i];
-        if (auto value = size.constant())
-            shape[i] = *value;
-        else
-            shape[i] = size.to_string(symbols);
-    }
-    port.shape = shape;
-    return port;
-}
-
 std::vector<PyPort> make_ports(std::vector<frontend::Tensor> const& tensors, SymbolTable const& symbols) {
     std::vector<PyPort> ports;
-    for (auto const& tensor : tensors) ports.push_back(make_port(tensor, symbols));
+    for (auto const& tensor : tensors) ports.push_back(make_port(frontend::port_of(tensor, symbols)));
     return ports;
 }
 
@@ -48,11 +34,30 @@ PyProgram compile(frontend::Model const& model, std::string device, std::vector<
     options.verify = verify;
     options.max_tensor_bytes = max_tensor_bytes;
     py::gil_scoped_release release;
-    auto compiled = computation::compile(model.lower(), options);
-    return {std::move(compiled.program), std::move(compiled.passes)};
+    return frontend::compile(model, options);
+}
+
+template <class F>
+size_t total(PyProgram const& compiled, F&& count) {
+    size_t sum = 0;
+    for (auto const& program : compiled.programs) sum += count(*program);
+    return sum;
+}
+
+std::string text_of(PyProgram const& compiled) {
+    std::string text;
+    size_t next = 0;
+    for (auto const& call : compiled.executable->calls) {
+        if (call.planner)
+            text += compiled.programs[next++]->to_string();
+        else
+            text += call.name + " = " + call.type + "  " + call.procedure->id() + "\n";
+    }
+    return text;
 }
 
 std::string repr(PyPort const& port) {
+    if (port.element) return port.name + ": " + port.kind + " of " + repr(*port.element);
     std::string text = port.name + ": " + port.dtype + "[";
     if (port.shape.is_none()) return text + "?]";
     auto sizes = port.shape.cast<py::tuple>();
@@ -68,16 +73,25 @@ void bind_program(py::module_& module) {
     py::class_<PyProgram>(module, "Program", "A compiled model: immutable, shared by executors.")
         .def_property_readonly("passes", [](PyProgram const& self) { return self.passes; })
         .def_property_readonly(
-            "packed_bytes", [](PyProgram const& self) { return self.program->packed_bytes(); },
+            "packed_bytes",
+            [](PyProgram const& self) { return total(self, [](auto const& p) { return p.packed_bytes(); }); },
             "Bytes of weights packed for kernels.")
-        .def_property_readonly("nodes", [](PyProgram const& self) { return self.program->parts().nodes.size(); })
-        .def("__str__", [](PyProgram const& self) { return self.program->to_string(); });
+        .def_property_readonly(
+            "nodes",
+            [](PyProgram const& self) { return total(self, [](auto const& p) { return p.parts().nodes.size(); }); })
+        .def_property_readonly(
+            "calls", [](PyProgram const& self) { return self.executable->calls.size(); },
+            "Programs and procedures that a run goes through; 1 for most models.")
+        .def("__str__", &text_of);
     module.def("pass_names", &computation::pass_names, "Names of all passes in the order of the default pipeline.");
 }
 
 }  // namespace
 
 PyPort make_port(runtime::PortInfo const& info) {
+    PyPort port{info.name, std::string(name_of(info.dtype)), py::none(), std::string(runtime::name_of(info.kind))};
+    if (info.element) port.element = std::make_shared<PyPort>(make_port(*info.element));
+    if (!info.ranked || info.kind != runtime::ValueKind::Tensor) return port;
     py::tuple shape(info.dims.size());
     for (size_t i = 0; i < info.dims.size(); ++i) {
         if (info.dims[i] >= 0)
@@ -85,14 +99,17 @@ PyPort make_port(runtime::PortInfo const& info) {
         else
             shape[i] = i < info.symbols.size() ? info.symbols[i] : std::string("?");
     }
-    return {info.name, std::string(name_of(info.dtype)), shape};
+    port.shape = shape;
+    return port;
 }
 
 void bind_model(py::module_& module) {
-    py::class_<PyPort>(module, "Port", "Declared type of an input or output.")
+    py::class_<PyPort, std::shared_ptr<PyPort>>(module, "Port", "Declared type of an input or output.")
         .def_readonly("name", &PyPort::name)
         .def_readonly("dtype", &PyPort::dtype)
         .def_readonly("shape", &PyPort::shape)
+        .def_readonly("kind", &PyPort::kind)
+        .def_readonly("element", &PyPort::element)
         .def("__repr__", &repr);
     bind_program(module);
     py::class_<frontend::Model>(module, "Model", "An imported model.")
@@ -101,7 +118,6 @@ void bind_model(py::module_& module) {
         .def_property_readonly("outputs",
                                [](frontend::Model const& self) { return make_ports(self.outputs(), self.symbols()); })
         .def_property_readonly("variables", &frontend::Model::variables)
-        .def_property_readonly("unranked_inputs", &frontend::Model::unranked_inputs)
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
              py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0);

@@ -1,22 +1,21 @@
 #pragma once
-#include "computation/compile.h"
+#include "frontend/compile.h"
 #include "module.h"
 
 #include <mutex>
 
 namespace refactor::python {
 
-/// What `Model.compile` gives back: an immutable program that executors share.
-struct PyProgram {
-    std::shared_ptr<kernel::Program> program;
-    std::vector<computation::PassReport> passes;
-};
+/// What `Model.compile` gives back: immutable, shared by executors.
+using PyProgram = frontend::Compiled;
 
 /// Declared type of an input or output: `shape` has an int or the text of an expression for each size, or is None if
-/// the rank is unknown.
+/// the rank is unknown or it is no tensor.
 struct PyPort {
     std::string name, dtype;
     py::object shape;
+    std::string kind = "tensor";
+    std::shared_ptr<PyPort> element = nullptr;
 };
 PyPort make_port(runtime::PortInfo const& info);
 

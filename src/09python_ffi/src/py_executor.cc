@@ -54,7 +54,7 @@ size_t index_of(py::handle key, std::vector<py::object> const& names, std::vecto
 }  // namespace
 
 PyExecutor::PyExecutor(PyProgram program, std::string allocator, int threads) : program_(std::move(program)) {
-    native_ = std::make_unique<runtime::Executor>(program_.program, std::move(allocator), threads);
+    native_ = std::make_unique<runtime::Session>(program_.executable, std::move(allocator), threads);
     take_names();
 }
 
@@ -63,10 +63,10 @@ PyExecutor::PyExecutor(PyExecutor const& other) : program_(other.program_), nati
 }
 
 void PyExecutor::take_names() {
-    auto const& planner = native_->planner();
-    for (auto const& port : planner.inputs())
+    auto const& executable = native_->executable();
+    for (auto const& port : executable.inputs)
         input_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
-    for (auto const& port : planner.outputs())
+    for (auto const& port : executable.outputs)
         output_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
     given_.resize(input_names_.size());
 }
@@ -77,33 +77,35 @@ PyExecutor::Use::Use(PyExecutor& executor) : flag_(executor.used_) {
 }
 
 size_t PyExecutor::input_index(py::handle key) const {
-    return index_of(key, input_names_, native_->planner().inputs(), "input");
+    return index_of(key, input_names_, native_->executable().inputs, "input");
 }
 
 size_t PyExecutor::output_index(py::handle key) const {
-    return index_of(key, output_names_, native_->planner().outputs(), "output");
+    return index_of(key, output_names_, native_->executable().outputs, "output");
 }
 
 void PyExecutor::set_input(size_t index, py::handle array, bool copy) {
-    auto const& port = native_->planner().inputs()[index];
+    auto const& port = native_->executable().inputs[index];
     auto value = to_value(array, port, copy ? Ownership::Copy : Ownership::Share);
     auto const& old = native_->input(index);
-    sizes_changed_ |= !old.blob || !(old.dims == value.dims);
+    sizes_changed_ |= old.unset() || !(old.dims == value.dims);
     native_->set_input(index, std::move(value));
 }
 
 void PyExecutor::retarget(PyProgram program, mem_manager::Device& device, std::string allocator) {
     auto fresh =
-        std::make_unique<runtime::Executor>(program.program, std::move(allocator), native_->threads(), &device);
+        std::make_unique<runtime::Session>(program.executable, std::move(allocator), native_->threads(), &device);
     for (size_t i = 0; i < input_names_.size(); ++i)
-        if (native_->input(i).blob) fresh->set_input(i, native_->input(i));
+        if (!native_->input(i).unset()) fresh->set_input(i, native_->input(i));
     native_ = std::move(fresh), program_ = std::move(program);
     weighed_ = nullptr, short_ = false, sizes_changed_ = true;
 }
 
 void PyExecutor::weigh() {
-    auto const& plan = native_->plan();
     sizes_changed_ = false;
+    auto* executor = native_->single();
+    if (!executor) return;
+    auto const& plan = executor->plan();
     if (weighed_ == &plan) return;
     weighed_ = &plan;
     double ns = kStepNs * static_cast<double>(plan.steps.size());
@@ -130,7 +132,7 @@ void PyExecutor::set_inputs(PyObject* arguments) {
     if (count != 1 || !PyDict_Check(PyTuple_GET_ITEM(arguments, 0))) {
         if (static_cast<size_t>(count) != input_names_.size())
             throw InvalidInput("expected a dict of inputs, or " + std::to_string(input_names_.size()) +
-                               " arrays in the order " + names_of(native_->planner().inputs()) + "; got " +
+                               " arrays in the order " + names_of(native_->executable().inputs) + "; got " +
                                std::to_string(count));
         for (Py_ssize_t i = 0; i < count; ++i) set_input(static_cast<size_t>(i), PyTuple_GET_ITEM(arguments, i), false);
         return;
@@ -147,8 +149,8 @@ void PyExecutor::set_inputs(PyObject* arguments) {
     auto missing = std::find(given_.begin(), given_.end(), uint8_t{0});
     if (missing != given_.end())
         throw InvalidInput("input \"" +
-                           native_->planner().inputs()[static_cast<size_t>(missing - given_.begin())].name +
-                           "\" is missing; the model has: " + names_of(native_->planner().inputs()));
+                           native_->executable().inputs[static_cast<size_t>(missing - given_.begin())].name +
+                           "\" is missing; the model has: " + names_of(native_->executable().inputs));
 }
 
 PyObject* PyExecutor::call(PyObject* arguments, PyObject* keywords) {

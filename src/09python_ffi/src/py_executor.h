@@ -1,6 +1,6 @@
 #pragma once
 #include "model.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 
 #include <atomic>
 
@@ -25,7 +25,7 @@ public:
     };
 
     PyProgram const& program() const { return program_; }
-    runtime::Executor& native() { return *native_; }
+    runtime::Session& native() { return *native_; }
 
     /// Number of the input (output) that `key`, an int or str, names. Throws `InvalidInput` listing what there is.
     size_t input_index(py::handle key) const;
@@ -46,7 +46,7 @@ private:
     void weigh();
 
     PyProgram program_;
-    std::unique_ptr<runtime::Executor> native_;
+    std::unique_ptr<runtime::Session> native_;
     std::vector<py::object> input_names_, output_names_;
     std::atomic_flag used_;
     std::vector<uint8_t> given_;  ///< scratch of `set_inputs`

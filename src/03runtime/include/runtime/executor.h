@@ -50,6 +50,10 @@ struct TracedTensor {
     size_t bytes;
 };
 
+/// Sees the inputs before and the outputs after every step; `node` is the name of the step's node.
+using TraceVisitor =
+    std::function<void(uint32_t step, std::string const& node, TracedTensor const& tensor, bool is_output)>;
+
 /// Runs a Program: owns the memory and the values of one stream of runs. Not thread-safe; `clone()` gives another
 /// executor that shares the Program, its weights and its cached plans, and may run at the same time.
 ///
@@ -59,14 +63,14 @@ class Executor {
 public:
     /// `allocator`: "default" (the planned offsets) or a run-time allocator's name. `threads` 0:
     /// `default_thread_count()`. `device` null: number 0 of the kind that the Program was compiled for. Throws
-    /// `DeviceError` where there is none.
+    /// `DeviceError` where there is none. `pool` null: one of its own with `threads` threads.
     Executor(std::shared_ptr<Planner> planner, std::string allocator = "default", int threads = 0,
-             mem_manager::Device* device = nullptr);
+             mem_manager::Device* device = nullptr, std::shared_ptr<ThreadPool> pool = nullptr);
     ~Executor();
     Executor(Executor&&) noexcept;
 
     Planner const& planner() const { return *planner_; }
-    int threads() const { return threads_; }
+    int threads() const;
     std::string const& allocator() const { return allocator_name_; }
     mem_manager::Device& device() const { return *device_; }
 
@@ -81,8 +85,8 @@ public:
 
     /// Like `run`, timing each step `repeats` times (the minimum counts).
     std::vector<StepProfile> profile(int repeats = 1);
-    /// Like `run`; `visit(step, tensor, is_output)` sees the inputs before and the outputs after every step.
-    void trace(std::function<void(uint32_t step, TracedTensor const&, bool is_output)> const& visit);
+    /// Like `run`, showing every tensor to `visit`.
+    void trace(TraceVisitor const& visit);
 
     std::unique_ptr<Executor> clone() const;
     /// Moves to another allocator (and thread count), keeping the inputs.
@@ -113,8 +117,7 @@ private:
 
     std::shared_ptr<Planner> planner_;
     std::string allocator_name_;
-    int threads_;
-    std::unique_ptr<ThreadPool> pool_;
+    std::shared_ptr<ThreadPool> pool_;
     std::vector<Value> inputs_;
     mutable std::vector<Value> outputs_;  ///< of a device that is not the host: filled when they are read
     mem_manager::Device* device_;

@@ -2,6 +2,7 @@
 #include "common/data_type.h"
 #include "common/small_vector.h"
 #include "runtime/task.h"
+#include "runtime/value.h"
 
 #include <memory>
 #include <string>
@@ -65,13 +66,19 @@ struct Plan {
     size_t lower_bound = 0;  ///< bytes: the largest sum of live tensors at any step
 };
 
-/// Type of an input or output as the model declares it; `shape` is for people, "[N, 3, 224, 224]".
+/// Type of an input or output as the model declares it; `shape` is for people, "[N, 3, 224, 224]", and "[?]" where the
+/// rank is unknown.
 struct PortInfo {
     std::string name;
     DataType dtype{};
     std::string shape;
     std::vector<int64_t> dims;         ///< -1 where symbolic
     std::vector<std::string> symbols;  ///< text of each size
+    bool ranked = true;
+    bool shape_only = false;  ///< only the sizes of this input are used: its value needs no data
+    ValueKind kind = ValueKind::Tensor;
+    /// Of the elements of a sequence, the content of an optional, the values of a map (whose keys are of `dtype`).
+    std::shared_ptr<PortInfo const> element = nullptr;
 };
 
 /// What the runtime knows of the layers above: bindings in, plan out. Thread-safe; plans are cached.

@@ -16,6 +16,7 @@ class Blob;
 namespace refactor::frontend {
 
 struct Graph;
+struct Tensor;
 
 /// A tensor whose content is part of the model: row-major host data of exactly `storage_bytes(dtype, count)` bytes;
 /// null for strings.
@@ -23,11 +24,13 @@ struct TensorValue {
     DataType dtype = DataType::Undefined;
     Dims dims;
     std::shared_ptr<mem_manager::Blob const> blob;
+    std::vector<std::string> strings = {};
 };
 
-/// A value fixed in the model: numbers, text, lists of them, a tensor, or a sub-graph.
-using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                               std::vector<std::string>, TensorValue, std::shared_ptr<Graph const>>;
+/// A value fixed in the model: numbers, text, lists of them, a tensor, a sub-graph, or a type.
+using Attribute =
+    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
+                 TensorValue, std::shared_ptr<Graph const>, std::shared_ptr<Tensor const>>;
 /// "int", "floats", "tensor", "graph", …
 std::string_view kind_of(Attribute const& attribute);
 

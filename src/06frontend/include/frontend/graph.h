@@ -39,11 +39,26 @@ struct Problems {
     void raise() const;
 };
 
+/// What is known about all edges of a graph.
+struct Inference {
+    std::vector<Tensor> tensors;  ///< by edge
+    /// By node: nothing is known about its outputs before the content of some edge has been computed.
+    std::vector<bool> deferred;
+    std::vector<graph_topo::EdgeIdx> needed;  ///< edges whose content was asked for in vain
+    std::vector<std::string> reasons;         ///< why nodes are deferred, for those that asked
+
+    bool complete() const { return needed.empty() && reasons.empty(); }
+};
+
+/// Makes types of some graph fit to be inputs of another one: sizes are numbers or symbols that are one size of an
+/// input (others become such), and no input carries sizes except as a constant.
+void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols);
+
 /// Types, shapes, values and constants of all edges for the given global inputs (type, shape, and, if known, content),
 /// in one pass over the nodes. Nodes all of whose inputs are constant are computed, unless their results are large.
-/// What cannot be inferred goes to `problems`; edges behind it stay without type. Constants of `earlier`, the result
-/// for less specific inputs, are taken over.
-std::vector<Tensor> infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
-                          std::span<Tensor const> earlier = {});
+/// What is wrong goes to `problems`; edges behind it, and behind nodes that are deferred, stay without type. Constants
+/// of `earlier`, the result for less specific inputs, are taken over.
+Inference infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
+                std::span<Tensor const> earlier = {});
 
 }  // namespace refactor::frontend

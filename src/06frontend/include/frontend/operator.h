@@ -1,6 +1,7 @@
 #pragma once
-#include "computation/graph.h"
+#include "computation/compile.h"
 #include "frontend/tensor.h"
+#include "runtime/procedure.h"
 
 #include <memory>
 #include <span>
@@ -12,6 +13,21 @@ namespace refactor::frontend {
 
 class InferContext;
 class LowerContext;
+struct Graph;
+
+/// What a node knows when it makes a procedure.
+struct ProcedureContext {
+    std::span<Tensor const* const> inputs;  ///< null where omitted
+    std::span<Tensor const> outputs;        ///< as inferred
+    SymbolTable const& symbols;
+    std::string const& node_name;
+    computation::CompileOptions const& options;
+
+    bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
+    DataType dtype(size_t i) const { return inputs[i]->dtype; }
+    InferContext view() const;
+};
+using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
 
 /// An operator of some framework with its attributes. Immutable.
 class Operator {
@@ -23,6 +39,10 @@ public:
     /// Checks the inputs and sets type and shape of every output. Called only if the types of all inputs are known and
     /// their shapes have a rank.
     virtual Status infer(InferContext&) const = 0;
+    /// Whether the node runs as a procedure for these types; else it is lowered. This and the next are called only
+    /// after `infer` succeeded for the same inputs.
+    virtual bool is_procedure(ProcedureContext const&) const { return false; }
+    virtual Inferred<ProcedurePtr> procedure(ProcedureContext const&) const { return ProcedurePtr(); }
     /// Emits computation operators; called only after `infer` succeeded for the same inputs.
     virtual Status lower(LowerContext&) const = 0;
     /// Whether a node of this operator with constant inputs may be computed ahead; not if it holds sub-graphs, which
@@ -51,9 +71,15 @@ public:
     std::string text(DimExpr const& size) const { return size.to_string(symbols_); }
     std::string text(Shape const& shape) const { return refactor::to_string(shape, symbols_); }
 
+    /// A size of output `i` that only the run can tell; the same one each time the node is inferred.
+    DimExpr fresh(size_t i, size_t axis = 0);
+    /// Sets the type of an output whose rank only the run can tell.
+    void set_unranked(size_t i, DataType dtype);
+    std::string const& output_name(size_t i) const { return outputs_[i].name; }
+
     /// Elements of an integer tensor as expressions, if they are known; at most `kMaxValues`.
     std::optional<std::vector<DimExpr>> known_values(size_t i) const;
-    /// As `known_values`; an error naming the input if they depend on data.
+    /// As `known_values`; where they depend on data, the error that defers the node until they have been computed.
     Inferred<std::vector<DimExpr>> values(size_t i, std::string_view role) const;
     /// As `values`, but every one a number.
     Inferred<std::vector<int64_t>> integers(size_t i, std::string_view role) const;
@@ -66,6 +92,11 @@ public:
     /// The elements of output `i`, which has been `set`; dropped if there are more than `kMaxValues`.
     void set_values(size_t i, std::vector<DimExpr> values);
     void set_constant(size_t i, std::shared_ptr<mem_manager::Blob const> blob);
+    void set_literal(size_t i, runtime::Value value);
+    /// Sets an output to a sequence, optional or map with elements of type `element`; `keys` of a map.
+    void set_kind(size_t i, ValueKind kind, Tensor element, DataType keys = DataType::Undefined);
+    /// Gives output `i` type and content of `tensor`, but not its name.
+    void copy(size_t i, Tensor const& tensor);
 
     static constexpr size_t kMaxValues = 1024, kMaxRank = 64;
     static constexpr int64_t kMaxBytes = int64_t{1} << 40;

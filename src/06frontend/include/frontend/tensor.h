@@ -2,6 +2,7 @@
 #include "common/data_type.h"
 #include "common/dim_expr.h"
 #include "common/result.h"
+#include "runtime/value.h"
 
 #include <memory>
 #include <optional>
@@ -9,16 +10,14 @@
 #include <variant>
 #include <vector>
 
-namespace refactor::mem_manager {
-class Blob;
-}
-
 namespace refactor::frontend {
 
-/// What is known about a value of the graph.
+using runtime::ValueKind;
+
+/// What is known about a value of the graph; most are tensors.
 struct Tensor {
     std::string name;
-    DataType dtype = DataType::Undefined;  ///< Undefined: not known
+    DataType dtype = DataType::Undefined;  ///< Undefined: not known; of a map: of its keys
     std::optional<Shape> shape;            ///< nothing: not even the rank is known
     /// Row-major host data of a tensor that is known completely.
     std::shared_ptr<mem_manager::Blob const> constant;
@@ -27,11 +26,25 @@ struct Tensor {
     std::optional<std::vector<DimExpr>> values;
     /// What the model claims, to be compared with what is inferred.
     DataType declared = DataType::Undefined;
+    ValueKind kind = ValueKind::Tensor;
+    /// Type of the elements of a sequence, of the content of an optional, of the values of a map.
+    std::shared_ptr<Tensor const> element = nullptr;
+    /// A constant that is no block of memory: text, a sequence, nothing.
+    std::shared_ptr<runtime::Value const> literal = nullptr;
 
     size_t rank() const { return shape->size(); }
+    bool is_tensor() const { return kind == ValueKind::Tensor; }
+    /// Whether its type is known, and for a tensor its rank too.
+    bool is_complete() const {
+        return is_tensor() ? dtype != DataType::Undefined && shape.has_value() : element != nullptr;
+    }
+    /// Whether its content is known, perhaps as expressions.
+    bool is_known() const { return constant || values || literal; }
+    /// Forgets everything but name and declaration.
+    void reset();
 };
 
-/// "f32[N, 3, 224, 224]", "i64[?]" for an unknown rank.
+/// "f32[N, 3, 224, 224]", "i64[?]" for an unknown rank, "sequence of f32[?]".
 std::string to_string(Tensor const& tensor, SymbolTable const& symbols);
 
 /// The model is illegal here.
@@ -46,8 +59,13 @@ struct NotSupported {
 struct UnknownVariable {
     std::string name;
 };
+/// The content of input `input` decides about types or sizes: the node waits until it has been computed.
+struct NeedsValue {
+    size_t input;
+    std::string reason;
+};
 /// Why types and shapes could not be inferred.
-using InferError = std::variant<Invalid, NotSupported, UnknownVariable>;
+using InferError = std::variant<Invalid, NotSupported, UnknownVariable, NeedsValue>;
 /// Nothing: all is well.
 using Status = std::optional<InferError>;
 template <class T>

@@ -20,17 +20,26 @@ using DeclaredDim = std::variant<std::monostate, int64_t, std::string>;
 /// Nothing: not even the rank is known.
 using DeclaredShape = std::optional<std::vector<DeclaredDim>>;
 
+/// A type as declared.
+struct DeclaredType {
+    int64_t dtype = 0;    ///< ONNX code; of the keys of a map; 0: not declared
+    DeclaredShape shape;  ///< of a tensor
+    frontend::ValueKind kind = frontend::ValueKind::Tensor;
+    std::shared_ptr<DeclaredType const> element = nullptr;  ///< of a sequence or an optional; values of a map
+};
+
 /// Content of a tensor as found in the model: nothing about it has been checked. `blob` must hold row-major data in the
 /// form of `storage_bytes` (null for strings).
 struct RawTensor {
     int64_t dtype = 0;  ///< ONNX code
     std::vector<int64_t> dims;
     std::shared_ptr<mem_manager::Blob const> blob;
+    std::vector<std::string> strings = {};
 };
 
 /// The value of an attribute as found in the model; a sub-graph is a builder that has been filled.
 using RawAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                                  std::vector<std::string>, RawTensor, std::shared_ptr<GraphBuilder>>;
+                                  std::vector<std::string>, RawTensor, std::shared_ptr<GraphBuilder>, DeclaredType>;
 using RawAttributes = std::vector<std::pair<std::string, RawAttribute>>;
 
 /// Takes in one ONNX graph (main or sub-graph) piece by piece, in any order, and checks nothing until
@@ -40,10 +49,13 @@ using RawAttributes = std::vector<std::pair<std::string, RawAttribute>>;
 /// `TensorProto.DataType`.
 class GraphBuilder {
 public:
+    void add_input(std::string name, DeclaredType type);
     void add_input(std::string name, int64_t dtype, DeclaredShape shape);
     /// A declared output; `dtype` 0 and no shape if the model does not say.
+    void add_output(std::string name, DeclaredType type);
     void add_output(std::string name, int64_t dtype, DeclaredShape shape);
-    /// `value_info`: what the model claims about an intermediate tensor.
+    /// `value_info`: what the model claims about an intermediate value.
+    void add_value_info(std::string name, DeclaredType type);
     void add_value_info(std::string name, int64_t dtype, DeclaredShape shape);
     void add_initializer(std::string name, RawTensor tensor);
     /// Omitted optional inputs and outputs have empty names.
@@ -54,8 +66,7 @@ private:
     friend class Importer;
     struct Value {
         std::string name;
-        int64_t dtype;
-        DeclaredShape shape;
+        DeclaredType type;
     };
     struct Initializer {
         std::string name;

@@ -1,6 +1,9 @@
 #include "computation/if.h"
+#include "frontend/control_flow.h"
 #include "frontend/sub_graph.h"
 #include "operator_def.h"
+
+#include <algorithm>
 
 // If. Input 0 is the condition; the importer has appended the outer values that the branches read, under their names.
 
@@ -11,33 +14,54 @@ namespace {
 using frontend::Graph;
 using frontend::Tensor;
 
+using frontend::Body;
+using frontend::Captures;
+using frontend::ProcedureContext;
+using frontend::ProcedurePtr;
+
+Graph const& graph_of(NodeView const& n, std::string_view attribute) {
+    return **n.get<std::shared_ptr<Graph const>>(attribute);
+}
+
+Captures captures_of(InferContext const& c, Graph const& graph) {
+    Captures captures;
+    for (auto edge : graph.topo.global_inputs()) {
+        uint32_t i = 1;
+        while (i < c.input_count() && !(c.has(i) && c.input(i).name == graph.tensors[edge].name)) ++i;
+        captures.push_back(i);
+    }
+    return captures;
+}
+
+std::vector<Tensor> inputs_of(InferContext const& c, Captures const& captures) {
+    std::vector<Tensor> inputs;
+    for (auto i : captures) inputs.push_back(c.input(i));
+    return inputs;
+}
+
+/// A branch as part of the graph around it, with whose symbols it shares.
 struct Branch {
     Graph const* graph = nullptr;
-    std::vector<uint32_t> captures;  ///< inputs of the node, by global input of the graph
-    std::vector<Tensor> tensors;     ///< inferred, by edge
+    Captures captures;
+    frontend::Inference inference;
 
-    std::vector<Tensor const*> outputs() const {
-        std::vector<Tensor const*> result;
-        for (auto edge : graph->topo.global_outputs()) result.push_back(&tensors[edge]);
-        return result;
-    }
+    Tensor const& output(size_t i) const { return inference.tensors[graph->topo.global_outputs()[i]]; }
+    size_t output_count() const { return graph->topo.global_outputs().size(); }
 };
 
 Inferred<Branch> infer_branch(InferContext& c, NodeView const& n, std::string_view attribute) {
-    Branch branch;
-    branch.graph = n.get<std::shared_ptr<Graph const>>(attribute)->get();
-    std::vector<Tensor> inputs;
-    for (auto edge : branch.graph->topo.global_inputs()) {
-        uint32_t i = 1;
-        while (i < c.input_count() && c.input(i).name != branch.graph->tensors[edge].name) ++i;
-        branch.captures.push_back(i);
-        inputs.push_back(c.input(i));
-    }
+    auto const& graph = graph_of(n, attribute);
+    Branch branch{&graph, captures_of(c, graph), {}};
     frontend::Problems problems;
-    branch.tensors = frontend::infer(*branch.graph, std::move(inputs), c.symbols(), problems);
+    branch.inference = frontend::infer(graph, inputs_of(c, branch.captures), c.symbols(), problems);
     for (auto const& problem : problems.invalid) return Err{invalid("in ", attribute, ": ", problem)};
     for (auto const& problem : problems.unsupported) return Err{unsupported("in ", attribute, ": ", problem)};
     return branch;
+}
+
+bool is_plain(Branch const& branch, SymbolTable const& symbols) {
+    static computation::CompileOptions const kOptions;
+    return !frontend::needs_procedure({branch.graph, symbols, branch.inference}, kOptions);
 }
 
 /// The condition, if it is a constant.
@@ -56,17 +80,62 @@ Status check_branch(InferContext& c, NodeView const& n, std::string_view attribu
     return invalid(attribute, " has ", count, " outputs, the node has ", c.output_count());
 }
 
-/// The outputs of the branch that is known to be taken.
-Status infer_taken(InferContext& c, NodeView const& n, std::string_view attribute) {
-    RG_TRY_STATUS(branch, infer_branch(c, n, attribute));
-    auto outputs = branch.outputs();
-    for (size_t i = 0; i < outputs.size(); ++i) {
-        auto const& x = *outputs[i];
-        if (!x.shape) return frontend::UnknownVariable{x.name};
-        RG_CHECK_STATUS(c.set(i, x.dtype, *x.shape));
-        if (x.values) c.set_values(i, *x.values);
-        if (x.constant) c.set_constant(i, x.constant);
+/// The branches that may run: the one that is known to be taken, or both.
+std::vector<std::string_view> candidates(InferContext const& c) {
+    auto condition = known_condition(c);
+    if (condition) return {*condition ? "then_branch" : "else_branch"};
+    return {"then_branch", "else_branch"};
+}
+
+/// The branches as they can be lowered into the program around them; empty if one cannot.
+Inferred<std::vector<Branch>> plain_branches(InferContext& c, NodeView const& n) {
+    std::vector<Branch> branches;
+    for (auto attribute : candidates(c)) {
+        RG_TRY(branch, infer_branch(c, n, attribute));
+        if (!is_plain(branch, c.symbols())) return std::vector<Branch>();
+        branches.push_back(std::move(branch));
     }
+    for (size_t i = 0; branches.size() > 1 && i < c.output_count(); ++i) {
+        auto const &a = branches[0].output(i), &b = branches[1].output(i);
+        if (a.dtype != b.dtype || *a.shape != *b.shape) return std::vector<Branch>();
+    }
+    return branches;
+}
+
+/// Output `i` if it is `a` or `b`, whose types `c` does not share.
+Status set_either(InferContext& c, size_t i, Tensor const& a, Tensor const& b, SymbolTable const& outer) {
+    if (!a.is_tensor() || !b.is_tensor()) {
+        c.copy(i, a.is_tensor() ? b : a);
+        return std::nullopt;
+    }
+    if (a.dtype != b.dtype && a.dtype != DataType::Undefined && b.dtype != DataType::Undefined)
+        return invalid("output ", i, " is ", name_of(a.dtype), " in then_branch, ", name_of(b.dtype),
+                       " in else_branch");
+    if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) {
+        c.set_unranked(i, a.dtype);
+        return std::nullopt;
+    }
+    RG_CHECK_STATUS(frontend::set_from_body(c, i, a, outer));
+    auto merged = *a.shape;
+    for (size_t axis = 0; axis < merged.size(); ++axis) {
+        auto used = merged[axis].symbols();
+        bool is_inner = std::any_of(used.begin(), used.end(), [&](auto symbol) { return symbol >= outer.size(); });
+        if (is_inner || merged[axis] != (*b.shape)[axis]) merged[axis] = c.fresh(i, axis);
+    }
+    return c.set(i, a.dtype, std::move(merged));
+}
+
+Status infer_apart(InferContext& c, NodeView const& n) {
+    std::vector<Body> bodies;
+    auto const outer = c.symbols();
+    for (auto attribute : candidates(c)) {
+        auto const& graph = graph_of(n, attribute);
+        RG_TRY_STATUS(body, frontend::infer_body(graph, inputs_of(c, captures_of(c, graph)), outer, attribute));
+        bodies.push_back(std::move(body));
+    }
+    for (size_t i = 0; i < c.output_count(); ++i)
+        RG_CHECK_STATUS(bodies.size() == 1 ? frontend::set_from_body(c, i, bodies[0].output(i), outer)
+                                           : set_either(c, i, bodies[0].output(i), bodies[1].output(i), outer));
     return std::nullopt;
 }
 
@@ -75,21 +144,37 @@ Status infer_if(InferContext& c, NodeView const& n) {
         return invalid("the condition has the shape ", c.text(c.shape(0)), ", expected one element");
     RG_CHECK_STATUS(check_branch(c, n, "then_branch"));
     RG_CHECK_STATUS(check_branch(c, n, "else_branch"));
-    if (auto condition = known_condition(c)) return infer_taken(c, n, *condition ? "then_branch" : "else_branch");
-    RG_TRY_STATUS(yes, infer_branch(c, n, "then_branch"));
-    RG_TRY_STATUS(no, infer_branch(c, n, "else_branch"));
-    auto a = yes.outputs(), b = no.outputs();
-    for (size_t i = 0; i < a.size(); ++i) {
-        if (!a[i]->shape || !b[i]->shape) return frontend::UnknownVariable{a[i]->name};
-        if (a[i]->dtype != b[i]->dtype)
-            return invalid("output ", i, " is ", name_of(a[i]->dtype), " in then_branch, ", name_of(b[i]->dtype),
-                           " in else_branch");
-        if (*a[i]->shape != *b[i]->shape)
-            return unsupported("output ", i, " has the shape ", c.text(*a[i]->shape), " in then_branch, ",
-                               c.text(*b[i]->shape), " in else_branch; they must be equal");
-        RG_CHECK_STATUS(c.set(i, a[i]->dtype, *a[i]->shape));
+    RG_TRY_STATUS(branches, plain_branches(c, n));
+    if (branches.empty()) return infer_apart(c, n);
+    for (size_t i = 0; i < c.output_count(); ++i) {
+        auto const& x = branches[0].output(i);
+        if (branches.size() == 1)
+            c.copy(i, x);
+        else
+            RG_CHECK_STATUS(c.set(i, x.dtype, *x.shape));
     }
     return std::nullopt;
+}
+
+bool if_is_procedure(ProcedureContext const& p, NodeView const& n) {
+    auto symbols = p.symbols;
+    std::vector<Tensor> outputs(p.outputs.begin(), p.outputs.end());
+    InferContext context(p.inputs, outputs, symbols);
+    auto branches = plain_branches(context, n);
+    return branches.ok() && branches->empty();
+}
+
+Inferred<ProcedurePtr> if_procedure(ProcedureContext const& p, NodeView const& n) {
+    auto view = p.view();
+    std::vector<frontend::Compiled> compiled;
+    std::vector<Captures> captures;
+    for (auto attribute : candidates(view)) {
+        auto const& graph = graph_of(n, attribute);
+        captures.push_back(captures_of(view, graph));
+        RG_TRY(body, frontend::infer_body(graph, inputs_of(view, captures.back()), p.symbols, attribute));
+        compiled.push_back(frontend::compile(graph, body.inference, body.symbols, p.options));
+    }
+    return frontend::make_if(compiled.front(), captures.front(), compiled.back(), captures.back());
 }
 
 Status first_problem(frontend::Problems const& problems) {
@@ -102,7 +187,8 @@ Status inline_branch(LowerContext& c, Branch const& branch) {
     frontend::Problems problems;
     std::vector<LowerContext::Edge> edges;
     for (auto i : branch.captures) edges.push_back(c.edge(i));
-    auto outputs = frontend::inline_sub_graph(c.graph(), *branch.graph, branch.tensors, c.symbols(), edges, problems);
+    auto outputs =
+        frontend::inline_sub_graph(c.graph(), *branch.graph, branch.inference.tensors, c.symbols(), edges, problems);
     for (size_t i = 0; i < outputs.size(); ++i) c.set_output(i, outputs[i]);
     return first_problem(problems);
 }
@@ -111,7 +197,7 @@ Inferred<computation::Branch> lower_branch(LowerContext& c, Branch const& branch
     frontend::Problems problems;
     computation::Branch result;
     std::vector<uint32_t> used;
-    result.model = frontend::lower_sub_graph(*branch.graph, branch.tensors, c.symbols(), used, problems);
+    result.model = frontend::lower_sub_graph(*branch.graph, branch.inference.tensors, c.symbols(), used, problems);
     for (auto i : used) result.captures.push_back(branch.captures[i]);
     if (auto problem = first_problem(problems)) return Err{*problem};
     return result;
@@ -119,14 +205,14 @@ Inferred<computation::Branch> lower_branch(LowerContext& c, Branch const& branch
 
 Status lower_if(LowerContext& c, NodeView const& n) {
     auto view = c.view();
-    if (auto condition = known_condition(view)) {
-        RG_TRY_STATUS(taken, infer_branch(view, n, *condition ? "then_branch" : "else_branch"));
-        return inline_branch(c, taken);
+    std::vector<Branch> branches;
+    for (auto attribute : candidates(view)) {
+        RG_TRY_STATUS(branch, infer_branch(view, n, attribute));
+        branches.push_back(std::move(branch));
     }
-    RG_TRY_STATUS(yes, infer_branch(view, n, "then_branch"));
-    RG_TRY_STATUS(no, infer_branch(view, n, "else_branch"));
-    RG_TRY_STATUS(then_branch, lower_branch(c, yes));
-    RG_TRY_STATUS(else_branch, lower_branch(c, no));
+    if (branches.size() == 1) return inline_branch(c, branches[0]);
+    RG_TRY_STATUS(then_branch, lower_branch(c, branches[0]));
+    RG_TRY_STATUS(else_branch, lower_branch(c, branches[1]));
     std::vector<LowerContext::Edge> inputs;
     for (size_t i = 0; i < c.input_count(); ++i) inputs.push_back(c.edge(i));
     std::vector<LowerContext::Spec> outputs;
@@ -142,10 +228,12 @@ void define_conditional(Definitions& all) {
     all.push_back(
         {.name = "If",
          .outputs = {1, kVariadic},
-         .types = {{kBool}, {kAny}},
+         .types = {{kBool}, {kAny, 0, kAnyKind}},
          .attributes = {{"else_branch", AttributeKind::Graph, true}, {"then_branch", AttributeKind::Graph, true}},
          .infer = infer_if,
-         .lower = lower_if});
+         .lower = lower_if,
+         .procedure = if_procedure,
+         .is_procedure = if_is_procedure});
 }
 
 }  // namespace refactor::onnx

@@ -17,26 +17,31 @@ TensorValue make_tensor(DataType dtype, Dims dims, void const* data) {
 }
 
 Inferred<TensorValue> value_of(NodeView const& n) {
-    static constexpr std::string_view kNames[]{"value",      "value_float",  "value_floats", "value_int",
-                                               "value_ints", "value_string", "value_strings"};
+    static constexpr std::string_view kNames[]{"sparse_value", "value",      "value_float",  "value_floats",
+                                               "value_int",    "value_ints", "value_string", "value_strings"};
     int given = 0;
     for (auto name : kNames) given += n.has(name);
     if (given != 1) return Err{invalid(given, " values are given, expected one attribute value*")};
-    if (auto* tensor = n.get<TensorValue>("value")) return *tensor;
+    for (auto name : {"value", "sparse_value"})
+        if (auto* tensor = n.get<TensorValue>(name)) return *tensor;
     if (auto* x = n.get<float>("value_float")) return make_tensor(DataType::F32, {}, x);
     if (auto* x = n.get<int64_t>("value_int")) return make_tensor(DataType::I64, {}, x);
     if (auto* list = n.get<std::vector<float>>("value_floats"))
         return make_tensor(DataType::F32, {static_cast<int64_t>(list->size())}, list->data());
     if (auto* list = n.get<std::vector<int64_t>>("value_ints"))
         return make_tensor(DataType::I64, {static_cast<int64_t>(list->size())}, list->data());
-    return Err{unsupported("constants of strings")};
+    if (auto* text = n.get<std::string>("value_string")) return TensorValue{DataType::String, {}, nullptr, {*text}};
+    auto const& list = *n.get<std::vector<std::string>>("value_strings");
+    return TensorValue{DataType::String, {static_cast<int64_t>(list.size())}, nullptr, list};
 }
 
 Status infer_constant(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(value, value_of(n));
-    if (value.dtype == DataType::String) return unsupported("constants of strings");
     RG_CHECK_STATUS(c.set(0, value.dtype, Shape(value.dims.begin(), value.dims.end())));
-    c.set_constant(0, value.blob);
+    if (value.dtype == DataType::String)
+        c.set_literal(0, runtime::Value::strings(value.dims, value.strings));
+    else
+        c.set_constant(0, value.blob);
     return std::nullopt;
 }
 

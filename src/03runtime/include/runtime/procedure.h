@@ -1,0 +1,37 @@
+#pragma once
+#include "runtime/executor.h"
+
+#include <memory>
+#include <string>
+
+namespace refactor::runtime {
+
+/// What one executor keeps for one procedure between runs: executors of sub-graphs, scratch memory.
+class ProcedureState {
+public:
+    virtual ~ProcedureState() = default;
+};
+
+/// What a procedure finds around it while it runs.
+struct CallContext {
+    std::shared_ptr<ThreadPool> const& pool;
+    RunOptions const& options;
+    ProcedureState* state = nullptr;  ///< what `make_state` made
+    std::string const& allocator;     ///< of the executor, for executors inside
+};
+
+/// A node that works on whole values between two programs, on the CPU: whose results have sizes that only the data
+/// tells (NonZero, Unique), that handles sequences, maps or text, or that runs graphs (Loop). Immutable; shared by
+/// executors, which may call it at the same time.
+class Procedure {
+public:
+    virtual ~Procedure() = default;
+    /// As of a kernel, `op:device:algorithm:dtype`.
+    virtual std::string id() const = 0;
+    virtual std::unique_ptr<ProcedureState> make_state() const { return nullptr; }
+    /// `inputs`: null where an optional one is omitted. `outputs` hold what they held after the last call, whose memory
+    /// may be used again (`Value::resize`); all are set. Data that makes no sense throws `InvalidInput`.
+    virtual void call(std::span<Value const* const> inputs, std::span<Value> outputs, CallContext const&) const = 0;
+};
+
+}  // namespace refactor::runtime

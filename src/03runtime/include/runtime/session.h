@@ -1,0 +1,89 @@
+#pragma once
+#include "runtime/procedure.h"
+
+namespace refactor::runtime {
+
+inline constexpr uint32_t kNoValue = UINT32_MAX;
+
+/// One step of an `Executable`: a program or a procedure, with the numbers of the values that it reads and writes.
+struct Call {
+    std::shared_ptr<Planner> planner;
+    std::shared_ptr<Procedure const> procedure;  ///< if there is no planner
+    std::string name, type;                      ///< of a procedure's node
+    std::vector<uint32_t> inputs, outputs;       ///< `kNoValue` where an optional one is omitted
+};
+
+/// A compiled model: programs for everything whose sizes follow from the sizes of their inputs, and the procedures
+/// between them, in order. Immutable and shared. Most models are one call of one program.
+struct Executable {
+    std::vector<PortInfo> inputs, outputs;
+    std::vector<Call> calls;
+    uint32_t values = 0;  ///< how many are numbered
+    std::vector<uint32_t> input_values, output_values;
+    std::vector<std::pair<uint32_t, Value>> constants;
+    std::string device = "cpu";
+
+    /// The planner, if the model is one program whose inputs and outputs are those of the model.
+    std::shared_ptr<Planner> single() const;
+};
+
+/// Runs an `Executable`: owns memory and values of one stream of runs. Not thread-safe; `clone()` gives another one
+/// that shares programs, weights and cached plans and may run at the same time.
+class Session {
+public:
+    /// As `Executor`. `pool` null: one of its own with `threads` threads.
+    Session(std::shared_ptr<Executable const> executable, std::string allocator = "default", int threads = 0,
+            mem_manager::Device* device = nullptr, std::shared_ptr<ThreadPool> pool = nullptr);
+    ~Session();
+    Session(Session&&) noexcept;
+
+    Executable const& executable() const { return *executable_; }
+    int threads() const;
+    std::string const& allocator() const { return allocator_; }
+    mem_manager::Device& device() const { return *device_; }
+
+    /// Throws `InvalidInput` if the number, kind, dtype, rank or a fixed size does not fit the declared input.
+    void set_input(size_t index, Value value);
+    Value const& input(size_t index) const;
+    /// As `Executor::run`; also what procedures report.
+    void run(RunOptions const& options = {});
+    /// The value of the last run. Throws `InvalidInput` before the first.
+    Value const& output(size_t index) const;
+
+    /// As those of `Executor`; procedures are rows and steps of their own, whatever runs inside them is not shown.
+    std::vector<StepProfile> profile(int repeats = 1);
+    void trace(TraceVisitor const& visit);
+
+    std::unique_ptr<Session> clone() const;
+    void dispatch(mem_manager::Device& device, std::string allocator);
+    size_t memory_bytes() const;
+    void trim();
+
+    /// The only executor, if the model is one program; else null.
+    Executor* single() { return single_; }
+    Executor const* single() const { return single_; }
+    /// The executors of the programs, in order.
+    std::vector<Executor*> executors();
+    /// Makes the plan for the inputs that are set, as far as that is possible without running: only of a single
+    /// program.
+    bool is_planned() const { return single_ || ran_; }
+
+private:
+    struct Lane;
+    void check_input(size_t index, Value const& value) const;
+    template <class Before, class After>
+    void run_calls(RunOptions const& options, Before&& before, After&& after);
+    void call_procedure(Lane& lane, Call const& call, RunOptions const& options);
+    void release_values();
+
+    std::shared_ptr<Executable const> executable_;
+    std::string allocator_;
+    mem_manager::Device* device_;
+    std::shared_ptr<ThreadPool> pool_;
+    std::vector<Lane> lanes_;  ///< by call
+    Executor* single_ = nullptr;
+    std::vector<Value> values_;
+    bool ran_ = false;
+};
+
+}  // namespace refactor::runtime

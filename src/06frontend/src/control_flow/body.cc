@@ -1,0 +1,116 @@
+#include "common/error.h"
+#include "frontend/control_flow.h"
+#include "lowering.h"
+
+#include <algorithm>
+
+namespace refactor::frontend {
+
+Inferred<Body> infer_body(Graph const& graph, std::vector<Tensor> inputs, SymbolTable const& outer,
+                          std::string_view role) {
+    Body body{&graph, outer, {}};
+    close_inputs(inputs, body.symbols);
+    Problems problems;
+    body.inference = infer(graph, std::move(inputs), body.symbols, problems);
+    for (auto const& problem : problems.invalid) return Err{invalid("in ", role, ": ", problem)};
+    for (auto const& problem : problems.unsupported) return Err{unsupported("in ", role, ": ", problem)};
+    return body;
+}
+
+bool needs_procedure(Body const& body, computation::CompileOptions const& options) {
+    auto const& topo = body.graph->topo;
+    auto const& tensors = body.inference.tensors;
+    auto plain = [&](Tensor const& t) { return t.is_tensor() && t.is_complete() && t.dtype != DataType::String; };
+    for (auto edge : topo.global_inputs())
+        if (!plain(tensors[edge])) return true;
+    for (auto edge : topo.global_outputs())
+        if (!plain(tensors[edge])) return true;
+    for (graph_topo::NodeIdx n = 0; n < topo.node_count(); ++n) {
+        if (body.inference.deferred[n]) return true;
+        std::vector<Tensor const*> inputs;
+        std::vector<Tensor> outputs;
+        for (auto edge : topo.inputs(n)) inputs.push_back(edge == graph_topo::kNoEdge ? nullptr : &tensors[edge]);
+        for (auto edge : topo.outputs(n)) outputs.push_back(tensors[edge]);
+        auto const& node = body.graph->nodes[n];
+        if (node.op->is_procedure({inputs, outputs, body.symbols, node.name, options})) return true;
+    }
+    return false;
+}
+
+namespace {
+
+/// Makes `state` hold for `next` too; whether it had to change. Nothing: the types are different.
+Inferred<bool> widen(Tensor& state, Tensor const& next, SymbolTable& symbols, std::string_view role) {
+    if (state.kind != next.kind || (state.is_tensor() && state.dtype != next.dtype))
+        return Err{invalid("in ", role, ": the state \"", state.name, "\" is ", to_string(state, symbols),
+                           " before an iteration, ", to_string(next, symbols), " after it")};
+    if (!state.is_tensor()) {
+        if (!state.element || !next.element || !state.element->shape) return false;
+        if (next.element->shape && *next.element->shape == *state.element->shape) return false;
+        auto element = *state.element;
+        element.shape.reset();
+        state.element = std::make_shared<Tensor const>(std::move(element));
+        return true;
+    }
+    if (!state.shape) return false;
+    if (!next.shape || next.shape->size() != state.shape->size()) {
+        state.shape.reset();
+        return true;
+    }
+    bool changed = false;
+    for (size_t axis = 0; axis < state.shape->size(); ++axis) {
+        auto& size = (*state.shape)[axis];
+        if (size == (*next.shape)[axis]) continue;
+        auto any = DimExpr::symbol(symbols.intern(concat(state.name, "@", axis)));
+        if (size == any) continue;
+        size = any, changed = true;
+    }
+    return changed;
+}
+
+}  // namespace
+
+Inferred<Body> infer_loop_body(Graph const& graph, std::vector<Tensor>& inputs, size_t first_state, size_t first_result,
+                               size_t states, SymbolTable const& outer, std::string_view role) {
+    auto symbols = outer;
+    for (size_t i = first_state; i < first_state + states; ++i)
+        inputs[i].values.reset(), inputs[i].constant.reset(), inputs[i].literal.reset();
+    // What is unknown only grows, so this ends: at the latest when every rank is unknown.
+    for (;;) {
+        RG_TRY(body, infer_body(graph, inputs, symbols, role));
+        bool changed = false;
+        for (size_t i = 0; i < states; ++i) {
+            auto const& next = body.output(first_result + i);
+            bool is_unknown = next.is_tensor() && next.dtype == DataType::Undefined;
+            auto& state = inputs[first_state + i];
+            if (is_unknown) {
+                changed |= state.shape.has_value();
+                state.shape.reset();
+                continue;
+            }
+            RG_TRY(wider, widen(state, next, symbols, role));
+            changed |= wider;
+        }
+        if (!changed) return std::move(body);
+    }
+}
+
+Status set_from_body(InferContext& context, size_t i, Tensor const& value, SymbolTable const& outer) {
+    if (!value.is_tensor()) {
+        context.copy(i, value);
+        return std::nullopt;
+    }
+    if (!value.shape) {
+        context.set_unranked(i, value.dtype);
+        return std::nullopt;
+    }
+    auto shape = *value.shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+        auto used = shape[axis].symbols();
+        if (std::any_of(used.begin(), used.end(), [&](SymbolId symbol) { return symbol >= outer.size(); }))
+            shape[axis] = context.fresh(i, axis);
+    }
+    return context.set(i, value.dtype, std::move(shape));
+}
+
+}  // namespace refactor::frontend

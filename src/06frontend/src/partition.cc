@@ -1,0 +1,256 @@
+#include "partition.h"
+
+#include "common/error.h"
+#include "deferred.h"
+
+#include <algorithm>
+
+namespace refactor::frontend {
+
+namespace {
+
+using graph_topo::EdgeIdx;
+using graph_topo::kNoEdge;
+using graph_topo::kNoNode;
+using graph_topo::NodeIdx;
+
+enum class Place : uint8_t { Nowhere, Program, Procedure, Deferred };
+
+/// Nodes get levels: a procedure's results belong to the level after its own, everything else to the highest level of
+/// what it reads. The nodes of one level that are no procedures form one program.
+class Partitioner {
+    Graph const& graph_;
+    graph_topo::GraphTopo const& topo_;
+    Inference const& inference_;
+    SymbolTable const& symbols_;
+    computation::CompileOptions const& options_;
+    Problems& problems_;
+
+    std::vector<Place> places_;
+    std::vector<ProcedurePtr> procedures_;
+    std::vector<uint32_t> node_levels_, edge_levels_, symbol_levels_;
+    uint32_t levels_ = 1;
+    bool deferred_ = false;
+    Partition result_;
+    std::vector<EdgeIdx> output_edges_;  ///< by value number past the edges: what is copied there
+
+    Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
+
+    void find_places() {
+        auto require = [&](EdgeIdx edge) {
+            if (edge == kNoEdge || tensor(edge).is_known()) return;
+            auto producer = topo_.producer(edge).node;
+            if (producer != kNoNode) places_[producer] = Place::Program;
+        };
+        for (auto edge : topo_.global_outputs()) require(edge);
+        for (auto n = static_cast<NodeIdx>(topo_.node_count()); n-- > 0;) {
+            if (places_[n] == Place::Nowhere) continue;
+            for (auto edge : topo_.inputs(n)) require(edge);
+            if (inference_.deferred[n]) places_[n] = Place::Deferred, deferred_ = true;
+        }
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n)
+            if (places_[n] == Place::Program) ask_for_procedure(n);
+    }
+
+    void ask_for_procedure(NodeIdx n) {
+        std::vector<Tensor const*> inputs;
+        std::vector<Tensor> outputs;
+        for (auto edge : topo_.inputs(n)) inputs.push_back(edge == kNoEdge ? nullptr : &tensor(edge));
+        for (auto edge : topo_.outputs(n)) outputs.push_back(tensor(edge));
+        auto const& node = graph_.nodes[n];
+        ProcedureContext context{inputs, outputs, symbols_, node.name, options_};
+        if (!node.op->is_procedure(context)) return;
+        places_[n] = Place::Procedure;
+        auto answer = node.op->procedure(context);
+        if (answer.ok())
+            procedures_[n] = std::move(*answer);
+        else
+            problems_.add(describe(node, inputs, symbols_), answer.error());
+    }
+
+    void bind_symbols(EdgeIdx edge, uint32_t level) {
+        if (!tensor(edge).is_tensor() || !tensor(edge).shape) return;
+        for (auto const& size : *tensor(edge).shape)
+            if (auto symbol = size.as_symbol(); symbol && result_.binders[*symbol] == kNoEdge)
+                result_.binders[*symbol] = edge, symbol_levels_[*symbol] = level;
+    }
+
+    uint32_t level_of(DimExpr const& size) const {
+        uint32_t level = 0;
+        for (auto symbol : size.symbols()) level = std::max(level, symbol_levels_[symbol]);
+        return level;
+    }
+    /// The first level whose programs can know the sizes (and values) of a tensor.
+    uint32_t level_of_sizes(EdgeIdx edge) const {
+        uint32_t level = 0;
+        if (tensor(edge).shape)
+            for (auto const& size : *tensor(edge).shape) level = std::max(level, level_of(size));
+        if (tensor(edge).values)
+            for (auto const& value : *tensor(edge).values) level = std::max(level, level_of(value));
+        return level;
+    }
+
+    void find_levels() {
+        for (auto edge : topo_.global_inputs()) bind_symbols(edge, 0);
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            if (places_[n] == Place::Nowhere || places_[n] == Place::Deferred) continue;
+            auto& level = node_levels_[n];
+            for (auto edge : topo_.inputs(n))
+                if (edge != kNoEdge)
+                    level = std::max({level, tensor(edge).is_known() ? 0 : edge_levels_[edge], level_of_sizes(edge)});
+            bool is_procedure = places_[n] == Place::Procedure;
+            for (auto edge : topo_.outputs(n)) {
+                if (is_procedure)
+                    bind_symbols(edge, level + 1);
+                else
+                    level = std::max(level, level_of_sizes(edge));
+            }
+            for (auto edge : topo_.outputs(n)) edge_levels_[edge] = level + is_procedure;
+            levels_ = std::max(levels_, level + is_procedure + 1);
+        }
+    }
+
+    bool is_made_by_program(EdgeIdx edge) const {
+        auto producer = topo_.producer(edge).node;
+        return producer != kNoNode && places_[producer] == Place::Program;
+    }
+
+    /// Outputs of the model that the program of `level` writes: what it computes, copies of tensors that are known or
+    /// inputs.
+    void add_model_outputs(uint32_t level, PlannedCall& call) {
+        auto outputs = topo_.global_outputs();
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            auto edge = outputs[i];
+            auto producer = topo_.producer(edge).node;
+            auto const& t = tensor(edge);
+            bool computed = producer != kNoNode && !t.is_known();
+            if (computed && places_[producer] != Place::Program) continue;
+            if (!t.is_tensor() || t.literal || t.dtype == DataType::String || !t.is_complete()) continue;
+            auto own = computed ? node_levels_[producer] : level_of_sizes(edge);
+            if (own != level) continue;
+            auto& value = result_.output_values[i];
+            value = computed && value == edge &&
+                            std::find(call.output_values.begin(), call.output_values.end(), edge) ==
+                                call.output_values.end()
+                        ? edge
+                        : result_.values++;
+            call.part->outputs.push_back(edge), call.output_values.push_back(value);
+        }
+    }
+
+    void add_crossing_outputs(uint32_t level, PlannedCall& call) {
+        auto add = [&](EdgeIdx edge) {
+            if (std::find(call.output_values.begin(), call.output_values.end(), edge) != call.output_values.end())
+                return;
+            call.part->outputs.push_back(edge), call.output_values.push_back(edge);
+        };
+        for (EdgeIdx edge = 0; edge < topo_.edge_count(); ++edge) {
+            auto const& t = tensor(edge);
+            bool symbolic = t.values && !t.constant && level_of_sizes(edge) == level;
+            bool computed = !t.is_known() && is_made_by_program(edge) && edge_levels_[edge] == level;
+            if (!symbolic && !computed) continue;
+            for (auto const& consumer : topo_.consumers(edge)) {
+                auto place = places_[consumer.node];
+                bool later = place == Place::Program && computed && node_levels_[consumer.node] > level;
+                if (later || place == Place::Procedure || place == Place::Deferred) {
+                    add(edge);
+                    break;
+                }
+            }
+        }
+    }
+
+    void add_program(uint32_t level, bool only) {
+        PlannedCall call;
+        call.part.emplace();
+        auto& part = *call.part;
+        part.nodes.resize(topo_.node_count());
+        std::vector<bool> used(topo_.edge_count());
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            if (places_[n] != Place::Program || node_levels_[n] != level) continue;
+            part.nodes[n] = true;
+            for (auto edge : topo_.inputs(n))
+                if (edge != kNoEdge && !tensor(edge).is_known() &&
+                    !(is_made_by_program(edge) && edge_levels_[edge] == level))
+                    used[edge] = true;
+        }
+        add_model_outputs(level, call);
+        add_crossing_outputs(level, call);
+        if (part.outputs.empty()) return;
+        for (auto edge : part.outputs)
+            if (!tensor(edge).is_known() && topo_.producer(edge).node == kNoNode) used[edge] = true;
+        if (only) {
+            part.inputs.assign(topo_.global_inputs().begin(), topo_.global_inputs().end());
+        } else {
+            for (EdgeIdx edge = 0; edge < topo_.edge_count(); ++edge)
+                if (used[edge]) part.inputs.push_back(edge);
+        }
+        result_.calls.push_back(std::move(call));
+    }
+
+    void add_procedures(uint32_t level) {
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            if (places_[n] != Place::Procedure || node_levels_[n] != level) continue;
+            PlannedCall call;
+            call.procedure = std::move(procedures_[n]);
+            call.name = graph_.nodes[n].name, call.type = graph_.nodes[n].op->type();
+            call.operands.assign(topo_.inputs(n).begin(), topo_.inputs(n).end());
+            call.results.assign(topo_.outputs(n).begin(), topo_.outputs(n).end());
+            result_.calls.push_back(std::move(call));
+        }
+    }
+
+    void add_deferred() {
+        std::vector<bool> nodes(topo_.node_count());
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) nodes[n] = places_[n] == Place::Deferred;
+        PlannedCall call;
+        call.procedure = make_deferred(graph_, inference_, nodes, symbols_, options_, call.operands, call.results);
+        auto first = std::find(nodes.begin(), nodes.end(), true) - nodes.begin();
+        call.name = graph_.nodes[static_cast<size_t>(first)].name, call.type = "Deferred";
+        result_.calls.push_back(std::move(call));
+    }
+
+public:
+    Partitioner(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
+                computation::CompileOptions const& options, Problems& problems)
+        : graph_(graph),
+          topo_(graph.topo),
+          inference_(inference),
+          symbols_(symbols),
+          options_(options),
+          problems_(problems),
+          places_(topo_.node_count()),
+          procedures_(topo_.node_count()),
+          node_levels_(topo_.node_count()),
+          edge_levels_(topo_.edge_count()),
+          symbol_levels_(symbols.size()) {}
+
+    Partition run() {
+        result_.values = static_cast<uint32_t>(topo_.edge_count());
+        result_.binders.assign(symbols_.size(), kNoEdge);
+        result_.output_values.assign(topo_.global_outputs().begin(), topo_.global_outputs().end());
+        find_places();
+        find_levels();
+        bool only =
+            levels_ == 1 && !deferred_ &&
+            std::none_of(places_.begin(), places_.end(), [](Place p) { return p == Place::Procedure; }) &&
+            std::all_of(topo_.global_inputs().begin(), topo_.global_inputs().end(), [&](EdgeIdx edge) {
+                return tensor(edge).is_complete() && tensor(edge).is_tensor() && tensor(edge).dtype != DataType::String;
+            });
+        for (uint32_t level = 0; level < levels_; ++level) {
+            add_program(level, only);
+            add_procedures(level);
+        }
+        if (deferred_) add_deferred();
+        return std::move(result_);
+    }
+};
+
+}  // namespace
+
+Partition partition(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
+                    computation::CompileOptions const& options, Problems& problems) {
+    return Partitioner(graph, inference, symbols, options, problems).run();
+}
+
+}  // namespace refactor::frontend
