@@ -47,6 +47,12 @@ Binary const& find_binary(std::string_view name) {
     return *std::find_if(std::begin(kBinary), std::end(kBinary), [&](Binary const& b) { return b.name == name; });
 }
 
+/// Whether opsets 1 to 6 had another form of the operator.
+bool has_first_form(Binary const& b) {
+    constexpr std::string_view kNew[]{"BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual"};
+    return !b.variadic && std::find(std::begin(kNew), std::end(kNew), b.name) == std::end(kNew);
+}
+
 bool is_comparison(ExprOp op) { return op >= ExprOp::Equal && op <= ExprOp::GreaterEqual; }
 
 Inferred<Shape> common_shape(InferContext& c) {
@@ -165,6 +171,8 @@ void define_binary(Definitions& all) {
                         .lower = lower_binary};
         if (binary.variadic) def.inputs = {1, kVariadic};
         if (binary.op == ExprOp::PRelu) def.infer = infer_prelu;
+        // Before, operands were aligned by attributes.
+        if (has_first_form(binary)) def.since = 7;
         all.push_back(std::move(def));
     }
     all.push_back({.name = "Mean",
@@ -172,7 +180,8 @@ void define_binary(Definitions& all) {
                    .types = {{kFloats, 'T'}},
                    .infer = infer_mean,
                    .lower = lower_mean});
-    all.push_back({.name = "Pow", .inputs = {2, 2}, .types = {{kNumbers}}, .infer = infer_pow, .lower = lower_pow});
+    all.push_back(
+        {.name = "Pow", .since = 7, .inputs = {2, 2}, .types = {{kNumbers}}, .infer = infer_pow, .lower = lower_pow});
     all.push_back({.name = "Mod",
                    .since = 10,
                    .inputs = {2, 2},

@@ -46,6 +46,7 @@ Status lower_cast(LowerContext& c, NodeView const& n) {
 
 void define_cast(Definitions& all) {
     all.push_back({.name = "Cast",
+                   .since = 6,
                    .attributes = {{"to", AttributeKind::Int, true},
                                   {"saturate", AttributeKind::Int},
                                   {"round_mode", AttributeKind::String}},

@@ -65,6 +65,8 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(joined, frontend::broadcast_shapes({y, c.shape(2)}, c.symbols()));
         bool fits = joined.size() == 2;
         for (size_t i = 0; fits && i < 2; ++i) fits = !frontend::expect_equal(joined[i], y[i], "", c.symbols());
+        // Opsets 1 to 6 asked for the attribute.
+        fits = fits && (n.opset >= 7 || n.integer("broadcast", 0) != 0 || c.shape(2).size() == 2);
         if (!fits) return invalid("C of shape ", c.text(c.shape(2)), " cannot be broadcast to ", c.text(y));
     }
     return c.set(0, c.dtype(0), std::move(y));
@@ -109,12 +111,17 @@ void define_matmul(Definitions& all) {
     all.push_back(
         {.name = "MatMul", .inputs = {2, 2}, .types = {{kTypes, 'T'}}, .infer = infer_matmul, .lower = lower_matmul});
     OperatorDef gemm{.name = "Gemm",
-                     .since = 7,
                      .inputs = {3, 3},
                      .types = {{kTypes, 'T'}},
-                     .attributes = {{"alpha", K::Float}, {"beta", K::Float}, {"transA", K::Int}, {"transB", K::Int}},
+                     .attributes = {{"alpha", K::Float},
+                                    {"beta", K::Float},
+                                    {"transA", K::Int},
+                                    {"transB", K::Int},
+                                    {"broadcast", K::Int}},
                      .infer = infer_gemm,
                      .lower = lower_gemm};
+    all.push_back(gemm);
+    gemm.since = 7, gemm.attributes.pop_back();
     all.push_back(gemm);
     gemm.since = 11, gemm.inputs = {2, 3};
     all.push_back(std::move(gemm));
