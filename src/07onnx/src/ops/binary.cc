@@ -129,7 +129,10 @@ Status lower_pow(LowerContext& c, NodeView const&) {
 Status infer_pow(InferContext& c, NodeView const& n) { return infer_broadcast(c, n, c.dtype(0)); }
 
 Status infer_mod(InferContext& c, NodeView const& n) {
-    if (is_float(c.dtype(0)) && n.integer("fmod", 0) == 0) return invalid("fmod must be 1 for ", name_of(c.dtype(0)));
+    auto fmod = n.integer("fmod", 0);
+    if (fmod != 0 && fmod != 1) return invalid("fmod is ", fmod, ", expected 0 or 1");
+    if (is_float(c.dtype(0)) && fmod == 0 && n.opset < 28)
+        return invalid("fmod must be 1 for ", name_of(c.dtype(0)), " in opset ", n.opset);
     return infer_broadcast(c, n, c.dtype(0));
 }
 
@@ -193,6 +196,13 @@ void define_binary(Definitions& all) {
                    .since = 11,
                    .inputs = {2, 2},
                    .types = {{kUnsigned, 'T'}},
+                   .attributes = {{"direction", AttributeKind::String, true}},
+                   .infer = infer_shift,
+                   .lower = lower_shift});
+    all.push_back({.name = "BitShift",
+                   .since = 28,
+                   .inputs = {2, 2},
+                   .types = {{kIntegers, 'T'}},
                    .attributes = {{"direction", AttributeKind::String, true}},
                    .infer = infer_shift,
                    .lower = lower_shift});
