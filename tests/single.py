@@ -92,3 +92,44 @@ def check(op: str, feeds: Feeds, *, steps: float = 8, oracle: Any = None, **opti
     actual = run(proto, feeds)
     assert_same(actual, reference(proto, feeds) if oracle is None else oracle, steps)
     return actual
+
+
+def positional(
+    op: str,
+    arrays: Sequence[Any],
+    *,
+    constants: Sequence[int] = (),
+    symbolic: bool = False,
+    **options: Any,
+) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """Make a model of one node whose inputs are given by number, and what to feed it.
+
+    Parameters
+    ----------
+    arrays
+        The node's inputs in order, None where one is omitted.
+    constants
+        Numbers of the inputs that become initializers.
+    symbolic
+        Leave the sizes of the other inputs open.
+    options
+        Those of `model`.
+    """
+    feeds = {f"x{i}": np.asarray(array) for i, array in enumerate(arrays) if array is not None}
+    names = ["" if array is None else f"x{i}" for i, array in enumerate(arrays)]
+    proto = model(op, feeds, inputs=names, constants=[names[i] for i in constants], **options)
+    if symbolic:
+        for port in proto.graph.input:
+            for i, size in enumerate(port.type.tensor_type.shape.dim):
+                size.dim_param = f"{port.name}_{i}"
+    ports = {port.name for port in proto.graph.input}
+    return proto, {name: array for name, array in feeds.items() if name in ports}
+
+
+def assert_close(actual: Any, wanted: Any, relative: float, absolute: float) -> None:
+    """Compare type, shape and values; differences of 16-bit floats are taken in double."""
+    assert actual.dtype == wanted.dtype
+    assert actual.shape == wanted.shape
+    if actual.dtype.itemsize == 2:
+        actual, wanted = actual.astype(np.float64), wanted.astype(np.float64)
+    np.testing.assert_allclose(actual, wanted, rtol=relative, atol=absolute)

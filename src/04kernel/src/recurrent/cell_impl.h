@@ -91,7 +91,7 @@ RG_SIMD Vec gru_cell(CellBlock const& b, Row const& row, int64_t k) {
 }
 
 RG_SIMD Vec lstm_cell(CellBlock const& b, Row const& row, int64_t k) {
-    Activate f{b.activations[0], b.clip}, g{b.activations[1], b.clip}, h{b.activations[2], b.clip};
+    Activate f{b.activations[0], b.clip}, g{b.activations[1], b.clip}, h{b.activations[2], 0};
     int64_t at = k * 4 * kWidth, unit = k * kWidth, padded = b.state_row;
     Vec c = Vec::load(row.c + unit);
     auto gate = [&](int i) __attribute__((always_inline)) {

@@ -101,7 +101,7 @@ class Sequence {
             auto f = info_.input_forget ? 1 - i : activate(0, gate(2) + peephole(2, u) * c_[u]);
             c_[u] = f * c_[u] + i * activate(1, gate(3));
             auto o = activate(0, gate(1) + peephole(1, u) * c_[u]);
-            h_[u] = o * activate(2, c_[u]);
+            h_[u] = o * apply(f_[2], c_[u]);
         }
     }
 

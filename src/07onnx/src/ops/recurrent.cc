@@ -98,9 +98,11 @@ Inferred<RecurrentInfo> info_of(InferContext const& c, NodeView const& n) {
     info.input_forget = n.integer("input_forget", 0) != 0;
     info.linear_before_reset = n.integer("linear_before_reset", 0) != 0;
     auto hidden = c.shape(2).back().constant();
-    if (!hidden) return Err{unsupported("a hidden size that is not known")};
-    info.hidden = *hidden;
-    if (n.has("hidden_size") && n.integer("hidden_size", 0) != info.hidden)
+    if (!hidden && !n.has("hidden_size"))
+        return Err{unsupported("R has the shape ", c.text(c.shape(2)), ": the hidden size must be known")};
+    info.hidden = hidden ? *hidden : n.integer("hidden_size", 0);
+    if (info.hidden < 1) return Err{invalid("the hidden size is ", info.hidden, ", expected at least 1")};
+    if (n.integer("hidden_size", info.hidden) != info.hidden)
         return Err{invalid("hidden_size is ", n.integer("hidden_size", 0), ", R has the shape ", c.text(c.shape(2)))};
     info.bias = c.has(3), info.lengths = c.has(4), info.initial_h = c.has(5);
     info.initial_c = c.has(6), info.peepholes = c.has(7);
@@ -150,14 +152,15 @@ Status lower_recurrent(LowerContext& c, NodeView const& n) {
     bool* flags[]{&info.y, &info.y_h, &info.y_c};
     std::vector<LowerContext::Spec> specs;
     for (size_t i = 0; i < 3; ++i) {
-        *flags[i] = i < c.output_count();
+        *flags[i] = i < c.output_count() && !c.output(i).name.empty();
         if (*flags[i]) specs.push_back({c.dtype(0), i ? shapes.state : shapes.y});
     }
     std::vector<LowerContext::Edge> edges;
     for (size_t i = 0; i < c.input_count(); ++i)
         if (c.has(i)) edges.push_back(c.edge(i));
-    auto results = c.emit_all(computation::make_operator(std::move(info)), edges, std::move(specs));
-    for (size_t i = 0; i < results.size(); ++i) c.set_output(i, results[i]);
+    auto results = c.emit_all(computation::make_operator(info), edges, std::move(specs));
+    for (size_t i = 0, next = 0; i < 3; ++i)
+        if (*flags[i]) c.set_output(i, results[next++]);
     return std::nullopt;
 }
 
