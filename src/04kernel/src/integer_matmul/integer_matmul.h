@@ -1,4 +1,5 @@
 #pragma once
+#include "integer_matmul/integer_product.h"
 #include "kernel/ops/integer.h"
 #include "matmul/matmul.h"
 #include "reduce/cpu_kernel.h"
@@ -64,6 +65,13 @@ struct IntegerShape : MatMulShape {
     int64_t b_matrix(int64_t offset) const { return k * n ? offset / (k * n) : 0; }
 };
 
+/// What a product stores for an output type.
+IntegerStore store_of(DataType y);
+
+/// Register tiles over panels of B (packed once if it is constant), by instruction set.
+MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&);
+MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&);
+MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_reference(IntegerMatMulInfo const&, Request const&);
 
 }  // namespace refactor::kernel
