@@ -8,29 +8,10 @@ import numpy as np
 from onnx import TensorProto, TypeProto, helper
 
 from refactor_graph._core import Port
+from refactor_graph._types import code_of
 
 _NAMES = {1: "float", 11: "double"}
 """Element types that onnxruntime calls otherwise than `TensorProto.DataType` in lower case."""
-
-_SHORT: tuple[str, ...] = (
-    "undefined",
-    "f32",
-    "u8",
-    "i8",
-    "u16",
-    "i16",
-    "i32",
-    "i64",
-    "string",
-    "bool",
-    "f16",
-    "f64",
-    "u32",
-    "u64",
-)
-_SHORT += ("complex64", "complex128", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
-_SHORT += ("u4", "i4", "f4e2m1", "f8e8m0", "u2", "i2")
-"""The library's names of element types in the order of their codes."""
 
 
 def element_name(code: int) -> str:
@@ -47,7 +28,7 @@ def code_of_array(array: np.ndarray[Any, Any]) -> int:
 
 def code_of_port(port: Port) -> int:
     """Return the code of a port's element type; 0 if it is unknown."""
-    return _SHORT.index(port.dtype) if port.dtype in _SHORT else 0
+    return code_of(port.dtype)
 
 
 def type_text(proto: TypeProto) -> str:
