@@ -52,24 +52,25 @@ class IntegerProductTask final : public runtime::Task {
         return reinterpret_cast<int32_t const*>(workspace + panels_ + static_cast<size_t>(matrix) * size_.bytes());
     }
 
+    /// About four parts for each thread, if a part has some work: at 300 operations or 20 bytes of B in a ns, several
+    /// times what a fork-join costs. Rows of a part stay in half of L2 together.
     void split() {
-        // About 20 µs at 300 operations per ns; rows that stay in half of L2 together.
-        constexpr double kPartOperations = 4e6;
-        auto wanted = threads_ <= 1 ? 1
-                                    : std::clamp<int64_t>(static_cast<int64_t>(s_.operations() / kPartOperations), 1,
-                                                          4 * threads_);
+        constexpr double kPartNs = 4000;
+        auto bytes = static_cast<double>(s_.batches * s_.k) * static_cast<double>(s_.n);
+        auto ns = std::max(s_.operations() / 300, bytes / 20);
+        auto wanted = threads_ <= 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(ns / kPartNs), 1, 4 * threads_);
+        auto round_rows = [&](int64_t parts) {
+            return std::max<int64_t>(1, ceil_div(ceil_div(s_.m, parts), f_.rows)) * f_.rows;
+        };
         auto most = static_cast<int64_t>(cpu_features().l2 / 2) / std::max<int64_t>(1, depth_ * 4);
-        rows_ = std::max<int64_t>(f_.rows, std::min(most, s_.m) / f_.rows * f_.rows);
-        auto panel_count = size_.columns / f_.panel;
-        columns_ = std::max<int64_t>(1, panel_count);
+        rows_ = round_rows(std::max<int64_t>(1, ceil_div(s_.m, std::max<int64_t>(f_.rows, most))));
         row_parts_ = std::max<int64_t>(1, ceil_div(s_.m, rows_));
-        auto parts = s_.batches * row_parts_;
-        if (parts < wanted && panel_count > 1)
-            columns_ = ceil_div(panel_count, std::min(panel_count, ceil_div(wanted, parts)));
-        column_parts_ = std::max<int64_t>(1, ceil_div(panel_count, columns_));
+        auto panels = std::max<int64_t>(1, size_.columns / f_.panel), parts = s_.batches * row_parts_;
+        columns_ = ceil_div(panels, std::min(panels, std::max<int64_t>(1, ceil_div(wanted, parts))));
+        column_parts_ = ceil_div(panels, columns_);
         parts *= column_parts_;
         if (parts < wanted && s_.m > f_.rows) {
-            rows_ = std::max<int64_t>(f_.rows, ceil_div(ceil_div(s_.m, ceil_div(wanted, parts)), f_.rows) * f_.rows);
+            rows_ = round_rows(row_parts_ * ceil_div(wanted, parts));
             row_parts_ = ceil_div(s_.m, rows_);
         }
         columns_ *= f_.panel;
@@ -91,10 +92,6 @@ class IntegerProductTask final : public runtime::Task {
     int32_t a_zero(void* const* arguments, int64_t row) const {
         auto at = row / s_.m * s_.a_zero.matrix + row % s_.m * s_.a_zero.element;
         return (arguments[I::kAZero] ? byte_at(arguments[I::kAZero], a_signed_, at) : 0) + a_shift(f_, a_signed_);
-    }
-    int32_t b_zero(void* const* arguments, int64_t matrix, int64_t j) const {
-        auto at = matrix * s_.b_zero.matrix + j * s_.b_zero.element;
-        return (arguments[I::kBZero] ? byte_at(arguments[I::kBZero], b_signed_, at) : 0) + b_shift(f_, b_signed_);
     }
     bool has_b_zeros(void* const* arguments) const {
         auto count = s_.b_zero.element ? (s_.b_zero.matrix ? b_matrices_ : 1) * s_.n : 1;
@@ -122,18 +119,24 @@ class IntegerProductTask final : public runtime::Task {
             pack_columns(f_, static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n, b_signed_,
                          k_offsets_, s_.n, 1, target);
         auto t = terms(workspace, matrix);
-        auto const* sums = target + size_.dwords;
-        auto const* bias = static_cast<int32_t const*>(arguments[I::kBias]);
-        auto const* scale = static_cast<float const*>(arguments[I::kScale]);
-        auto row_zero = static_cast<uint32_t>(many_row_zeros_ ? 0 : a_zero(arguments, 0));
-        for (int64_t j = 0; j < size_.columns; ++j) {
-            bool inside = j < s_.n;
-            t.zero[j] = inside ? b_zero(arguments, matrix, j) : 0;
-            auto sum = static_cast<uint32_t>(sums[j]) - static_cast<uint32_t>(s_.k) * static_cast<uint32_t>(t.zero[j]);
-            t.sum[j] = static_cast<int32_t>(sum);
-            t.add[j] = static_cast<int32_t>((bias && inside ? static_cast<uint32_t>(bias[j]) : 0) - row_zero * sum);
-            t.scale[j] = scale && inside ? scale[s_.many_scales ? j : 0] : 0;
-        }
+        auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
+        IntegerTerms job{.n = s_.n,
+                         .columns = size_.columns,
+                         .k = static_cast<int32_t>(s_.k),
+                         .sums = target + size_.dwords,
+                         .zeros = zeros ? zeros + matrix * s_.b_zero.matrix : nullptr,
+                         .zeros_signed = b_signed_,
+                         .many_zeros = s_.b_zero.element != 0,
+                         .zero_shift = b_shift(f_, b_signed_),
+                         .row_zero = many_row_zeros_ ? 0 : a_zero(arguments, 0),
+                         .bias = static_cast<int32_t const*>(arguments[I::kBias]),
+                         .scales = static_cast<float const*>(arguments[I::kScale]),
+                         .many_scales = s_.many_scales,
+                         .zero = t.zero,
+                         .sum = t.sum,
+                         .add = t.add,
+                         .scale = t.scale};
+        f_.terms(job);
     }
 
     void run_part(void* const* arguments, std::byte* workspace, bool sums, int64_t part) const {

@@ -53,12 +53,30 @@ struct DepthwiseBlock {
     int64_t y_row;
 };
 
+/// Makes of the sums of B's columns what `IntegerBlock` adds to a product; `columns` is whole panels, of which `n` are
+/// real.
+struct IntegerTerms {
+    int64_t n, columns;
+    int32_t k;
+    int32_t const* sums;
+    uint8_t const* zeros;  ///< zero points of B, one or one for each column; null: none
+    bool zeros_signed, many_zeros;
+    int32_t zero_shift;   ///< added to each
+    int32_t row_zero;     ///< of A, for all rows; 0 if they differ
+    int32_t const* bias;  ///< null: none
+    float const* scales;  ///< null: none
+    bool many_scales;
+    int32_t *zero, *sum, *add;  ///< results: zero points, sums - k * zero, bias - row_zero * that
+    float* scale;
+};
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
     int rows;          ///< of the register tile
     void (*multiply)(IntegerBlock const&);
     void (*depthwise)(DepthwiseBlock const&);
+    void (*terms)(IntegerTerms const&);
 
     bool is_bytes() const { return group == 4; }
 };

@@ -156,7 +156,33 @@ void depthwise(DepthwiseBlock const& t) {
     }
 }
 
-constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise};
+RG_SIMD int32_t zero_at(IntegerTerms const& t, int64_t j) {
+    if (!t.zeros) return t.zero_shift;
+    return (t.zeros_signed ? static_cast<int8_t>(t.zeros[j]) : t.zeros[j]) + t.zero_shift;
+}
+
+void terms(IntegerTerms const& t) {
+    int32_t* __restrict zero = t.zero;
+    int32_t* __restrict sum = t.sum, * __restrict add = t.add;
+    float* __restrict scale = t.scale;
+    auto k = static_cast<uint32_t>(t.k), row_zero = static_cast<uint32_t>(t.row_zero);
+    int32_t first = zero_at(t, 0);
+    for (int64_t j = 0; j < t.n; ++j) zero[j] = first;
+    if (t.many_zeros)
+        for (int64_t j = 0; j < t.n; ++j) zero[j] = zero_at(t, j);
+    for (int64_t j = 0; j < t.n; ++j)
+        sum[j] = static_cast<int32_t>(static_cast<uint32_t>(t.sums[j]) - k * static_cast<uint32_t>(zero[j]));
+    for (int64_t j = 0; j < t.n; ++j) add[j] = static_cast<int32_t>(0 - row_zero * static_cast<uint32_t>(sum[j]));
+    if (t.bias)
+        for (int64_t j = 0; j < t.n; ++j)
+            add[j] = static_cast<int32_t>(static_cast<uint32_t>(add[j]) + static_cast<uint32_t>(t.bias[j]));
+    if (t.scales)
+        for (int64_t j = 0; j < t.n; ++j) scale[j] = t.scales[t.many_scales ? j : 0];
+    // What lies behind the last column is computed with, not stored.
+    for (int64_t j = t.n; j < t.columns; ++j) zero[j] = sum[j] = add[j] = 0, scale[j] = 0;
+}
+
+constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms};
 
 }  // namespace
 }  // namespace refactor::kernel
