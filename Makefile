@@ -4,6 +4,7 @@
 #   make install-python   install into the environment make demo         read a picture with a real network
 #   make lint             all checks                  make format       format all sources
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU
+#   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
 #
@@ -45,7 +46,7 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 .PHONY: configure build install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
-	lint-names demo bench test-cuda
+	lint-names lint-docs demo bench test-cuda docs golden
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
@@ -83,7 +84,7 @@ bench: install-python $(STAMPS)/bench
 	$(PY) benchmarks/run.py
 
 # `make -k lint` goes on after a failure and shows all of them.
-lint: lint-format lint-python lint-rules lint-names
+lint: lint-format lint-python lint-rules lint-names lint-docs
 
 lint-format: $(STAMPS)/lint
 	$(CXX_FILES) | xargs -r clang-format --dry-run --Werror
@@ -98,6 +99,15 @@ lint-rules: $(STAMPS)/lint
 
 lint-names: configure $(STAMPS)/lint
 	$(PY) tools/lint/tidy.py $(BUILD) -j $(JOBS)
+
+lint-docs: build $(STAMPS)/run
+	$(RUN) tools/lint/supported_operators.py
+
+docs: build $(STAMPS)/run
+	$(RUN) tools/lint/supported_operators.py --update
+
+golden: build $(STAMPS)/test
+	$(RUN) -m tests.backend_suite --update
 
 format: $(STAMPS)/lint
 	$(CXX_FILES) | xargs -r clang-format -i

@@ -1,6 +1,7 @@
 #include "common/error.h"
 #include "pass.h"
 #include "passes/eliminate_common_subexpressions.h"
+#include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_attention.h"
@@ -24,6 +25,7 @@ std::span<Pass const> pipeline() {
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+        {"expand_quantization", expand_quantization},
         {"fold_affine", fold_affine},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},

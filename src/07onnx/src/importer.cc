@@ -16,7 +16,7 @@ using frontend::TensorValue;
 namespace {
 
 // Ranges of what is understood. IR 3 (2017) is the first that ONNX 1.0 wrote.
-constexpr int64_t kOldestIr = 3, kNewestIr = 14, kOldestOpset = 7;
+constexpr int64_t kOldestIr = 3, kNewestIr = 14, kOldestOpset = 1;
 // Sub-graphs in sub-graphs; protobuf itself stops at 100 messages, three of them for each level.
 constexpr int kMaxDepth = 48;
 constexpr size_t kMaxRank = InferContext::kMaxRank;
@@ -216,6 +216,9 @@ std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::
                    opset->second));
         return nullptr;
     }
+    // A hint for memory reuse that operators had before opset 6; it never changed results.
+    if (domain.empty() && opset->second < 6)
+        std::erase_if(converted, [](auto const& attribute) { return attribute.first == "consumed_inputs"; });
     auto found = check_signature(*def, node.inputs, node.outputs, converted);
     for (auto const& problem : found)
         add_invalid(concat("node ", label, " (", type, ", opset ", opset->second, "): ", problem));

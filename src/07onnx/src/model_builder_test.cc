@@ -8,6 +8,8 @@
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 namespace refactor::onnx {
@@ -339,6 +341,26 @@ TEST(Registry, KnowsWhichOpsetsItSupports) {
     EXPECT_FALSE(is_supported("", "Upsample", 10));
     EXPECT_FALSE(is_supported("", "LayerNormalization", 16));
     EXPECT_FALSE(is_supported("com.example", "Conv", 11));
+}
+
+TEST(SupportedOperators, EveryVersionIsFoundAndNothingElse) {
+    auto all = supported_operators();
+    ASSERT_FALSE(all.empty());
+    for (size_t i = 0; i < all.size(); ++i) {
+        auto const& [domain, op_type, first, last] = all[i];
+        EXPECT_TRUE(is_supported(domain, op_type, first)) << op_type << " " << first;
+        if (last) {
+            EXPECT_LE(first, *last) << op_type;
+            EXPECT_TRUE(is_supported(domain, op_type, *last)) << op_type << " " << *last;
+        }
+        if (i == 0) continue;
+        auto const& before = all[i - 1];
+        EXPECT_LT(std::tie(before.domain, before.op_type, before.first), std::tie(domain, op_type, first));
+        if (before.domain == domain && before.op_type == op_type) {
+            ASSERT_TRUE(before.last.has_value()) << op_type;
+            EXPECT_LT(*before.last, first) << op_type;
+        }
+    }
 }
 
 }  // namespace

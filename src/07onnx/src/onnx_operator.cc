@@ -1,3 +1,4 @@
+#include "frontend/text.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ Status check_types(OperatorDef const& def, InferContext const& context) {
     return std::nullopt;
 }
 
-class OnnxOperator final : public frontend::Operator {
+class OnnxOperator final : public frontend::Operator, public std::enable_shared_from_this<OnnxOperator> {
     OperatorDef const& def_;
     int64_t opset_;
     frontend::Attributes attributes_;
@@ -70,10 +71,12 @@ public:
         return def_.infer(context, view());
     }
     bool is_procedure(frontend::ProcedureContext const& context) const override {
-        return def_.is_procedure ? def_.is_procedure(context, view()) : def_.procedure && !def_.lower;
+        if (def_.is_procedure) return def_.is_procedure(context, view());
+        return (def_.procedure && !def_.lower) || frontend::has_text(context);
     }
     frontend::Inferred<frontend::ProcedurePtr> procedure(frontend::ProcedureContext const& context) const override {
-        return def_.procedure(context, view());
+        if (def_.procedure) return def_.procedure(context, view());
+        return frontend::make_text_mover(shared_from_this(), context);
     }
     Status lower(LowerContext& context) const override { return def_.lower(context, view()); }
     bool can_fold() const override {

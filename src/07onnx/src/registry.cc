@@ -28,10 +28,14 @@ std::map<Key, Versions> make_registry() {
     return registry;
 }
 
-Versions const* versions_of(std::string_view domain, std::string_view op_type) {
+std::map<Key, Versions> const& registry() {
     static auto const kRegistry = make_registry();
-    auto it = kRegistry.find({domain == "ai.onnx" ? std::string_view{} : domain, op_type});
-    return it == kRegistry.end() ? nullptr : &it->second;
+    return kRegistry;
+}
+
+Versions const* versions_of(std::string_view domain, std::string_view op_type) {
+    auto it = registry().find({domain == "ai.onnx" ? std::string_view{} : domain, op_type});
+    return it == registry().end() ? nullptr : &it->second;
 }
 
 }  // namespace
@@ -51,5 +55,17 @@ bool is_supported(std::string_view domain, std::string_view op_type, int64_t ops
 }
 
 int64_t newest_opset() { return 28; }
+
+std::vector<SupportedOperator> supported_operators() {
+    std::vector<SupportedOperator> out;
+    for (auto const& [key, versions] : registry())
+        for (size_t i = 0; i < versions.size(); ++i) {
+            if (!versions[i].infer) continue;
+            std::optional<int64_t> last;
+            if (i + 1 < versions.size()) last = versions[i + 1].since - 1;
+            out.push_back({std::string(key.first), std::string(key.second), versions[i].since, last});
+        }
+    return out;
+}
 
 }  // namespace refactor::onnx

@@ -63,9 +63,17 @@ class InternalError(Error, RuntimeError):
 
 
 def _listed(message: str) -> tuple[str, ...]:
-    """Return the problems that a message of the core lists, one a line and indented; itself if it lists none."""
-    lines = [line[2:] for line in message.split("\n")[1:] if line.startswith("  ")]
-    return tuple(lines) or (message,)
+    """Return the problems that a message of the core lists, one a line and indented; itself if it lists none.
+
+    Lines that are indented further are reasons, and belong to the problem before them.
+    """
+    problems: list[str] = []
+    for line in message.split("\n")[1:]:
+        if line.startswith("    ") and problems:
+            problems[-1] += f"\n{line[2:]}"
+        elif line.startswith("  "):
+            problems.append(line[2:])
+    return tuple(problems) or (message,)
 
 
 def quote(text: str, limit: int = 80) -> str:

@@ -27,7 +27,7 @@ from refactor_graph._functions import Functions, domain_of, label, operator_body
 from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
 from refactor_graph._tensors import Tensor, TensorError, read_sparse, read_tensor
-from refactor_graph._types import RawType, UnsupportedType, raw_dims, raw_type
+from refactor_graph._declared import RawType, UnsupportedType, raw_dims, raw_type
 
 
 @dataclass(slots=True)

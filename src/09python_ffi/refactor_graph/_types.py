@@ -1,50 +1,20 @@
-"""TypeProto to what the native builder takes."""
+"""Names of element types."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from onnx import TypeProto
-
-Dims = list[int | str | None] | None
-RawType = tuple[Any, ...]
-"""(element type, dims) of a tensor; (type of the keys, None, kind, type of the elements) of anything else."""
-
-_SEQUENCE, _OPTIONAL, _MAP = 1, 2, 3
+CORE_NAMES: tuple[str, ...] = (
+    *("undefined", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64"),
+    *("complex64", "complex128", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"),
+    *("u4", "i4", "f4e2m1", "f8e8m0", "u2", "i2"),
+)
+"""The library's names in the order of the codes of `TensorProto.DataType`."""
 
 
-class UnsupportedType(Exception):
-    """Says which type, with its article."""
+def core_name(code: int) -> str:
+    """Return the library's name of an element type."""
+    return CORE_NAMES[code] if 0 < code < len(CORE_NAMES) else f"type {code}"
 
 
-def raw_dims(proto: TypeProto) -> Dims:
-    """Sizes of a tensor type: numbers, names, None where unknown; None if not even the rank is known."""
-    if not proto.tensor_type.HasField("shape"):
-        return None
-    dims: list[int | str | None] = []
-    for dim in proto.tensor_type.shape.dim:
-        kind = dim.WhichOneof("value")
-        dims.append(dim.dim_value if kind == "dim_value" else (dim.dim_param or None) if kind == "dim_param" else None)
-    return dims
-
-
-def raw_type(proto: TypeProto) -> RawType:
-    """Return the type in the form of the native builder; a missing one is a tensor of which nothing is known.
-
-    Raises
-    ------
-    UnsupportedType
-        For sparse tensors and opaque types.
-    """
-    kind = proto.WhichOneof("value")
-    if kind is None:
-        return 0, None
-    if kind == "tensor_type":
-        return proto.tensor_type.elem_type, raw_dims(proto)
-    if kind == "sequence_type":
-        return 0, None, _SEQUENCE, raw_type(proto.sequence_type.elem_type)
-    if kind == "optional_type":
-        return 0, None, _OPTIONAL, raw_type(proto.optional_type.elem_type)
-    if kind == "map_type":
-        return proto.map_type.key_type, None, _MAP, raw_type(proto.map_type.value_type)
-    raise UnsupportedType(f"a {kind.removesuffix('_type')}; only tensors, sequences, optionals and maps are supported")
+def code_of(name: str) -> int:
+    """Return the code of an element type by the library's name; 0 if there is none."""
+    return CORE_NAMES.index(name) if name in CORE_NAMES else 0

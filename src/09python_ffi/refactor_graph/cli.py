@@ -7,11 +7,13 @@ cannot run, results that differ), or 2 for an error.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,9 @@ from onnx import helper
 
 import refactor_graph
 from refactor_graph import _core
+from refactor_graph._check import summary
 from refactor_graph._errors import DeviceError, Error, InvalidInput
+from refactor_graph._operators import supported_ops
 from refactor_graph.onnx import Compiler, check, make_compiler
 
 if TYPE_CHECKING:
@@ -94,14 +98,23 @@ def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str,
 
 
 def _check(options: argparse.Namespace) -> int:
-    status = 0
-    for model in options.models:
-        problems = check(model, target=options.target)
-        status |= bool(problems)
-        print(f"{model}: {'ok' if not problems else f'{len(problems)} problems'}")
+    results = {model: check(model, target=options.target) for model in options.models}
+    if options.json:
+        print(json.dumps({model: [asdict(item) for item in problems] for model, problems in results.items()}, indent=1))
+        return int(any(results.values()))
+    for model, problems in results.items():
+        print(f"{model}: {summary(problems) if problems else 'ok'}")
         for problem in problems:
             print(f"  {problem}")
-    return status
+    return int(any(results.values()))
+
+
+def _ops(options: argparse.Namespace) -> int:
+    found = [item for item in supported_ops() if options.name in ("", item.name)]
+    for item in found:
+        ranges = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in item.versions)
+        print(f"{item.domain} {item.name}: {ranges}{'' if item.native else ' (expanded)'}")
+    return int(not found)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -239,6 +252,9 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("check", _check, "list every reason why models cannot run", model=False, data=False)
     command.add_argument("models", nargs="+", help="ONNX files")
+    command.add_argument("--json", action="store_true", help="print the problems as data")
+    command = add("ops", _ops, "list the supported operators and their versions", model=False, data=False)
+    command.add_argument("name", nargs="?", default="", help="one operator")
     command = add("run", _run, "run a model on random or given inputs")
     command.add_argument("--save", metavar="DIR", help="write the outputs as .npy")
     command = add("bench", _bench, "time a model and its operators")

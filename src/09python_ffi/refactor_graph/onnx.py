@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from refactor_graph import _core
+from refactor_graph._check import Problem, find_problems
 from refactor_graph._core import find_device
 from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported
 from refactor_graph._importer import import_model
@@ -186,9 +187,28 @@ def make_compiler(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | 
     return Compiler(load_model(model, base_dir_or_uri))
 
 
-def check(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None, target: str = "cpu") -> list[str]:
-    """Return every reason why a model cannot run on `target`, empty if it can; arguments as of `make_compiler`."""
+def check(
+    model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None, target: str | Sequence[str] = "cpu"
+) -> list[Problem]:
+    """Return every reason why a model cannot run on `target`, empty if it can.
+
+    All problems of all stages are found at once: a node that fails hides no problem of other nodes. Arguments are as of
+    `make_compiler` and `Compiler.compile`.
+
+    Raises
+    ------
+    InvalidInput
+        If the model cannot be read, or `target` is unknown.
+    DeviceError
+        If the target is not present.
+    """
+    kind = _find_targets(target)
     try:
-        return make_compiler(model, base_dir_or_uri).check(target)
-    except (InvalidModel, Unsupported) as error:
-        return list(error.problems)
+        loaded = load_model(model, base_dir_or_uri)
+    except InvalidModel as error:
+        return [Problem("invalid", text) for text in error.problems]
+    return find_problems(
+        loaded,
+        target if isinstance(target, str) else ", ".join(target),
+        lambda native: native.compile(kind, [], 1, "default", [], False),
+    )

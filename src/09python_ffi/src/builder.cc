@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <pybind11/stl.h>
+
 namespace refactor::python {
 
 namespace {
@@ -162,6 +164,15 @@ void bind_builder(py::module_& module) {
     module.def("is_supported", &refactor::onnx::is_supported, "Whether there is a native importer of an operator.");
     module.def("newest_opset", &refactor::onnx::newest_opset,
                "Newest version of the default domain that is understood.");
+    module.def(
+        "supported_operators",
+        [] {
+            py::list out;
+            for (auto const& item : refactor::onnx::supported_operators())
+                out.append(py::make_tuple(item.domain, item.op_type, item.first, item.last));
+            return out;
+        },
+        "Domain, name, first and last version (None: the newest) of every native operator.");
 }
 
 }  // namespace refactor::python

@@ -3,7 +3,8 @@
 namespace refactor::kernel {
 
 std::string CumSumInfo::attributes() const {
-    return "axis=" + std::to_string(axis) + (exclusive ? ",exclusive" : "") + (reverse ? ",reverse" : "");
+    return "axis=" + std::to_string(axis) + (exclusive ? ",exclusive" : "") + (reverse ? ",reverse" : "") +
+           (product ? ",product" : "");
 }
 
 Candidates candidates(CumSumInfo const& info, Request const& request) {

@@ -14,7 +14,7 @@ class CumSumReference final : public runtime::Task {
     int threads_;
     Body body_ = nullptr;
 
-    template <class T>
+    template <class T, bool product>
     static void accumulate(CumSumReference const& self, void const* source, void* target, int64_t outer) {
         auto [_, size, inner] = self.split_;
         auto step = self.info_.reverse ? -inner : inner;
@@ -22,11 +22,12 @@ class CumSumReference final : public runtime::Task {
         for (int64_t i = 0; i < inner; ++i) {
             auto const* x = static_cast<T const*>(source) + first + i;
             auto* y = static_cast<T*>(target) + first + i;
-            Wide<T> sum{};
+            Wide<T> total = product ? 1 : 0;
             for (int64_t k = 0; k < size; ++k) {
-                auto next = add(sum, widen(x[k * step]));
-                y[k * step] = narrow<T>(self.info_.exclusive ? sum : next);
-                sum = next;
+                auto value = widen(x[k * step]);
+                auto next = product ? multiply(total, value) : add(total, value);
+                y[k * step] = narrow<T>(self.info_.exclusive ? total : next);
+                total = next;
             }
         }
     }
@@ -34,7 +35,10 @@ class CumSumReference final : public runtime::Task {
 public:
     CumSumReference(CumSumInfo const& info, BindArgs const& args)
         : info_(info), split_(args.inputs[0]->dims, info.axis), threads_(args.threads) {
-        visit_numeric(args.inputs[0]->dtype, [&](auto tag) { body_ = accumulate<typename decltype(tag)::type>; });
+        visit_numeric(args.inputs[0]->dtype, [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            body_ = info.product ? accumulate<T, true> : accumulate<T, false>;
+        });
     }
     static MaybeTask make(CumSumInfo const& info, BindArgs const& args) {
         return std::unique_ptr<runtime::Task>(new CumSumReference(info, args));

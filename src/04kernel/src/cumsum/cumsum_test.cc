@@ -21,6 +21,10 @@ TEST(CumSum, FollowsOnnx) {
     check({1, false, true}, {6, 5, 3, 15, 11, 6});
     check({1, true, true}, {5, 3, 0, 11, 6, 0});
     check({0, false, false}, {1, 2, 3, 5, 7, 9});
+    check({1, false, false, true}, {1, 2, 6, 4, 20, 120});
+    check({1, true, false, true}, {1, 1, 2, 1, 4, 20});
+    check({1, false, true, true}, {6, 6, 3, 120, 30, 6});
+    check({1, true, true, true}, {6, 3, 1, 30, 6, 1});
 }
 
 TEST(CumSum, CandidatesAgree) {

@@ -70,12 +70,15 @@ inline std::vector<Operand> operands_of(std::vector<Tensor> const& tensors) {
     return operands;
 }
 
-/// Runs `kernel`; the workspace has exactly the size asked for, followed by bytes that must stay.
+/// Runs `kernel` (an input without a type is absent); the workspace has exactly the size asked for, followed by bytes that must stay.
 inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, PackCache& packs,
                 ThreadPool& pool) {
     std::vector<TensorDesc const*> in, out;
     std::vector<void*> arguments;
-    for (auto& t : inputs) in.push_back(&t.desc), arguments.push_back(t.bytes.data());
+    for (auto& t : inputs) {
+        bool absent = t.desc.dtype == DataType::Undefined;
+        in.push_back(absent ? nullptr : &t.desc), arguments.push_back(absent ? nullptr : t.bytes.data());
+    }
     for (auto& t : outputs) {
         out.push_back(&t.desc), arguments.push_back(t.bytes.data());
         std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0xcd});

@@ -119,4 +119,13 @@ bool is_supported(std::string_view domain, std::string_view op_type, int64_t ops
 /// Newest version of the default domain that is understood.
 int64_t newest_opset();
 
+/// An operator with a native importer, and the versions of its domain that one definition holds for.
+struct SupportedOperator {
+    std::string domain, op_type;
+    int64_t first = 1;
+    std::optional<int64_t> last;  ///< none: up to the newest
+};
+/// All of them, sorted by domain, name and version.
+std::vector<SupportedOperator> supported_operators();
+
 }  // namespace refactor::onnx

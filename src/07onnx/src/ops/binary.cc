@@ -47,6 +47,12 @@ Binary const& find_binary(std::string_view name) {
     return *std::find_if(std::begin(kBinary), std::end(kBinary), [&](Binary const& b) { return b.name == name; });
 }
 
+/// Whether opsets 1 to 6 had another form of the operator.
+bool has_first_form(Binary const& b) {
+    constexpr std::string_view kNew[]{"BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual"};
+    return !b.variadic && std::find(std::begin(kNew), std::end(kNew), b.name) == std::end(kNew);
+}
+
 bool is_comparison(ExprOp op) { return op >= ExprOp::Equal && op <= ExprOp::GreaterEqual; }
 
 Inferred<Shape> common_shape(InferContext& c) {
@@ -123,7 +129,10 @@ Status lower_pow(LowerContext& c, NodeView const&) {
 Status infer_pow(InferContext& c, NodeView const& n) { return infer_broadcast(c, n, c.dtype(0)); }
 
 Status infer_mod(InferContext& c, NodeView const& n) {
-    if (is_float(c.dtype(0)) && n.integer("fmod", 0) == 0) return invalid("fmod must be 1 for ", name_of(c.dtype(0)));
+    auto fmod = n.integer("fmod", 0);
+    if (fmod != 0 && fmod != 1) return invalid("fmod is ", fmod, ", expected 0 or 1");
+    if (is_float(c.dtype(0)) && fmod == 0 && n.opset < 28)
+        return invalid("fmod must be 1 for ", name_of(c.dtype(0)), " in opset ", n.opset);
     return infer_broadcast(c, n, c.dtype(0));
 }
 
@@ -165,6 +174,8 @@ void define_binary(Definitions& all) {
                         .lower = lower_binary};
         if (binary.variadic) def.inputs = {1, kVariadic};
         if (binary.op == ExprOp::PRelu) def.infer = infer_prelu;
+        // Before, operands were aligned by attributes.
+        if (has_first_form(binary)) def.since = 7;
         all.push_back(std::move(def));
     }
     all.push_back({.name = "Mean",
@@ -172,7 +183,8 @@ void define_binary(Definitions& all) {
                    .types = {{kFloats, 'T'}},
                    .infer = infer_mean,
                    .lower = lower_mean});
-    all.push_back({.name = "Pow", .inputs = {2, 2}, .types = {{kNumbers}}, .infer = infer_pow, .lower = lower_pow});
+    all.push_back(
+        {.name = "Pow", .since = 7, .inputs = {2, 2}, .types = {{kNumbers}}, .infer = infer_pow, .lower = lower_pow});
     all.push_back({.name = "Mod",
                    .since = 10,
                    .inputs = {2, 2},
@@ -184,6 +196,13 @@ void define_binary(Definitions& all) {
                    .since = 11,
                    .inputs = {2, 2},
                    .types = {{kUnsigned, 'T'}},
+                   .attributes = {{"direction", AttributeKind::String, true}},
+                   .infer = infer_shift,
+                   .lower = lower_shift});
+    all.push_back({.name = "BitShift",
+                   .since = 28,
+                   .inputs = {2, 2},
+                   .types = {{kIntegers, 'T'}},
                    .attributes = {{"direction", AttributeKind::String, true}},
                    .infer = infer_shift,
                    .lower = lower_shift});

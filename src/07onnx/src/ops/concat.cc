@@ -6,9 +6,12 @@ namespace refactor::onnx {
 
 namespace {
 
+/// Required since opset 4, before with a default.
+int64_t concat_axis(NodeView const& n) { return n.integer("axis", 1); }
+
 Status infer_concat(InferContext& c, NodeView const& n) {
     auto shape = c.shape(0);
-    RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", 0), shape.size()));
+    RG_TRY_STATUS(axis, frontend::normalize_axis(concat_axis(n), shape.size()));
     std::vector<DimExpr> values;
     bool known = true, symbolic = false;
     for (size_t i = 0; i < c.input_count(); ++i) {
@@ -38,14 +41,32 @@ Status lower_concat(LowerContext& c, NodeView const& n) {
         c.set_output(0, c.edge(0));
         return std::nullopt;
     }
-    RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", 0), c.shape(0).size()));
+    RG_TRY_STATUS(axis, frontend::normalize_axis(concat_axis(n), c.shape(0).size()));
     std::vector<LowerContext::Edge> edges;
     for (size_t i = 0; i < c.input_count(); ++i) edges.push_back(c.edge(i));
     c.emit_output(computation::make_operator(kernel::ConcatInfo{static_cast<int64_t>(axis)}), edges);
     return std::nullopt;
 }
 
-/// Sizes of the parts: given, or equal (from opset 18 the last one may be smaller).
+/// Sizes of `count` parts that are equal but for the last, which before opset 18 is no exception. Where
+/// ceil(size / count) parts exhaust the axis early, the rest are empty, as numpy's slices would be.
+Inferred<std::vector<DimExpr>> equal_parts(NodeView const& n, DimExpr const& size, int64_t count) {
+    if (n.opset < 18) {
+        if (auto number = size.constant(); number && *number % count)
+            return Err{invalid("the size ", *number, " cannot be split into ", count, " equal parts")};
+        return std::vector<DimExpr>(static_cast<size_t>(count), floor_div(size, count));
+    }
+    auto part = ceil_div(size, count);
+    std::vector<DimExpr> parts{part};
+    for (int64_t i = 1; i < count; ++i) {
+        auto rest = size - part * i;
+        // Of two parts the second one never is larger than the first, nor negative.
+        parts.push_back(count == 2 ? rest : max(0, min(part, rest)));
+    }
+    return parts;
+}
+
+/// Sizes of the parts: given, or equal.
 Inferred<std::vector<DimExpr>> part_sizes(InferContext& c, NodeView const& n, DimExpr const& size, size_t outputs) {
     std::vector<DimExpr> parts;
     if (c.has(1)) {
@@ -57,13 +78,7 @@ Inferred<std::vector<DimExpr>> part_sizes(InferContext& c, NodeView const& n, Di
         auto count = n.integer("num_outputs", static_cast<int64_t>(outputs));
         if (count != static_cast<int64_t>(outputs))
             return Err{invalid("num_outputs is ", count, ", the node has ", outputs)};
-        auto part = n.opset < 18 ? floor_div(size, count) : ceil_div(size, count);
-        if (auto number = size.constant(); number && n.opset < 18 && *number % count)
-            return Err{invalid("the size ", *number, " cannot be split into ", count, " equal parts")};
-        parts.assign(outputs, part);
-        parts.back() = size - part * (count - 1);
-        if (!size.is_constant() && n.opset < 18) parts.back() = part;
-        return parts;
+        return equal_parts(n, size, count);
     }
     if (parts.size() != outputs)
         return Err{invalid("split has ", parts.size(), " entries, the node has ", outputs, " outputs")};
@@ -110,6 +125,12 @@ Status lower_split(LowerContext& c, NodeView const& n) {
 void define_concat(Definitions& all) {
     using K = AttributeKind;
     all.push_back({.name = "Concat",
+                   .inputs = {1, kVariadic},
+                   .types = {{kAny, 'T'}},
+                   .attributes = {{"axis", K::Int}},
+                   .infer = infer_concat,
+                   .lower = lower_concat});
+    all.push_back({.name = "Concat",
                    .since = 4,
                    .inputs = {1, kVariadic},
                    .types = {{kAny, 'T'}},
@@ -117,14 +138,16 @@ void define_concat(Definitions& all) {
                    .infer = infer_concat,
                    .lower = lower_concat});
     OperatorDef split{.name = "Split",
-                      .since = 2,
+                      .inputs = {1, 2},
                       .outputs = {1, kVariadic},
-                      .types = {{kAny}, {kI64}},
+                      .types = {{kAny}, {kAny}},
                       .attributes = {{"axis", K::Int}, {"split", K::Ints}},
                       .infer = infer_split,
                       .lower = lower_split};
     all.push_back(split);
-    split.since = 13, split.inputs = {1, 2}, split.attributes.pop_back();
+    split.since = 2, split.inputs = {1, 1};
+    all.push_back(split);
+    split.since = 13, split.inputs = {1, 2}, split.types[1] = {kI64}, split.attributes.pop_back();
     all.push_back(split);
     split.since = 18, split.attributes.push_back({"num_outputs", K::Int});
     all.push_back(std::move(split));

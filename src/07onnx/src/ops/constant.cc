@@ -49,11 +49,26 @@ Status infer_constant(InferContext& c, NodeView const& n) {
 Status lower_nothing(LowerContext&, NodeView const&) { return unsupported("a constant that is not known"); }
 
 Status infer_identity(InferContext& c, NodeView const&) {
-    auto const& x = c.input(0);
-    RG_CHECK_STATUS(c.set(0, x.dtype, *x.shape));
-    if (x.values) c.set_values(0, *x.values);
-    if (x.constant) c.set_constant(0, x.constant);
+    c.copy(0, c.input(0));
     return std::nullopt;
+}
+
+/// Hands a value on as it is.
+class Identity final : public runtime::Procedure {
+public:
+    std::string id() const override { return "identity:cpu:share:any"; }
+    void call(std::span<runtime::Value const* const> inputs, std::span<runtime::Value> outputs,
+              runtime::CallContext const&) const override {
+        outputs[0] = *inputs[0];
+    }
+};
+
+bool identity_is_procedure(frontend::ProcedureContext const& p, NodeView const&) {
+    return !p.inputs[0]->is_tensor() || p.dtype(0) == DataType::String;
+}
+
+Inferred<frontend::ProcedurePtr> identity_procedure(frontend::ProcedureContext const&, NodeView const&) {
+    return frontend::ProcedurePtr(std::make_shared<Identity>());
 }
 
 Status lower_identity(LowerContext& c, NodeView const&) {
@@ -94,6 +109,9 @@ Status infer_dropout(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(training, c.integers(2, "training_mode"));
         if (!training.empty() && training[0]) return unsupported("training_mode");
     }
+    // Exporters of opsets 1 to 6 left the default, training, in models for inference: dropping elements is asked for by
+    // the second output, the mask, only.
+    if (n.opset < 7 && n.integer("is_test", 0) == 0 && c.output_count() > 1) return unsupported("training");
     RG_CHECK_STATUS(infer_identity(c, n));
     return c.set(1, n.opset >= 10 ? DataType::Bool : c.dtype(0), c.shape(0));
 }
@@ -112,7 +130,8 @@ void define_constant(Definitions& all) {
     using K = AttributeKind;
     all.push_back({.name = "Constant",
                    .inputs = {0, 0},
-                   .attributes = {{"value", K::Tensor},
+                   .attributes = {{"sparse_value", K::Tensor},
+                                  {"value", K::Tensor},
                                   {"value_float", K::Float},
                                   {"value_floats", K::Floats},
                                   {"value_int", K::Int},
@@ -121,7 +140,12 @@ void define_constant(Definitions& all) {
                                   {"value_strings", K::Strings}},
                    .infer = infer_constant,
                    .lower = lower_nothing});
-    all.push_back({.name = "Identity", .infer = infer_identity, .lower = lower_identity});
+    all.push_back({.name = "Identity",
+                   .types = {{kAny, 0, kAnyKind}},
+                   .infer = infer_identity,
+                   .lower = lower_identity,
+                   .procedure = identity_procedure,
+                   .is_procedure = identity_is_procedure});
     all.push_back({.name = "ConstantOfShape",
                    .since = 9,
                    .types = {{kI64}},
@@ -129,6 +153,13 @@ void define_constant(Definitions& all) {
                    .infer = infer_constant_of_shape,
                    .lower = lower_constant_of_shape});
     all.push_back({.name = "Dropout",
+                   .outputs = {1, 2},
+                   .types = {{kFloats}},
+                   .attributes = {{"is_test", K::Int}, {"ratio", K::Float}},
+                   .infer = infer_dropout,
+                   .lower = lower_dropout});
+    all.push_back({.name = "Dropout",
+                   .since = 7,
                    .outputs = {1, 2},
                    .types = {{kFloats}},
                    .attributes = {{"ratio", K::Float}},

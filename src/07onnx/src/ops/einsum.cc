@@ -1,12 +1,14 @@
 #include "computation/operator.h"
+#include "frontend/expression.h"
 #include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
 #include "operator_def.h"
 
 #include <algorithm>
 #include <map>
 
-// Einsum as transposes, sums and matrix products, operand by operand from the left.
+// Einsum as diagonals, transposes, sums and matrix products, operand by operand from the left.
 
 namespace refactor::onnx {
 
@@ -19,15 +21,26 @@ struct Equation {
 
 bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+/// Stands for the axes of an ellipsis until their number is known.
+constexpr char kEllipsis = '.';
+/// Labels of these axes, counted from the last.
+constexpr char kFirstEllipsisLabel = 1, kEllipsisLabels = 31;
+
+bool contains(std::string const& labels, char c) { return labels.find(c) != std::string::npos; }
+
 Inferred<std::string> labels_of(std::string_view text, bool unique) {
     std::string labels;
-    for (char c : text) {
+    for (size_t i = 0; i < text.size(); ++i) {
+        char c = text[i];
         if (c == ' ') continue;
-        if (c == '.') return Err{unsupported("an ellipsis in the equation")};
-        if (!is_label(c)) return Err{invalid("the equation has the character '", c, "'")};
-        if (labels.find(c) != std::string::npos) {
-            if (unique) return Err{invalid("the output of the equation names '", c, "' twice")};
-            return Err{unsupported("the diagonal '", c, "' of one operand")};
+        if (c == '.') {
+            if (text.substr(i, 3) != "..." || contains(labels, kEllipsis))
+                return Err{invalid("the equation has \"", text, "\", expected at most one \"...\" in a term")};
+            i += 2;
+        } else if (!is_label(c)) {
+            return Err{invalid("the equation has the character '", c, "'")};
+        } else if (unique && contains(labels, c)) {
+            return Err{invalid("the output of the equation names '", c, "' twice")};
         }
         labels += c;
     }
@@ -48,34 +61,75 @@ Inferred<Equation> parse(NodeView const& n) {
         at = end + 1;
     }
     if (arrow == std::string_view::npos) {
+        if (uses.contains(kEllipsis)) equation.output += kEllipsis;
         for (auto [label, count] : uses)
-            if (count == 1) equation.output += label;
+            if (count == 1 && label != kEllipsis) equation.output += label;
         return equation;
     }
     RG_TRY(output, labels_of(text.substr(arrow + 2), true));
     for (char c : output)
-        if (!uses.contains(c)) return Err{invalid("the output of the equation names '", c, "', which no input has")};
+        if (!uses.contains(c) && c != kEllipsis)
+            return Err{invalid("the output of the equation names '", c, "', which no input has")};
     equation.output = std::move(output);
     return equation;
 }
 
+/// Replaces an ellipsis by the labels of `axes` axes.
+std::string expand_ellipsis(std::string const& labels, size_t axes) {
+    std::string expanded;
+    for (char c : labels) {
+        if (c != kEllipsis)
+            expanded += c;
+        else
+            for (auto i = axes; i-- > 0;) expanded += static_cast<char>(kFirstEllipsisLabel + static_cast<char>(i));
+    }
+    return expanded;
+}
+bool of_ellipsis(char label) { return label < kFirstEllipsisLabel + kEllipsisLabels; }
+
+/// Gives every operand as many labels as axes, and the output those of the widest ellipsis.
+template <class Context>
+Status name_axes(Context const& c, Equation& equation) {
+    if (equation.inputs.size() != c.input_count())
+        return invalid("the equation has ", equation.inputs.size(), " operands, the node ", c.input_count());
+    size_t widest = 0;
+    for (size_t i = 0; i < c.input_count(); ++i) {
+        auto& labels = equation.inputs[i];
+        auto named = labels.size() - contains(labels, kEllipsis), rank = c.shape(i).size();
+        if (named > rank || (named < rank && named == labels.size()))
+            return invalid("operand ", i, " has ", rank, " axes, the equation names ", named);
+        if (rank - named > kEllipsisLabels) return unsupported("an ellipsis of ", rank - named, " axes");
+        widest = std::max(widest, rank - named);
+        labels = expand_ellipsis(labels, rank - named);
+    }
+    if (widest && !contains(equation.output, kEllipsis))
+        return invalid("the output of the equation has no \"...\" for the ", widest, " axes of the inputs'");
+    equation.output = expand_ellipsis(equation.output, widest);
+    return std::nullopt;
+}
+
 using Sizes = std::map<char, DimExpr>;
 
+/// The size of every label; axes of an ellipsis broadcast.
 template <class Context>
 Inferred<Sizes> sizes_of(Context const& c, Equation const& equation, SymbolTable const& symbols) {
     Sizes sizes;
-    if (equation.inputs.size() != c.input_count())
-        return Err{invalid("the equation has ", equation.inputs.size(), " operands, the node ", c.input_count())};
     for (size_t i = 0; i < c.input_count(); ++i) {
         auto const& shape = c.shape(i);
         auto const& labels = equation.inputs[i];
-        if (labels.size() != shape.size())
-            return Err{invalid("operand ", i, " has ", shape.size(), " axes, the equation names ", labels.size())};
         for (size_t k = 0; k < labels.size(); ++k) {
             auto [it, fresh] = sizes.emplace(labels[k], shape[k]);
-            if (auto failure = frontend::expect_equal(shape[k], it->second,
-                                                      frontend::concat("the size of '", labels[k], "'"), symbols))
+            if (fresh) continue;
+            if (of_ellipsis(labels[k])) {
+                auto joined = broadcast(it->second, shape[k]);
+                if (!joined)
+                    return Err{invalid("the sizes ", it->second.to_string(symbols), " and ",
+                                       shape[k].to_string(symbols), " of an ellipsis do not broadcast")};
+                it->second = *joined;
+            } else if (auto failure = frontend::expect_equal(
+                           shape[k], it->second, frontend::concat("the size of '", labels[k], "'"), symbols)) {
                 return Err{*failure};
+            }
         }
     }
     return sizes;
@@ -87,8 +141,6 @@ Shape shape_of(std::string const& labels, Sizes const& sizes) {
     return shape;
 }
 
-bool contains(std::string const& labels, char c) { return labels.find(c) != std::string::npos; }
-
 struct Term {
     LowerContext::Edge edge;
     std::string labels;
@@ -99,6 +151,56 @@ Term arrange(LowerContext& c, Term term, std::string const& labels) {
     std::vector<int64_t> perm;
     for (char label : labels) perm.push_back(static_cast<int64_t>(term.labels.find(label)));
     return {c.transpose(term.edge, perm), labels};
+}
+
+/// 0, 1, … along axis `axis` of a tensor of `rank` axes.
+LowerContext::Edge counter(LowerContext& c, DimExpr const& size, size_t axis, size_t rank) {
+    auto* list =
+        c.emit(computation::make_operator(kernel::RangeInfo{}, {DimExpr(0), DimExpr(1)}), {}, DataType::I64, {size});
+    Shape shape(rank - axis, DimExpr(1));
+    shape[0] = size;
+    return c.reshape(list, std::move(shape));
+}
+
+/// Keeps one axis of each label that occurs twice: elements off the diagonal become zero and are summed away.
+Term take_diagonals(LowerContext& c, Term term, Sizes const& sizes) {
+    for (size_t first = 0; first < term.labels.size(); ++first)
+        for (auto second = term.labels.find(term.labels[first], first + 1); second != std::string::npos;
+             second = term.labels.find(term.labels[first], first + 1)) {
+            auto const& size = sizes.at(term.labels[first]);
+            auto rank = term.labels.size();
+            auto dtype = c.dtype(0);
+            frontend::Expression e;
+            auto same = e.binary(kernel::ExprOp::Equal, e.input(1, DataType::I64), e.input(2, DataType::I64));
+            auto value = e.select(same, e.input(0, dtype), e.constant(dtype, 0));
+            auto* masked = c.emit(computation::make_operator(e.finish(value)),
+                                  {term.edge, counter(c, size, first, rank), counter(c, size, second, rank)}, dtype,
+                                  shape_of(term.labels, sizes));
+            term.labels.erase(second, 1);
+            kernel::ReduceInfo sum{kernel::ReduceKind::Sum, {static_cast<int64_t>(second)}};
+            term.edge = c.emit(computation::make_operator(sum), {masked}, dtype, shape_of(term.labels, sizes));
+        }
+    return term;
+}
+
+/// Drops axes of an ellipsis that broadcast, and spreads those of which it is not known.
+Term join_ellipsis(LowerContext& c, Term term, Sizes const& sizes) {
+    std::string labels;
+    Shape have, want;
+    for (size_t i = 0; i < term.labels.size(); ++i) {
+        auto const &size = term.edge->value.shape[i], &full = sizes.at(term.labels[i]);
+        bool joins = of_ellipsis(term.labels[i]) && !(size == full);
+        if (joins && size == DimExpr(1)) continue;
+        labels += term.labels[i], have.push_back(size), want.push_back(joins ? full : size);
+    }
+    if (labels.size() != term.labels.size()) term = {c.reshape(term.edge, have), labels};
+    if (have != want)
+        term.edge = c.emit(computation::make_operator(kernel::ExpandInfo{}), {term.edge}, c.dtype(0), want);
+    return term;
+}
+
+Term operand(LowerContext& c, size_t i, std::string labels, Sizes const& sizes) {
+    return take_diagonals(c, join_ellipsis(c, {c.edge(i), std::move(labels)}, sizes), sizes);
 }
 
 /// Sums over every label that is not in `keep`.
@@ -125,6 +227,18 @@ Term multiply(LowerContext& c, Term a, Term b, std::string const& later, Sizes c
         if (!contains(a.labels, label)) columns += label;
     a = arrange(c, a, batch + rows + inner), b = arrange(c, b, batch + inner + columns);
     auto matrices = shape_of(batch, sizes);
+    auto labels = batch + rows + columns;
+    if (inner.empty()) {
+        auto x = shape_of(batch + rows, sizes), y = matrices;
+        x.insert(x.end(), columns.size(), DimExpr(1)), y.insert(y.end(), rows.size(), DimExpr(1));
+        for (auto const& size : shape_of(columns, sizes)) y.push_back(size);
+        auto dtype = c.dtype(0);
+        frontend::Expression e;
+        auto value = e.binary(kernel::ExprOp::Mul, e.input(0, dtype), e.input(1, dtype));
+        return {c.emit(computation::make_operator(e.finish(value)), {c.reshape(a.edge, x), c.reshape(b.edge, y)}, dtype,
+                       shape_of(labels, sizes)),
+                labels};
+    }
     auto m = element_count(shape_of(rows, sizes)), k = element_count(shape_of(inner, sizes)),
          n = element_count(shape_of(columns, sizes));
     auto with = [&](DimExpr const& x, DimExpr const& y) {
@@ -134,24 +248,25 @@ Term multiply(LowerContext& c, Term a, Term b, std::string const& later, Sizes c
     };
     auto* y = c.emit(computation::make_operator(kernel::MatMulInfo{}),
                      {c.reshape(a.edge, with(m, k)), c.reshape(b.edge, with(k, n))}, c.dtype(0), with(m, n));
-    auto labels = batch + rows + columns;
     return {c.reshape(y, shape_of(labels, sizes)), labels};
 }
 
 Status infer_einsum(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(equation, parse(n));
+    RG_CHECK_STATUS(name_axes(c, equation));
     RG_TRY_STATUS(sizes, sizes_of(c, equation, c.symbols()));
     return c.set(0, c.dtype(0), shape_of(equation.output, sizes));
 }
 
 Status lower_einsum(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(equation, parse(n));
+    RG_CHECK_STATUS(name_axes(c, equation));
     RG_TRY_STATUS(sizes, sizes_of(c, equation, c.symbols()));
-    Term result{c.edge(0), equation.inputs[0]};
+    auto result = operand(c, 0, equation.inputs[0], sizes);
     for (size_t i = 1; i < c.input_count(); ++i) {
         auto later = equation.output;
         for (size_t k = i + 1; k < c.input_count(); ++k) later += equation.inputs[k];
-        result = multiply(c, std::move(result), {c.edge(i), equation.inputs[i]}, later, sizes);
+        result = multiply(c, std::move(result), operand(c, i, equation.inputs[i], sizes), later, sizes);
     }
     result = arrange(c, sum_out(c, std::move(result), equation.output, sizes), equation.output);
     c.set_output(0, result.edge);

@@ -34,6 +34,19 @@ Status lower_expand(LowerContext& c, NodeView const&) {
     return std::nullopt;
 }
 
+/// Opset 1 repeated one axis; its inputs had the type of the data.
+Status infer_tile_1(InferContext& c, NodeView const&) {
+    RG_TRY_STATUS(tiles, c.values(1, "tiles"));
+    RG_TRY_STATUS(axes, c.integers(2, "axis"));
+    if (tiles.size() != 1 || axes.size() != 1)
+        return invalid("tiles and axis have ", tiles.size(), " and ", axes.size(), " elements, expected one each");
+    RG_TRY_STATUS(axis, frontend::normalize_axis(axes[0], c.shape(0).size()));
+    if (tiles[0].constant().value_or(0) < 0) return invalid("tiles is ", *tiles[0].constant());
+    auto shape = c.shape(0);
+    shape[axis] = shape[axis] * tiles[0];
+    return c.set(0, c.dtype(0), std::move(shape));
+}
+
 Status infer_tile(InferContext& c, NodeView const&) {
     auto shape = c.shape(0);
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), 1, 1));
@@ -66,7 +79,7 @@ Inferred<Padding> padding_of(InferContext& c, NodeView const& n) {
     auto rank = c.shape(0).size();
     std::vector<DimExpr> pads;
     if (n.opset < 11) {
-        for (auto pad : n.integers("pads")) pads.emplace_back(pad);
+        for (auto pad : n.integers(n.opset < 2 ? "paddings" : "pads")) pads.emplace_back(pad);
     } else {
         RG_TRY(given, c.values(1, "pads"));
         pads = given;
@@ -106,10 +119,6 @@ Status infer_pad(InferContext& c, NodeView const& n) {
         bool grows = padding.begins[i] != DimExpr(0) || padding.ends[i] != DimExpr(0);
         if (mode != kernel::PadMode::Constant && grows && shape[i] == DimExpr(0))
             return invalid("axis ", i, " is empty: mode ", n.text("mode", ""), " has nothing to repeat");
-        if (auto size = shape[i].constant(); size && mode == kernel::PadMode::Reflect)
-            for (auto const& pad : {padding.begins[i], padding.ends[i]})
-                if (pad.constant().value_or(0) >= *size && grows)
-                    return invalid("a reflection of ", *pad.constant(), " on axis ", i, " of size ", *size);
         if (padded.constant().value_or(0) < 0) return invalid("axis ", i, " would have the size ", *padded.constant());
         shape[i] = padded;
     }
@@ -141,12 +150,19 @@ void define_expand(Definitions& all) {
                    .types = {{kAny}, {kI64}},
                    .infer = infer_expand,
                    .lower = lower_expand});
+    all.push_back(
+        {.name = "Tile", .inputs = {3, 3}, .types = {{kNumbers}}, .infer = infer_tile_1, .lower = lower_tile});
     all.push_back({.name = "Tile",
                    .since = 6,
                    .inputs = {2, 2},
                    .types = {{kAny}, {kI64}},
                    .infer = infer_tile,
                    .lower = lower_tile});
+    all.push_back({.name = "Pad",
+                   .types = {{kFloats}},
+                   .attributes = {{"mode", K::String}, {"paddings", K::Ints, true}, {"value", K::Float}},
+                   .infer = infer_pad,
+                   .lower = lower_pad});
     all.push_back({.name = "Pad",
                    .since = 2,
                    .types = {{kFloats}},

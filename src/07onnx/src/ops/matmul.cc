@@ -1,21 +1,10 @@
-#include "kernel/ops/matmul.h"
+#include "ops/matmul.h"
 
 #include "computation/operator.h"
 #include "frontend/expression.h"
-#include "operator_def.h"
+#include "kernel/ops/matmul.h"
 
 namespace refactor::onnx {
-
-namespace {
-
-using frontend::Expression;
-using kernel::ExprOp;
-using kernel::MatMulInfo;
-
-struct Product {
-    Shape a, b, y;  ///< operands as matrices; the result as ONNX wants it
-    bool vector_a = false, vector_b = false;
-};
 
 Inferred<Product> product_of(Shape a, Shape b, SymbolTable const& symbols) {
     if (a.empty() || b.empty()) return Err{invalid("a scalar is no operand of a matrix product")};
@@ -35,6 +24,18 @@ Inferred<Product> product_of(Shape a, Shape b, SymbolTable const& symbols) {
     return p;
 }
 
+Shape Product::full() const {
+    Shape shape(y.begin(), y.end() - !vector_a - !vector_b);
+    shape.push_back(a[a.size() - 2]), shape.push_back(b.back());
+    return shape;
+}
+
+namespace {
+
+using frontend::Expression;
+using kernel::ExprOp;
+using kernel::MatMulInfo;
+
 Status infer_matmul(InferContext& c, NodeView const&) {
     RG_TRY_STATUS(product, product_of(c.shape(0), c.shape(1), c.symbols()));
     return c.set(0, c.dtype(0), product.y);
@@ -48,9 +49,7 @@ Status lower_matmul(LowerContext& c, NodeView const&) {
         c.emit_output(computation::make_operator(MatMulInfo{}), {a, b});
         return std::nullopt;
     }
-    Shape full(product.y.begin(), product.y.end() - !product.vector_a - !product.vector_b);
-    full.push_back(product.a[product.a.size() - 2]), full.push_back(product.b.back());
-    auto* y = c.emit(computation::make_operator(MatMulInfo{}), {a, b}, c.dtype(0), full);
+    auto* y = c.emit(computation::make_operator(MatMulInfo{}), {a, b}, c.dtype(0), product.full());
     c.set_output(0, c.reshape(y, product.y));
     return std::nullopt;
 }
@@ -65,6 +64,8 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(joined, frontend::broadcast_shapes({y, c.shape(2)}, c.symbols()));
         bool fits = joined.size() == 2;
         for (size_t i = 0; fits && i < 2; ++i) fits = !frontend::expect_equal(joined[i], y[i], "", c.symbols());
+        // Opsets 1 to 6 asked for the attribute.
+        fits = fits && (n.opset >= 7 || n.integer("broadcast", 0) != 0 || c.shape(2).size() == 2);
         if (!fits) return invalid("C of shape ", c.text(c.shape(2)), " cannot be broadcast to ", c.text(y));
     }
     return c.set(0, c.dtype(0), std::move(y));
@@ -109,12 +110,17 @@ void define_matmul(Definitions& all) {
     all.push_back(
         {.name = "MatMul", .inputs = {2, 2}, .types = {{kTypes, 'T'}}, .infer = infer_matmul, .lower = lower_matmul});
     OperatorDef gemm{.name = "Gemm",
-                     .since = 7,
                      .inputs = {3, 3},
                      .types = {{kTypes, 'T'}},
-                     .attributes = {{"alpha", K::Float}, {"beta", K::Float}, {"transA", K::Int}, {"transB", K::Int}},
+                     .attributes = {{"alpha", K::Float},
+                                    {"beta", K::Float},
+                                    {"transA", K::Int},
+                                    {"transB", K::Int},
+                                    {"broadcast", K::Int}},
                      .infer = infer_gemm,
                      .lower = lower_gemm};
+    all.push_back(gemm);
+    gemm.since = 7, gemm.attributes.pop_back();
     all.push_back(gemm);
     gemm.since = 11, gemm.inputs = {2, 3};
     all.push_back(std::move(gemm));

@@ -17,73 +17,6 @@ using frontend::expect_rank;
 using frontend::Expression;
 using kernel::ExprOp;
 
-Status infer_batch_norm(InferContext& c, NodeView const& n) {
-    if (n.integer("training_mode", 0) != 0) return unsupported("training_mode");
-    if (n.opset < 9 && n.integer("spatial", 1) == 0) return unsupported("spatial = 0");
-    if (c.output_count() > 1) return unsupported("outputs of training");
-    RG_CHECK_STATUS(expect_rank(c.input(0), 2, 64));
-    static constexpr std::string_view kRoles[]{"scale", "bias", "mean", "variance"};
-    for (size_t i = 1; i < 5; ++i) {
-        RG_CHECK_STATUS(expect_rank(c.input(i), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(i)[0], c.shape(0)[1], kRoles[i - 1], c.symbols()));
-    }
-    return c.set(0, c.dtype(0), c.shape(0));
-}
-
-Shape per_channel(Shape const& x) {
-    Shape shape(x.size() - 1, DimExpr(1));
-    shape[0] = x[1];
-    return shape;
-}
-
-/// Scale and shift as constants, computed in double; nothing unless all parameters are known and X is f32.
-std::optional<std::pair<std::vector<float>, std::vector<float>>> folded_parameters(LowerContext& c, float epsilon) {
-    if (c.dtype(0) != DataType::F32) return std::nullopt;
-    std::vector<double> values[4];
-    for (size_t i = 0; i < 4; ++i) {
-        auto const& tensor = c.tensor(i + 1);
-        auto count = (*tensor.shape)[0].constant();
-        if (!tensor.constant || !count) return std::nullopt;
-        values[i].resize(static_cast<size_t>(*count));
-        if (!convert(tensor.dtype, tensor.constant->data(), DataType::F64, values[i].data(), *count))
-            return std::nullopt;
-    }
-    std::vector<float> scales, shifts;
-    for (size_t i = 0; i < values[0].size(); ++i) {
-        auto scale = values[0][i] / std::sqrt(values[3][i] + epsilon);
-        scales.push_back(static_cast<float>(scale));
-        shifts.push_back(static_cast<float>(values[1][i] - values[2][i] * scale));
-    }
-    return std::pair{std::move(scales), std::move(shifts)};
-}
-
-Status lower_batch_norm(LowerContext& c, NodeView const& n) {
-    auto epsilon = n.number("epsilon", 1e-5f);
-    auto dtype = c.dtype(0);
-    auto shape = per_channel(c.shape(0));
-    Expression e;
-    auto x = e.input(0, dtype);
-    if (auto folded = folded_parameters(c, epsilon)) {
-        Dims dims(shape.size(), 1);
-        dims[0] = static_cast<int64_t>(folded->first.size());
-        auto result = e.binary(ExprOp::Add, e.binary(ExprOp::Mul, x, e.input(1, dtype)), e.input(2, dtype));
-        c.emit_output(computation::make_operator(e.finish(result)),
-                      {c.edge(0), c.floats(folded->first, dims), c.floats(folded->second, dims)});
-        return std::nullopt;
-    }
-    std::vector<LowerContext::Edge> edges{c.edge(0)};
-    Expression::Value p[5];
-    for (uint16_t i = 1; i < 5; ++i) {
-        edges.push_back(c.reshape(c.edge(i), shape));
-        p[i] = e.cast(e.input(i, c.dtype(i)), dtype);
-    }
-    auto deviation = e.unary(ExprOp::Sqrt, e.binary(ExprOp::Add, p[4], e.constant(dtype, epsilon)));
-    auto normal = e.binary(ExprOp::Div, e.binary(ExprOp::Sub, x, p[3]), deviation);
-    auto result = e.binary(ExprOp::Add, e.binary(ExprOp::Mul, normal, p[1]), p[2]);
-    c.emit_output(computation::make_operator(e.finish(result)), edges);
-    return std::nullopt;
-}
-
 bool is_rms(NodeView const& n) { return n.op_type == "RMSNormalization"; }
 
 Status infer_layer_norm(InferContext& c, NodeView const& n) {
@@ -175,19 +108,6 @@ Status lower_group_norm(LowerContext& c, NodeView const& n) {
 
 void define_normalization(Definitions& all) {
     using K = AttributeKind;
-    OperatorDef batch{.name = "BatchNormalization",
-                      .since = 7,
-                      .inputs = {5, 5},
-                      .outputs = {1, 5},
-                      .types = {{kFloats}},
-                      .attributes = {{"epsilon", K::Float}, {"momentum", K::Float}, {"spatial", K::Int}},
-                      .infer = infer_batch_norm,
-                      .lower = lower_batch_norm};
-    all.push_back(batch);
-    batch.since = 9, batch.attributes.pop_back();
-    all.push_back(batch);
-    batch.since = 14, batch.outputs = {1, 3}, batch.attributes.push_back({"training_mode", K::Int});
-    all.push_back(std::move(batch));
     all.push_back({.name = "LayerNormalization",
                    .since = 17,
                    .inputs = {2, 3},

@@ -29,6 +29,13 @@ Status infer_reshape(InferContext& c, NodeView const& n) {
     return set_alias(c, shape);
 }
 
+Status infer_reshape_1(InferContext& c, NodeView const& n) {
+    auto given = n.integers("shape");
+    std::vector<DimExpr> sizes(given.begin(), given.end());
+    RG_TRY_STATUS(shape, frontend::reshape_rule(c.shape(0), sizes, false, c.symbols()));
+    return set_alias(c, shape);
+}
+
 Status infer_flatten(InferContext& c, NodeView const& n) {
     auto const& x = c.shape(0);
     auto rank = static_cast<int64_t>(x.size()), axis = n.integer("axis", 1);
@@ -160,6 +167,8 @@ Status lower_space_to_depth(LowerContext& c, NodeView const& n) {
 
 void define_reshape(Definitions& all) {
     using K = AttributeKind;
+    all.push_back(
+        {.name = "Reshape", .attributes = {{"shape", K::Ints}}, .infer = infer_reshape_1, .lower = lower_alias});
     all.push_back({.name = "Reshape",
                    .since = 5,
                    .inputs = {2, 2},

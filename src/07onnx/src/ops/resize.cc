@@ -151,6 +151,10 @@ bool is_given(InferContext& c, size_t i) { return c.has(i) && c.shape(i) != Shap
 Inferred<Resized> resize(InferContext& c, NodeView const& n) {
     RG_TRY(options, options_of(n));
     RG_TRY(axes, resized_axes(n, c.shape(0).size()));
+    if (n.has("height_scale")) {
+        if (auto failure = frontend::expect_rank(c.input(0), 4, 4)) return Err{*failure};
+        return by_scales(c, {1, 1, n.number("height_scale", 1), n.number("width_scale", 1)}, axes);
+    }
     if (n.has("scales")) {
         auto* scales = n.get<std::vector<float>>("scales");
         return by_scales(c, {scales->begin(), scales->end()}, axes);
@@ -208,12 +212,14 @@ Status lower_resize(LowerContext& c, NodeView const& n) {
 void define_resize(Definitions& all) {
     using K = AttributeKind;
     constexpr TypeSet kSome = kNumbers;
-    OperatorDef upsample{.name = "Upsample",
-                         .since = 7,
-                         .types = {{kSome}},
-                         .attributes = {{"mode", K::String}, {"scales", K::Floats, true}},
-                         .infer = infer_resize,
-                         .lower = lower_resize};
+    OperatorDef upsample{
+        .name = "Upsample",
+        .types = {{kSome}},
+        .attributes = {{"mode", K::String}, {"height_scale", K::Float, true}, {"width_scale", K::Float, true}},
+        .infer = infer_resize,
+        .lower = lower_resize};
+    all.push_back(upsample);
+    upsample.since = 7, upsample.attributes.pop_back(), upsample.attributes[1] = {"scales", K::Floats, true};
     all.push_back(upsample);
     upsample.since = 9, upsample.inputs = {2, 2}, upsample.attributes.pop_back();
     upsample.types.push_back({types(DataType::F32)});

@@ -76,6 +76,7 @@ Status lower_cumsum(LowerContext& c, NodeView const& n) {
     kernel::CumSumInfo info;
     info.axis = static_cast<int64_t>(axis);
     info.exclusive = n.integer("exclusive", 0) != 0, info.reverse = n.integer("reverse", 0) != 0;
+    info.product = n.op_type == "CumProd";
     c.emit_output(computation::make_operator(info), {c.edge(0)});
     return std::nullopt;
 }
@@ -175,6 +176,13 @@ void define_select(Definitions& all) {
                    .lower = lower_one_hot});
     all.push_back({.name = "CumSum",
                    .since = 11,
+                   .inputs = {2, 2},
+                   .types = {{kNumbers}, {kIndices}},
+                   .attributes = {{"exclusive", K::Int}, {"reverse", K::Int}},
+                   .infer = infer_cumsum,
+                   .lower = lower_cumsum});
+    all.push_back({.name = "CumProd",
+                   .since = 26,
                    .inputs = {2, 2},
                    .types = {{kNumbers}, {kIndices}},
                    .attributes = {{"exclusive", K::Int}, {"reverse", K::Int}},

@@ -58,11 +58,11 @@ struct GroupNormInfo {
 };
 Candidates candidates(GroupNormInfo const&, Request const&);
 
-/// Cumulative sum along `axis`. Source: ONNX CumSum-14.
+/// Cumulative sum, or product, along `axis`. Source: ONNX CumSum-14, CumProd-26.
 struct CumSumInfo {
     static constexpr char const* kType = "CumSum";
     int64_t axis = 0;
-    bool exclusive = false, reverse = false;
+    bool exclusive = false, reverse = false, product = false;
     std::string attributes() const;
 };
 Candidates candidates(CumSumInfo const&, Request const&);

@@ -1,0 +1,24 @@
+#pragma once
+#include "conv/geometry.h"
+#include "integer_matmul/integer_matmul.h"
+
+namespace refactor::kernel {
+
+/// Sizes of an integer convolution.
+struct IntegerConvShape : Geometry {
+    bool many_zeros = false, many_scales = false;  ///< one zero point (scale) of W for each output channel
+    bool x_signed = false, w_signed = false;
+    DataType y = DataType::Undefined;
+
+    /// Why the operands do not fit together, or empty.
+    std::string init(IntegerConvInfo const&, BindArgs const&);
+    int64_t group_in() const { return in_channels / group; }
+    int64_t group_out() const { return out_channels / group; }
+    double operations() const {
+        return 2. * static_cast<double>(batch * out_channels * out_size()) * static_cast<double>(taps() * group_in());
+    }
+};
+
+MaybeKernel make_integer_conv_reference(IntegerConvInfo const&, Request const&);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+
+#include <immintrin.h>
+
+// Eight 32-bit integers; see `integer_lanes_avx512.h`.
+
+#define RG_SIMD [[gnu::always_inline]] inline
+
+namespace refactor::kernel {
+namespace {
+
+struct Lanes {
+    static constexpr int width = 8;
+    __m256i v;
+
+    RG_SIMD static Lanes zero() { return {_mm256_setzero_si256()}; }
+    RG_SIMD static Lanes set(int32_t x) { return {_mm256_set1_epi32(x)}; }
+    RG_SIMD static Lanes load(void const* p) { return {_mm256_loadu_si256(static_cast<__m256i const*>(p))}; }
+    RG_SIMD static Lanes load_bytes(uint8_t const* p) {  ///< zero-extended
+        return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p)))};
+    }
+    RG_SIMD void store(void* p) const { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+    /// The lowest byte of each.
+    RG_SIMD void store_bytes(void* p) const {
+        __m256i low = _mm256_shuffle_epi8(v, _mm256_set1_epi32(0x0c080400));
+        __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+        _mm_storel_epi64(static_cast<__m128i*>(p), both);
+    }
+};
+RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
+RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi32(a.v, b.v)}; }
+RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+/// c + sums of two products of i16.
+RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) { return {_mm256_add_epi32(c.v, _mm256_madd_epi16(a.v, b.v))}; }
+
+struct Floats {
+    __m256 v;
+    RG_SIMD static Floats set(float x) { return {_mm256_set1_ps(x)}; }
+    RG_SIMD static Floats load(float const* p) { return {_mm256_loadu_ps(p)}; }
+    RG_SIMD void store(void* p) const { _mm256_storeu_ps(static_cast<float*>(p), v); }
+};
+RG_SIMD Floats to_float(Lanes a) { return {_mm256_cvtepi32_ps(a.v)}; }
+RG_SIMD Lanes round(Floats a) { return {_mm256_cvtps_epi32(a.v)}; }
+RG_SIMD Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+/// As the instruction: if either is NaN, the result is `b`.
+RG_SIMD Floats max(Floats a, Floats b) { return {_mm256_max_ps(a.v, b.v)}; }
+RG_SIMD Floats min(Floats a, Floats b) { return {_mm256_min_ps(a.v, b.v)}; }
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,95 @@
+#include "integer_matmul/integer_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+struct Product {
+    Dims a, b, y, a_zeros, b_zeros;
+};
+
+void check(Product const& p, std::mt19937& random) {
+    auto k = p.a.back(), n = p.b.back();
+    int scales = 0;
+    for (auto const& c : integer_cases()) {
+        auto inputs = with_operands(c, random_bytes(c.a, p.a, random), random_bytes(c.b, p.b, random), p.a_zeros,
+                                    p.b_zeros, n, k, ++scales % 2 == 0, random);
+        IntegerMatMulInfo info;
+        info.result.relu = c.relu;
+        auto others = check_candidates(info, inputs, {Tensor(c.y, p.y)}, {}, c.constant ? "constant B" : "");
+        if (testing::Test::HasFailure()) return;
+        if (cpu_features().isa >= Isa::Avx2) EXPECT_GE(others, 1);
+    }
+}
+
+TEST(IntegerMatMul, ReferenceMultiplies) {
+    std::vector<Tensor> inputs{Tensor::of<uint8_t>(DataType::U8, {2, 3}, {1, 2, 3, 4, 5, 255}),
+                               Tensor::of<int8_t>(DataType::I8, {3, 2}, {1, -1, 2, 0, 0, -128}),
+                               Tensor::of<uint8_t>(DataType::U8, {}, {1}),
+                               Tensor::of<int8_t>(DataType::I8, {2}, {1, 0})};
+    inputs.resize(IntegerMatMulInfo::kInputs);
+    std::vector<Tensor> outputs{Tensor(DataType::I32, {2, 2})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(IntegerMatMulInfo{}, request_of(in, results, Isa::Scalar, 1));
+    ASSERT_EQ(found.kernels.size(), 1u);
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels[0], inputs, outputs, packs, pool);
+    // A - 1 = [0 1 2; 3 4 254], B - [1 0] = [0 -1; 1 0; -1 -128]
+    expect_close(outputs[0], Tensor::of<int32_t>(DataType::I32, {2, 2}, {-1, -256, -250, -3 - 254 * 128}), {}, "i32");
+}
+
+TEST(IntegerMatMul, CandidatesAgreeOnManySizes) {
+    std::mt19937 random(seed_of(301));
+    for (auto const& p :
+         {Product{{1, 4}, {4, 4}, {1, 4}, {}, {}}, Product{{5, 7}, {7, 3}, {5, 3}, {5}, {3}},
+          Product{{1, 301}, {301, 131}, {1, 131}, {}, {131}}, Product{{37, 65}, {65, 67}, {37, 67}, {37}, {}},
+          Product{{61, 260}, {260, 97}, {61, 97}, {}, {}}, Product{{17, 1}, {1, 19}, {17, 19}, {1}, {1}},
+          Product{{2, 0}, {0, 3}, {2, 3}, {}, {}}, Product{{0, 5}, {5, 3}, {0, 3}, {}, {}}})
+        check(p, random);
+}
+
+TEST(IntegerMatMul, CandidatesAgreeOnBroadcasting) {
+    std::mt19937 random(seed_of(302));
+    for (auto const& p :
+         {Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {}, {9}}, Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {5}, {}},
+          Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {3, 5, 1}, {}}, Product{{5, 7}, {3, 7, 9}, {3, 5, 9}, {}, {3, 1, 9}},
+          Product{{2, 1, 11, 33}, {3, 33, 18}, {2, 3, 11, 18}, {11}, {18}}})
+        check(p, random);
+}
+
+TEST(IntegerMatMul, SumsWrap) {
+    // 40000 products of 255 · 255 and a bias exceed an i32.
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 40000}), Tensor(DataType::U8, {40000, 3}), {}, {}, {}, {}, {}};
+    std::fill(inputs[0].bytes.begin(), inputs[0].bytes.end(), std::byte{255});
+    std::fill(inputs[1].bytes.begin(), inputs[1].bytes.end(), std::byte{255});
+    check_candidates(IntegerMatMulInfo{}, inputs, {Tensor(DataType::I32, {2, 3})}, {});
+}
+
+TEST(IntegerMatMul, Refuses) {
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 3}), Tensor(DataType::I8, {3, 5}), {}, {}, {}, {}, {}};
+    auto reason = [&](Tensor const& y) {
+        auto in = operands_of(inputs), results = operands_of({y});
+        auto found = candidates(IntegerMatMulInfo{}, request_of(in, results, cpu_features().isa, 1));
+        EXPECT_TRUE(found.kernels.empty());
+        return found.rejections.empty() ? std::string() : found.rejections.back().reason;
+    };
+    EXPECT_NE(reason(Tensor(DataType::U8, {2, 5})).find("input 5 of undefined, expected f32"), std::string::npos);
+    EXPECT_NE(reason(Tensor(DataType::I16, {2, 5})).find("output of i16"), std::string::npos);
+    inputs[2] = Tensor(DataType::I8, {});
+    EXPECT_NE(reason(Tensor(DataType::I32, {2, 5})).find("input 2 of i8, expected u8"), std::string::npos);
+    inputs[2] = Tensor(DataType::U8, {4});
+    auto in = operands_of(inputs), results = operands_of({Tensor(DataType::I32, {2, 5})});
+    PackCache packs;
+    std::vector<TensorDesc const*> x;
+    for (auto const& t : inputs) x.push_back(t.desc.dtype == DataType::Undefined ? nullptr : &t.desc);
+    TensorDesc y{DataType::I32, Layout::Plain, {2, 5}};
+    TensorDesc const* outputs[]{&y};
+    for (auto const& kernel : candidates(IntegerMatMulInfo{}, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        auto task = kernel->bind({x, outputs, {}, packs, 1});
+        ASSERT_FALSE(task.ok()) << kernel->id();
+        EXPECT_NE(task.error().reason.find("4 zero points for A"), std::string::npos) << task.error().reason;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

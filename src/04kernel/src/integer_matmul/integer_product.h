@@ -1,0 +1,88 @@
+#pragma once
+#include <cstdint>
+
+// The boundary between what integer products and convolutions prepare (baseline code) and the loops over it (one file
+// for each instruction set).
+//
+// Both operands are consumed in dwords of `group` consecutive k: four bytes, A unsigned and B signed, where the
+// processor multiplies those (VNNI; never vpmaddubsw, whose sums of two saturate), else two i16. Operands of the other
+// sign are shifted by 128, which zero points shifted alike undo. B lies in panels of `panel` columns, [dwords][panel],
+// zeros behind the last column and the last k; A in rows, anything behind the last k.
+
+namespace refactor::kernel {
+
+enum class IntegerStore : uint8_t { I32, F32, U8, I8 };
+
+/// One block of `Y = finish(A · B)`.
+///
+/// sums(i, j) = A·B(i, j) + column_add[j] - row_sum[i] * b_zero[j] - row_zero[i] * column_sum[j], modulo 2^32.
+struct IntegerBlock {
+    int64_t rows, columns;
+    uint8_t const* a;
+    int64_t a_row;               ///< bytes between rows
+    int64_t const* a_offsets;    ///< or bytes from `a` to each row; null: none
+    int64_t taps;                ///< runs of `depth` dwords that a row consists of
+    int64_t const* tap_offsets;  ///< bytes from the row to each
+    int64_t depth;
+    int32_t const* b;  ///< panels of taps * depth * panel dwords
+    int32_t const* column_add;
+    int32_t const *row_sum, *b_zero;       ///< null: none
+    int32_t const *row_zero, *column_sum;  ///< null: none
+    float const* scale;                    ///< one for each column; not with I32
+    IntegerStore store;
+    bool relu;
+    int32_t y_zero;
+    void* y;
+    int64_t y_row;  ///< elements between rows of Y
+};
+
+/// Channels of a depthwise convolution, next to each other in memory: one i32 sum for each, over `taps`.
+struct DepthwiseBlock {
+    int64_t positions, channels;
+    uint8_t const* x;        ///< unsigned bytes, all channels of a position together
+    int64_t const* offsets;  ///< bytes from `x` to each position
+    int64_t taps;
+    int64_t const* tap_offsets;
+    int32_t const* w;  ///< [taps][channels rounded up to `width`], each in the range of an i16
+    int32_t const* column_add;
+    float const* scale;
+    IntegerStore store;
+    bool relu;
+    int32_t y_zero;
+    void* y;
+    int64_t y_row;
+};
+
+/// Makes of the sums of B's columns what `IntegerBlock` adds to a product; `columns` is whole panels, of which `n` are
+/// real.
+struct IntegerTerms {
+    int64_t n, columns;
+    int32_t k;
+    int32_t const* sums;
+    uint8_t const* zeros;  ///< zero points of B, one or one for each column; null: none
+    bool zeros_signed, many_zeros;
+    int32_t zero_shift;   ///< added to each
+    int32_t row_zero;     ///< of A, for all rows; 0 if they differ
+    int32_t const* bias;  ///< null: none
+    float const* scales;  ///< null: none
+    bool many_scales;
+    int32_t *zero, *sum, *add;  ///< results: zero points, sums - k * zero, bias - row_zero * that
+    float* scale;
+};
+
+struct IntegerFunctions {
+    int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
+    int width, panel;  ///< columns in a vector and in a panel
+    int rows;          ///< of the register tile
+    void (*multiply)(IntegerBlock const&);
+    void (*depthwise)(DepthwiseBlock const&);
+    void (*terms)(IntegerTerms const&);
+
+    bool is_bytes() const { return group == 4; }
+};
+
+IntegerFunctions const& integer_functions_avx2();
+IntegerFunctions const& integer_functions_avx512();
+IntegerFunctions const& integer_functions_avx512vnni();
+
+}  // namespace refactor::kernel

@@ -1,0 +1,22 @@
+#define RG_GROUP 2
+#define RG_ROWS 6
+#define RG_VECTORS 4
+#include "integer_matmul/integer_lanes_avx512.h"
+
+namespace refactor::kernel {
+namespace {
+
+/// c + a · b, dword by dword.
+RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
+
+}  // namespace
+}  // namespace refactor::kernel
+
+// Written against what is above.
+#include "integer_matmul/integer_product_impl.h"
+
+namespace refactor::kernel {
+
+IntegerFunctions const& integer_functions_avx512() { return kFunctions; }
+
+}  // namespace refactor::kernel

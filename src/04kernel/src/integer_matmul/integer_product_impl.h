@@ -1,0 +1,188 @@
+#pragma once
+// Loops of the integer product, written against `Lanes` and `dot`; include `integer_lanes_*.h`, define `dot`, RG_GROUP
+// (k in a dword) and RG_ROWS × RG_VECTORS, the register tile: AVX-512 6 × 4 (24 of 32 registers accumulate, 4 hold B,
+// 1 A), AVX2 6 × 2 (12 of 16, 2, 1, and one for products).
+#include "integer_matmul/integer_product.h"
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int kWidth = Lanes::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
+
+/// What is done with sums, the same for all of a block.
+struct Finish {
+    IntegerStore store;
+    bool relu;
+    Floats zero, low, high;  ///< bytes: bounds before the zero point is added
+    Lanes y_zero;
+};
+
+template <class Block>
+RG_SIMD Finish finish_of(Block const& b) {
+    float low = static_cast<float>((b.store == IntegerStore::I8 ? -128 : 0) - b.y_zero);
+    return {b.store,
+            b.relu,
+            Floats::set(0),
+            Floats::set(b.relu && low < 0 ? 0 : low),
+            Floats::set(low + 255),
+            Lanes::set(b.y_zero)};
+}
+
+RG_SIMD int element_bytes(IntegerStore store) { return store == IntegerStore::U8 || store == IntegerStore::I8 ? 1 : 4; }
+
+RG_SIMD void store_whole(Lanes sum, float const* scale, void* y, Finish const& f) {
+    if (f.store == IntegerStore::I32) return sum.store(y);
+    Floats value = to_float(sum) * Floats::load(scale);
+    if (f.store == IntegerStore::F32) return (f.relu ? max(value, f.zero) : value).store(y);
+    (round(min(max(value, f.low), f.high)) + f.y_zero).store_bytes(y);
+}
+
+/// The first `n` lanes.
+RG_SIMD void store_lanes(Lanes sum, float const* scale, uint8_t* y, int64_t n, Finish const& f) {
+    if (n >= kWidth) return store_whole(sum, scale, y, f);
+    alignas(64) uint8_t whole[kWidth * 4];
+    store_whole(sum, scale, whole, f);
+    int64_t bytes = n * element_bytes(f.store);
+    for (int64_t i = 0; i < bytes; ++i) y[i] = whole[i];
+}
+
+RG_SIMD int32_t load_dword(uint8_t const* p) {
+    int32_t value;
+    __builtin_memcpy(&value, p, 4);
+    return value;
+}
+
+/// rows × vectors sums of a panel, from row `first` and column `column` of the block on.
+template <int rows, int vectors>
+[[gnu::noinline]] void tile(IntegerBlock const& t, Finish const& f, int64_t first, int64_t column) {
+    uint8_t const* a[rows];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i) a[i] = t.a + (t.a_offsets ? t.a_offsets[first + i] : (first + i) * t.a_row);
+    int32_t const* b = t.b + column * t.taps * t.depth;
+    Lanes c[rows][vectors];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) c[i][v] = Lanes::zero();
+    for (int64_t tap = 0; tap < t.taps; ++tap) {
+        uint8_t const* x[rows];
+        int64_t offset = t.tap_offsets[tap];
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i) x[i] = a[i] + offset;
+        for (int64_t d = 0; d < t.depth; ++d, b += kPanel) {
+            Lanes y[vectors];
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(b + v * kWidth);
+#pragma GCC unroll 6
+            for (int i = 0; i < rows; ++i) {
+                Lanes w = Lanes::set(load_dword(x[i] + 4 * d));
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; ++v) c[i][v] = dot(c[i][v], w, y[v]);
+            }
+        }
+    }
+    int64_t left = t.columns - column;
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i) {
+        auto* y = static_cast<uint8_t*>(t.y) + ((first + i) * t.y_row + column) * element_bytes(f.store);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            int64_t j = column + v * kWidth;
+            Lanes sum = c[i][v] + Lanes::load(t.column_add + j);
+            if (t.b_zero) sum = sum - Lanes::set(t.row_sum[first + i]) * Lanes::load(t.b_zero + j);
+            if (t.row_zero) sum = sum - Lanes::set(t.row_zero[first + i]) * Lanes::load(t.column_sum + j);
+            store_lanes(sum, t.scale + j, y + v * kWidth * element_bytes(f.store), left - v * kWidth, f);
+        }
+    }
+}
+
+using Tile = void (*)(IntegerBlock const&, Finish const&, int64_t, int64_t);
+struct Tiles {
+    Tile of[kRows + 1][kVectors + 1] = {};
+    template <int rows, int vectors>
+    constexpr void fill() {
+        of[rows][vectors] = tile<rows, vectors>;
+        if constexpr (vectors > 1)
+            fill<rows, vectors - 1>();
+        else if constexpr (rows > 1)
+            fill<rows - 1, kVectors>();
+    }
+    constexpr Tiles() { fill<kRows, kVectors>(); }
+};
+constexpr Tiles kTiles;
+
+void multiply(IntegerBlock const& t) {
+    Finish f = finish_of(t);
+    for (int64_t column = 0; column < t.columns; column += kPanel) {
+        int64_t left = t.columns - column;
+        int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
+        for (int64_t row = 0; row < t.rows; row += kRows)
+            kTiles.of[t.rows - row < kRows ? t.rows - row : kRows][vectors](t, f, row, column);
+    }
+}
+
+/// Sums of `vectors` blocks of channels at one position.
+template <int vectors>
+RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_t position, int64_t channel,
+                                int64_t w_row) {
+    Lanes sum[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) sum[v] = Lanes::load(t.column_add + channel + v * kWidth);
+    uint8_t const* x = t.x + t.offsets[position] + channel;
+    int32_t const* w = t.w + channel;
+    for (int64_t tap = 0; tap < t.taps; ++tap, w += w_row)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            // The upper half of each lane of x is zero: two products of i16 are one.
+            sum[v] =
+                dot_words(sum[v], Lanes::load_bytes(x + t.tap_offsets[tap] + v * kWidth), Lanes::load(w + v * kWidth));
+    auto size = element_bytes(f.store);
+    auto* y = static_cast<uint8_t*>(t.y) + (position * t.y_row + channel) * size;
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+        int64_t j = channel + v * kWidth;
+        store_lanes(sum[v], t.scale + j, y + v * kWidth * size, t.channels - j, f);
+    }
+}
+
+void depthwise(DepthwiseBlock const& t) {
+    Finish f = finish_of(t);
+    int64_t w_row = (t.channels + kWidth - 1) / kWidth * kWidth;
+    for (int64_t position = 0; position < t.positions; ++position) {
+        int64_t channel = 0;
+        for (; channel + 4 * kWidth <= t.channels; channel += 4 * kWidth)
+            depthwise_channels<4>(t, f, position, channel, w_row);
+        for (; channel < t.channels; channel += kWidth) depthwise_channels<1>(t, f, position, channel, w_row);
+    }
+}
+
+RG_SIMD int32_t zero_at(IntegerTerms const& t, int64_t j) {
+    if (!t.zeros) return t.zero_shift;
+    return (t.zeros_signed ? static_cast<int8_t>(t.zeros[j]) : t.zeros[j]) + t.zero_shift;
+}
+
+void terms(IntegerTerms const& t) {
+    int32_t* __restrict zero = t.zero;
+    int32_t* __restrict sum = t.sum, * __restrict add = t.add;
+    float* __restrict scale = t.scale;
+    auto k = static_cast<uint32_t>(t.k), row_zero = static_cast<uint32_t>(t.row_zero);
+    int32_t first = zero_at(t, 0);
+    for (int64_t j = 0; j < t.n; ++j) zero[j] = first;
+    if (t.many_zeros)
+        for (int64_t j = 0; j < t.n; ++j) zero[j] = zero_at(t, j);
+    for (int64_t j = 0; j < t.n; ++j)
+        sum[j] = static_cast<int32_t>(static_cast<uint32_t>(t.sums[j]) - k * static_cast<uint32_t>(zero[j]));
+    for (int64_t j = 0; j < t.n; ++j) add[j] = static_cast<int32_t>(0 - row_zero * static_cast<uint32_t>(sum[j]));
+    if (t.bias)
+        for (int64_t j = 0; j < t.n; ++j)
+            add[j] = static_cast<int32_t>(static_cast<uint32_t>(add[j]) + static_cast<uint32_t>(t.bias[j]));
+    if (t.scales)
+        for (int64_t j = 0; j < t.n; ++j) scale[j] = t.scales[t.many_scales ? j : 0];
+    // What lies behind the last column is computed with, not stored.
+    for (int64_t j = t.n; j < t.columns; ++j) zero[j] = sum[j] = add[j] = 0, scale[j] = 0;
+}
+
+constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms};
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,83 @@
+#include "recurrent/recurrent.h"
+
+#include "common/error.h"
+
+namespace refactor::kernel {
+namespace {
+
+std::string text_of(std::span<int64_t const> dims) {
+    std::string text = "[";
+    for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
+    return text + "]";
+}
+
+std::string_view name_of(RecurrentCell cell) {
+    return cell == RecurrentCell::Lstm ? "lstm" : cell == RecurrentCell::Gru ? "gru" : "rnn";
+}
+
+}  // namespace
+
+std::string RecurrentShape::init(RecurrentInfo const& info, BindArgs const& args) {
+    auto const& x = args.inputs[0]->dims;
+    if (x.size() != 3) return "X has " + std::to_string(x.size()) + " axes, expected 3";
+    directions = info.bidirectional ? 2 : 1, gates = gates_of(info.cell), hidden = info.hidden;
+    steps = x[info.batch_first], batch = x[!info.batch_first], inputs = x[2];
+    x_step = info.batch_first ? inputs : batch * inputs, x_batch = info.batch_first ? steps * inputs : inputs;
+    y_direction = info.batch_first ? hidden : batch * hidden;
+    y_batch = info.batch_first ? steps * directions * hidden : hidden;
+    y_step = info.batch_first ? directions * hidden : directions * batch * hidden;
+    state_batch = info.batch_first ? directions * hidden : hidden;
+    state_direction = info.batch_first ? hidden : batch * hidden;
+    std::string problem;
+    auto expect = [&](int i, std::string_view name, Dims const& dims) {
+        if (args.inputs[static_cast<size_t>(i)]->dims != dims && problem.empty())
+            problem = std::string(name) + " is " + text_of(args.inputs[static_cast<size_t>(i)]->dims) + ", expected " +
+                      text_of(dims);
+        return i;
+    };
+    auto state = info.batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+    expect(1, "W", {directions, gates * hidden, inputs}), expect(2, "R", {directions, gates * hidden, hidden});
+    int next = 3;
+    if (info.bias) bias = expect(next++, "the bias", {directions, 2 * gates * hidden});
+    if (info.lengths) lengths = expect(next++, "the lengths", {batch});
+    if (info.initial_h) initial_h = expect(next++, "initial_h", state);
+    if (info.initial_c) initial_c = expect(next++, "initial_c", state);
+    if (info.peepholes) peepholes = expect(next++, "the peepholes", {directions, 3 * hidden});
+    if (info.y) y = next++;
+    if (info.y_h) y_h = next++;
+    if (info.y_c) y_c = next++;
+    return problem;
+}
+
+void RecurrentShape::check_lengths(int32_t const* values) const {
+    for (int64_t n = 0; n < batch; ++n)
+        if (values[n] < 0 || values[n] > steps)
+            throw InvalidInput("sequence " + std::to_string(n) + " has the length " + std::to_string(values[n]) +
+                               ", expected 0 to " + std::to_string(steps));
+}
+
+std::string RecurrentInfo::attributes() const {
+    auto text = std::string(name_of(cell)) + ",hidden=" + std::to_string(hidden);
+    auto flag = [&](bool value, char const* name) {
+        if (value) text.append(",").append(name);
+    };
+    flag(bidirectional, "bidirectional"), flag(reverse, "reverse"), flag(batch_first, "batch_first");
+    flag(linear_before_reset, "linear_before_reset"), flag(input_forget, "input_forget");
+    flag(bias, "bias"), flag(lengths, "lengths"), flag(initial_h, "initial_h"), flag(initial_c, "initial_c");
+    flag(peepholes, "peepholes"), flag(y, "y"), flag(y_h, "y_h"), flag(y_c, "y_c");
+    if (clip != 0) text += ",clip=" + exact_text(clip);
+    for (auto const& a : activations)
+        text +=
+            ",f" + std::to_string(static_cast<int>(a.function)) + ":" + exact_text(a.alpha) + ":" + exact_text(a.beta);
+    return text;
+}
+
+Candidates candidates(RecurrentInfo const& info, Request const& request) {
+    Candidates answer;
+#define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
+#include "recurrent/recurrent_kernels.inc"
+#undef RG_KERNEL
+    return answer;
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,47 @@
+#pragma once
+#include "matmul/product.h"
+#include "recurrent/cell.h"
+#include "recurrent/recurrent.h"
+
+namespace refactor::kernel {
+
+struct RecurrentFunctions {
+    ProductFunctions const& product;
+    CellFunctions const& cell;
+};
+
+/// Packed weights: the rows of `gates` gates (from `first_gate` on) of a matrix [directions, G·H, K], reordered so that
+/// the gates of a block of units are neighbours.
+struct GateMatrix {
+    int64_t first_gate, gates;  ///< which of the layer's
+    int64_t depth;              ///< K
+    int64_t columns;            ///< of the packed matrix: blocks of units * gates * width
+
+    size_t floats() const { return static_cast<size_t>(columns * depth); }
+};
+/// Packs one direction; `rows` has room for `panel * depth` floats. `source`: [G·H, K] of that direction.
+void pack_gates(ProductFunctions const&, GateMatrix const&, int64_t hidden, float const* source, float* target,
+                float* rows);
+
+/// Sizes in floats of everything that a run needs, and the places of its parts in the workspace.
+struct RecurrentPlan {
+    int64_t width = 0;                      ///< units in a block
+    int64_t blocks = 0, padded = 0;         ///< blocks of units; units with padding
+    int64_t group = 1;                      ///< blocks whose columns are whole panels of every matrix
+    bool split = false;                     ///< GRU, reset first: two products a step
+    GateMatrix w{}, r{}, r_part{};          ///< input, state, state of the gate h (`split`)
+    int64_t chunk = 1;                      ///< steps whose input products are kept at a time
+    int64_t batch_parts = 1;                ///< independent parts of a direction
+    int64_t column_parts = 1;               ///< parts of a direction that meet after every step
+    bool packs_w = false, packs_r = false;  ///< not constant: packed by each run
+
+    /// Offsets; of one direction unless it says otherwise.
+    size_t gx = 0, gr = 0, part = 0, h = 0, c = 0, reset = 0, bias = 0, r_bias = 0, peepholes = 0, packed_w = 0,
+           packed_r = 0, packed_part = 0, direction = 0;
+    size_t rows = 0, total = 0;  ///< scratch of packing; all
+
+    RecurrentPlan(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&, int threads, bool constant_w,
+                  bool constant_r);
+};
+
+}  // namespace refactor::kernel

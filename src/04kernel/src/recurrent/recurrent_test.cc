@@ -1,0 +1,150 @@
+#include "kernel/ops/recurrent.h"
+
+#include "common/error.h"
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+struct Sizes {
+    int64_t steps, batch, inputs, hidden;
+};
+
+/// Operands of a layer with every optional input that `info` names, and its outputs.
+struct Layer {
+    std::vector<Tensor> inputs, outputs;
+
+    Layer(RecurrentInfo const& info, Sizes s, std::mt19937& random, bool constant) {
+        int64_t d = info.bidirectional ? 2 : 1, g = gates_of(info.cell), h = s.hidden;
+        auto scale = 1 / std::sqrt(static_cast<float>(h));
+        auto order = [&](int64_t a, int64_t b, int64_t c) { return info.batch_first ? Dims{b, a, c} : Dims{a, b, c}; };
+        inputs = {random_f32(order(s.steps, s.batch, s.inputs), random),
+                  random_f32({d, g * h, s.inputs}, random, scale), random_f32({d, g * h, h}, random, scale)};
+        if (constant) inputs[1].as_constant(), inputs[2].as_constant();
+        if (info.bias) inputs.push_back(random_f32({d, 2 * g * h}, random));
+        if (info.lengths) {
+            std::vector<int32_t> lengths;
+            for (int64_t n = 0; n < s.batch; ++n)
+                lengths.push_back(static_cast<int32_t>(random() % static_cast<unsigned>(s.steps + 1)));
+            inputs.push_back(Tensor::of(DataType::I32, {s.batch}, lengths));
+        }
+        if (info.initial_h) inputs.push_back(random_f32(order(d, s.batch, h), random));
+        if (info.initial_c) inputs.push_back(random_f32(order(d, s.batch, h), random));
+        if (info.peepholes) inputs.push_back(random_f32({d, 3 * h}, random, 0.3f));
+        auto y = info.batch_first ? Dims{s.batch, s.steps, d, h} : Dims{s.steps, d, s.batch, h};
+        if (info.y) outputs.emplace_back(DataType::F32, y);
+        if (info.y_h) outputs.emplace_back(DataType::F32, order(d, s.batch, h));
+        if (info.y_c) outputs.emplace_back(DataType::F32, order(d, s.batch, h));
+    }
+};
+
+RecurrentInfo info_of(RecurrentCell cell, int64_t hidden, unsigned bits) {
+    RecurrentInfo info;
+    info.cell = cell, info.hidden = hidden;
+    info.bidirectional = bits & 1, info.reverse = (bits & 3) == 2, info.batch_first = bits & 4, info.bias = bits & 8;
+    info.lengths = bits & 16, info.initial_h = bits & 32, info.y_h = bits & 64, info.y = !(bits & 128) || !info.y_h;
+    bool lstm = cell == RecurrentCell::Lstm;
+    info.initial_c = lstm && info.initial_h, info.peepholes = lstm && (bits & 256), info.y_c = lstm && info.y_h;
+    info.input_forget = lstm && (bits & 512), info.linear_before_reset = cell == RecurrentCell::Gru && (bits & 256);
+    if (bits & 1024) info.clip = 0.7f;
+    CellActivation sigmoid{CellFunction::Sigmoid, 0, 0}, tanh{CellFunction::Tanh, 0, 0};
+    for (int i = 0; i < (info.bidirectional ? 2 : 1); ++i) {
+        if (cell != RecurrentCell::Rnn) info.activations.push_back(sigmoid);
+        info.activations.push_back(tanh);
+        if (lstm) info.activations.push_back(tanh);
+    }
+    return info;
+}
+
+/// f32 products of up to 150 terms of size about 1/12 (150 · 6e-8 · 0.1 ≈ 1e-6) are repeated over up to 40 steps; gates
+/// are contracting here.
+constexpr Tolerance kTolerance{3e-5, 0};
+
+TEST(Recurrent, CandidatesAgree) {
+    std::mt19937 random(seed_of(81));
+    for (auto cell : {RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm})
+        for (int i = 0; i < 40; ++i) {
+            auto pick = [&](unsigned n) { return static_cast<int64_t>(1 + random() % n); };
+            Sizes s{pick(11), pick(9), pick(37), i % 4 ? pick(70) : pick(150)};
+            auto info = info_of(cell, s.hidden, static_cast<unsigned>(random()));
+            Layer layer(info, s, random, random() % 2);
+            check_candidates(info, layer.inputs, layer.outputs, kTolerance);
+        }
+}
+
+TEST(Recurrent, LongSequencesAndLargeBatches) {
+    std::mt19937 random(seed_of(82));
+    for (auto cell : {RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm})
+        for (auto s : {Sizes{300, 1, 5, 24}, Sizes{3, 50, 40, 33}, Sizes{9, 1, 30, 260}, Sizes{4, 2, 3, 200}})
+            for (unsigned bits : {0u, 3u, 64u + 8u, 256u + 2u, 16u + 1u + 32u}) {
+                auto info = info_of(cell, s.hidden, bits);
+                Layer layer(info, s, random, true);
+                EXPECT_EQ(check_candidates(info, layer.inputs, layer.outputs, kTolerance),
+                          static_cast<int>(std::min(cpu_features().isa, Isa::Avx512)));
+            }
+}
+
+TEST(Recurrent, EveryActivation) {
+    std::mt19937 random(seed_of(83));
+    for (int f = 0; f <= static_cast<int>(CellFunction::Softplus); ++f) {
+        auto info = info_of(RecurrentCell::Rnn, 19, 8);
+        info.activations = {{static_cast<CellFunction>(f), 0.4f, 0.3f}};
+        Layer layer(info, {5, 3, 7, 19}, random, true);
+        check_candidates(info, layer.inputs, layer.outputs, kTolerance);
+    }
+}
+
+TEST(Recurrent, EmptySequencesAndBatches) {
+    std::mt19937 random(seed_of(84));
+    for (auto s : {Sizes{0, 2, 3, 4}, Sizes{3, 0, 3, 4}, Sizes{2, 2, 0, 4}}) {
+        auto info = info_of(RecurrentCell::Lstm, 4, 8 + 32 + 64);
+        Layer layer(info, s, random, true);
+        check_candidates(info, layer.inputs, layer.outputs, kTolerance);
+    }
+}
+
+/// h = tanh(x w + h r + b) by hand.
+TEST(Recurrent, FollowsOnnx) {
+    auto info = info_of(RecurrentCell::Rnn, 1, 8);
+    std::vector<Tensor> inputs{
+        Tensor::of<float>(DataType::F32, {2, 1, 1}, {0.5f, -0.25f}), Tensor::of<float>(DataType::F32, {1, 1, 1}, {2}),
+        Tensor::of<float>(DataType::F32, {1, 1, 1}, {-1}), Tensor::of<float>(DataType::F32, {1, 2}, {0.125f, 0.25f})};
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {2, 1, 1, 1})};
+    auto in = operands_of(inputs), out = operands_of(outputs);
+    auto found = candidates(info, request_of(in, out, Isa::Scalar, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    auto first = std::tanh(0.5 * 2 + 0.375);
+    EXPECT_FLOAT_EQ(outputs[0].as<float>()[0], static_cast<float>(first));
+    EXPECT_FLOAT_EQ(outputs[0].as<float>()[1], static_cast<float>(std::tanh(-0.25 * 2 - first + 0.375)));
+}
+
+TEST(Recurrent, Refusals) {
+    std::mt19937 random(seed_of(85));
+    auto info = info_of(RecurrentCell::Gru, 6, 8 + 16);
+    Layer layer(info, {3, 2, 5, 6}, random, false);
+    ThreadPool pool(1);
+    PackCache packs;
+    for (auto isa : {Isa::Scalar, cpu_features().isa}) {
+        auto in = operands_of(layer.inputs), out = operands_of(layer.outputs);
+        for (auto const& kernel : candidates(info, request_of(in, out, isa, 1)).kernels) {
+            auto inputs = layer.inputs;
+            auto outputs = layer.outputs;
+            inputs[4].as<int32_t>()[1] = 4;
+            EXPECT_THROW(run(*kernel, inputs, outputs, packs, pool), InvalidInput) << kernel->id();
+            inputs = layer.inputs, inputs[2] = random_f32({1, 18, 5}, random);
+            std::vector<TensorDesc const*> operands, results{&outputs[0].desc};
+            for (auto& t : inputs) operands.push_back(&t.desc);
+            auto task = kernel->bind({operands, results, {}, packs, 1});
+            ASSERT_FALSE(task.ok()) << kernel->id();
+            EXPECT_EQ(task.error().reason, "R is [1, 18, 5], expected [1, 18, 6]");
+        }
+    }
+    auto in = operands_of(layer.inputs), out = operands_of(layer.outputs);
+    in[0].dtype = DataType::I32;
+    EXPECT_TRUE(candidates(info, request_of(in, out, cpu_features().isa, 1)).kernels.empty());
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

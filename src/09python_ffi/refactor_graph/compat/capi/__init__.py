@@ -1,0 +1,1 @@
+"""Where onnxruntime keeps its native module; code imports exceptions from here."""

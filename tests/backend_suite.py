@@ -1,0 +1,194 @@
+"""Runs the standard's own test suite, `onnx.backend.test.BackendTest`, in worker processes.
+
+    python -m tests.backend_suite            run, and compare with the golden list
+    python -m tests.backend_suite --update   run, and write the golden list
+
+The golden list names the cases that must pass. A case that passes without being listed is a difference too, so that
+the list is always the truth about what the tree can do. A worker that dies fails the case that it was running, and no
+other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).parent / "golden" / "onnx_backend.txt"
+"""One case a line: category, a slash, name."""
+
+EXCLUDED = {
+    r"/test_(bernoulli|randomuniform|randomnormal|multinomial)": "its outputs are random",
+    r"/test_training_dropout_(?!zero_ratio)": "its outputs are random",
+}
+"""Cases that say nothing, and why."""
+
+_CASE_SECONDS = 120.0
+"""A case that runs longer has failed; the slowest takes a few seconds."""
+
+Case = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case: no reason if it passed."""
+
+    name: str
+    reason: str | None
+
+
+def _cases() -> dict[str, Case]:
+    """All cases for the CPU by name."""
+    from onnx.backend.test import BackendTest
+    from refactor_graph.backend import Backend
+
+    class Suite(Backend):
+        """`is_compatible` would turn a failure into a skip."""
+
+        @classmethod
+        def is_compatible(cls, *_: Any, **__: Any) -> bool:
+            return True
+
+        @classmethod
+        def supports_device(cls, device: str) -> bool:
+            return device == "CPU"
+
+    cases = {}
+    with warnings.catch_warnings():  # the suite computes overflows and divisions by zero on purpose
+        warnings.simplefilter("ignore")
+        suites = BackendTest(Suite, __name__).test_cases
+    for suite, holder in suites.items():
+        category = suite.removeprefix("OnnxBackend").removesuffix("ModelTest")
+        instance = holder()
+        for name in dir(holder):
+            full = f"{category}/{name.removesuffix('_cpu')}"
+            if name.startswith("test_") and name.endswith("_cpu") and not any(re.search(p, full) for p in EXCLUDED):
+                cases[full] = getattr(instance, name)
+    return cases
+
+
+def _run_one(case: Case) -> str | None:
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            case()
+    except unittest.SkipTest as skipped:
+        return f"skipped: {skipped}"
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        return f"{type(error).__name__}: {' '.join(' '.join(lines).split())[:300]}"
+    return None
+
+
+def _work(cases: dict[str, Case], connection: Connection) -> None:
+    """Run the cases that the parent names, until it says None."""
+    for name in iter(connection.recv, None):
+        connection.send(_run_one(cases[name]))
+
+
+class _Worker:
+    def __init__(self, cases: dict[str, Case]) -> None:
+        context = multiprocessing.get_context("fork")  # the cases cannot be pickled, and take half a minute to make
+        self.connection, end = context.Pipe()
+        self.process = context.Process(target=_work, args=(cases, end), daemon=True)
+        self.process.start()
+        end.close()
+        self.case: str | None = None
+        self.deadline = 0.0
+
+    def give(self, name: str | None) -> None:
+        self.case, self.deadline = name, time.monotonic() + _CASE_SECONDS
+        self.connection.send(name)
+
+    def take(self) -> str | None:
+        """Reason of failure of the case that it was given; a dead worker is one too."""
+        try:
+            reason: str | None = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            reason = f"the process died with exit code {self.process.exitcode}"
+        return reason
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def run(jobs: int, pattern: str = "") -> Iterator[Outcome]:
+    """Run the cases whose names match `pattern` in `jobs` processes."""
+    cases = _cases()
+    waiting = sorted((name for name in cases if re.search(pattern, name)), reverse=True)
+    workers: list[_Worker] = []
+    try:
+        while waiting or workers:
+            while waiting and len(workers) < jobs:
+                workers.append(_Worker(cases))
+                workers[-1].give(waiting.pop())
+            ready = wait([worker.connection for worker in workers], timeout=1.0)
+            for worker in list(workers):
+                late = worker.connection not in ready and time.monotonic() > worker.deadline
+                if worker.connection not in ready and not late:
+                    continue
+                reason = f"it took more than {_CASE_SECONDS:.0f} s" if late else worker.take()
+                assert worker.case is not None
+                yield Outcome(worker.case, reason)
+                if late or not worker.process.is_alive() or not waiting:
+                    worker.stop()
+                    workers.remove(worker)
+                else:
+                    worker.give(waiting.pop())
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def read_golden() -> set[str]:
+    """Names of the cases that must pass."""
+    return set(GOLDEN.read_text(encoding="utf-8").split())
+
+
+def main() -> int:
+    """Return 1 if the outcome differs from the golden list."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help="write the golden list")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--filter", default="", help="regular expression; only cases that match are run and compared")
+    parser.add_argument("--verbose", action="store_true", help="show every failure, expected ones too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.pop("ONNX_MODELS", None)
+        os.environ["ONNX_HOME"] = folder  # the suite writes the data of its large models there
+        outcomes = {item.name: item.reason for item in run(options.jobs, options.filter)}
+    passes = {name for name, reason in outcomes.items() if reason is None}
+    print(f"{len(passes)} of {len(outcomes)} cases pass")
+    if options.verbose:
+        for name in sorted(set(outcomes) - passes):
+            print(f"  {name}: {outcomes[name]}")
+    if options.update:
+        kept = {name for name in read_golden() if name not in outcomes} if options.filter else set()
+        GOLDEN.write_text("".join(f"{name}\n" for name in sorted(passes | kept)), encoding="utf-8")
+        return 0
+    golden = {name for name in read_golden() if re.search(options.filter, name)}
+    for name in sorted(golden - passes):
+        print(f"must pass, fails: {name}: {outcomes.get(name, 'there is no such case')}")
+    for name in sorted(passes - golden):
+        print(f"passes, is not listed: {name}")
+    return int(golden != passes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
