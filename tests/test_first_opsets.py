@@ -148,6 +148,16 @@ def test_batch_normalization(opset, training, shape):
         )
 
 
+def test_batch_normalization_of_unknown_channels():
+    feeds = {"x": floats(2, 3, 4, 5), **{name: floats(3, seed=i) ** 2 + 0.1 for i, name in enumerate("sbmv")}}
+    proto = single.model("BatchNormalization", feeds, opset=15, constants=list("sbmv"))
+    for i, name in enumerate(("N", "C", "H", "W")):
+        proto.graph.input[0].type.tensor_type.shape.dim[i].dim_param = name
+    along = {name: feeds[name].reshape(3, 1, 1) for name in "sbmv"}
+    wanted = (feeds["x"] - along["m"]) / np.sqrt(along["v"] + 1e-5) * along["s"] + along["b"]
+    single.assert_same(single.run(proto, feeds), [wanted], 32)
+
+
 def test_batch_normalization_of_single_activations():
     x = floats(4, 3, 5)
     feeds = {"x": x, **{name: floats(3, 5, seed=i) ** 2 + 0.1 for i, name in enumerate(("s", "b", "m", "v"))}}

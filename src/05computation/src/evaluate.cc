@@ -39,6 +39,7 @@ Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::ve
 
 Outcome evaluate(Operator const& op, std::span<Constant const> inputs, std::vector<Constant> outputs,
                  std::span<int64_t const> params) {
+    if (op.is_random()) return Err{kernel::Rejection{std::string(op.type()) + " is random"}};
     if (op.is_alias()) {
         outputs[0].blob = inputs[0].blob;
         return outputs;

@@ -19,6 +19,11 @@ struct IntegerConvShape : Geometry {
     }
 };
 
+/// X is staged with its channels together and padded; then register tiles as in the product, or sums by channel if
+/// every group is one channel. By instruction set.
+MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&);
+MaybeKernel make_integer_conv_avx512(IntegerConvInfo const&, Request const&);
+MaybeKernel make_integer_conv_avx2(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_reference(IntegerConvInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -109,7 +109,7 @@ class IntegerProductTask final : public runtime::Task {
             stage_rows(f_, a, a_signed_, end - begin, s_.k,
                        reinterpret_cast<uint8_t*>(workspace + staged_) + begin * depth_ * 4, sums ? row_sums : nullptr);
         else if (sums)
-            for (auto r = begin; r < end; ++r) row_sums[r - begin] = sum_of(f_, a + (r - begin) * s_.k, s_.k);
+            for (auto r = begin; r < end; ++r) row_sums[r - begin] = f_.sum(a + (r - begin) * s_.k, s_.k);
         if (many_row_zeros_)
             for (auto r = begin; r < end; ++r) row_zeros[r] = a_zero(arguments, r);
     }

@@ -33,24 +33,6 @@ void pack_panel(Source const* b, std::span<int64_t const> k_offsets, int64_t col
     }
 }
 
-template <class Source, bool bytes>
-void stage(Source const* a, int64_t rows, int64_t k, int64_t target_bytes, uint8_t* target, int32_t* sums) {
-    using Target = std::conditional_t<bytes, uint8_t, int16_t>;
-    constexpr int32_t kShift = bytes && std::is_signed_v<Source> ? 128 : 0;
-    for (int64_t r = 0; r < rows; ++r, a += k, target += target_bytes) {
-        auto* row = reinterpret_cast<Target*>(target);
-        int32_t sum = 0;
-        if constexpr (std::is_same_v<Source, Target>)
-            std::memcpy(row, a, static_cast<size_t>(k));
-        else
-            for (int64_t i = 0; i < k; ++i) row[i] = static_cast<Target>(a[i] + kShift);
-        for (auto i = k; i < target_bytes / static_cast<int64_t>(sizeof(Target)); ++i) row[i] = 0;
-        if (!sums) continue;
-        for (int64_t i = 0; i < k; ++i) sum += row[i];
-        sums[r] = sum;
-    }
-}
-
 }  // namespace
 
 void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
@@ -74,28 +56,13 @@ void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std:
 
 void stage_rows(IntegerFunctions const& f, void const* a, bool is_signed, int64_t rows, int64_t k, uint8_t* target,
                 int32_t* sums) {
-    auto bytes = row_bytes(f, k);
+    auto bytes = row_bytes(f, k), used = k * f.element_bytes();
     auto const* x = static_cast<uint8_t const*>(a);
-    auto const* x_signed = static_cast<int8_t const*>(a);
-    if (f.is_bytes() && is_signed)
-        stage<int8_t, true>(x_signed, rows, k, bytes, target, sums);
-    else if (f.is_bytes())
-        stage<uint8_t, true>(x, rows, k, bytes, target, sums);
-    else if (is_signed)
-        stage<int8_t, false>(x_signed, rows, k, bytes, target, sums);
-    else
-        stage<uint8_t, false>(x, rows, k, bytes, target, sums);
-}
-
-int32_t sum_of(IntegerFunctions const& f, uint8_t const* row, int64_t count) {
-    int32_t sum = 0;
-    if (f.is_bytes()) {
-        for (int64_t i = 0; i < count; ++i) sum += row[i];
-        return sum;
+    for (int64_t r = 0; r < rows; ++r, x += k, target += bytes) {
+        f.widen(x, is_signed, k, target);
+        std::memset(target + used, 0, static_cast<size_t>(bytes - used));
+        if (sums) sums[r] = f.sum(target, k);
     }
-    auto const* words = reinterpret_cast<int16_t const*>(row);
-    for (int64_t i = 0; i < count; ++i) sum += words[i];
-    return sum;
 }
 
 }  // namespace refactor::kernel

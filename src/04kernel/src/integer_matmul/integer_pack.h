@@ -32,7 +32,5 @@ inline int64_t row_bytes(IntegerFunctions const& f, int64_t k) { return (k + f.g
 /// Brings `rows` rows of k bytes into rows of `row_bytes`; `sums`, if not null, gets the sum of each (shifted) row.
 void stage_rows(IntegerFunctions const& f, void const* a, bool is_signed, int64_t rows, int64_t k, uint8_t* target,
                 int32_t* sums);
-/// Sums of `count` elements (bytes or i16, as staged).
-int32_t sum_of(IntegerFunctions const& f, uint8_t const* row, int64_t count);
 
 }  // namespace refactor::kernel

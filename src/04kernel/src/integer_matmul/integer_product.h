@@ -43,7 +43,8 @@ struct DepthwiseBlock {
     int64_t const* offsets;  ///< bytes from `x` to each position
     int64_t taps;
     int64_t const* tap_offsets;
-    int32_t const* w;  ///< [taps][channels rounded up to `width`], each in the range of an i16
+    int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
+    int64_t w_row;
     int32_t const* column_add;
     float const* scale;
     IntegerStore store;
@@ -77,8 +78,13 @@ struct IntegerFunctions {
     void (*multiply)(IntegerBlock const&);
     void (*depthwise)(DepthwiseBlock const&);
     void (*terms)(IntegerTerms const&);
+    /// `n` bytes as elements of A: copied, shifted or widened.
+    void (*widen)(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target);
+    /// Sum of `n` elements of A.
+    int32_t (*sum)(uint8_t const* row, int64_t n);
 
     bool is_bytes() const { return group == 4; }
+    int element_bytes() const { return 4 / group; }
 };
 
 IntegerFunctions const& integer_functions_avx2();

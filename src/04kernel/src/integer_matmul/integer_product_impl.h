@@ -123,14 +123,13 @@ void multiply(IntegerBlock const& t) {
 
 /// Sums of `vectors` blocks of channels at one position.
 template <int vectors>
-RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_t position, int64_t channel,
-                                int64_t w_row) {
+RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_t position, int64_t channel) {
     Lanes sum[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) sum[v] = Lanes::load(t.column_add + channel + v * kWidth);
     uint8_t const* x = t.x + t.offsets[position] + channel;
     int32_t const* w = t.w + channel;
-    for (int64_t tap = 0; tap < t.taps; ++tap, w += w_row)
+    for (int64_t tap = 0; tap < t.taps; ++tap, w += t.w_row)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
             // The upper half of each lane of x is zero: two products of i16 are one.
@@ -147,12 +146,11 @@ RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_
 
 void depthwise(DepthwiseBlock const& t) {
     Finish f = finish_of(t);
-    int64_t w_row = (t.channels + kWidth - 1) / kWidth * kWidth;
     for (int64_t position = 0; position < t.positions; ++position) {
         int64_t channel = 0;
         for (; channel + 4 * kWidth <= t.channels; channel += 4 * kWidth)
-            depthwise_channels<4>(t, f, position, channel, w_row);
-        for (; channel < t.channels; channel += kWidth) depthwise_channels<1>(t, f, position, channel, w_row);
+            depthwise_channels<4>(t, f, position, channel);
+        for (; channel < t.channels; channel += kWidth) depthwise_channels<1>(t, f, position, channel);
     }
 }
 
@@ -182,7 +180,27 @@ void terms(IntegerTerms const& t) {
     for (int64_t j = t.n; j < t.columns; ++j) zero[j] = sum[j] = add[j] = 0, scale[j] = 0;
 }
 
-constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms};
+void widen(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
+    if (RG_GROUP == 4) {
+        uint8_t flip = is_signed ? 0x80 : 0;
+        for (int64_t i = 0; i < n; ++i) target[i] = source[i] ^ flip;
+        return;
+    }
+    auto* words = reinterpret_cast<int16_t*>(target);
+    if (is_signed)
+        for (int64_t i = 0; i < n; ++i) words[i] = static_cast<int8_t>(source[i]);
+    else
+        for (int64_t i = 0; i < n; ++i) words[i] = source[i];
+}
+
+int32_t sum(uint8_t const* row, int64_t n) {
+    int32_t total = 0;
+    auto const* words = reinterpret_cast<int16_t const*>(row);
+    for (int64_t i = 0; i < n; ++i) total += RG_GROUP == 4 ? row[i] : words[i];
+    return total;
+}
+
+constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms, widen, sum};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -5,8 +5,8 @@
 namespace refactor::kernel {
 
 std::string PoolInfo::attributes() const {
-    auto text =
-        (kind == PoolKind::Max ? "max kernel=" : "average kernel=") + dims_text(kernel) + " " + to_string(window);
+    constexpr char const* kNames[]{"max", "average", "sum"};
+    auto text = kNames[static_cast<int>(kind)] + (" kernel=" + dims_text(kernel)) + " " + to_string(window);
     if (count_include_pad) text += " count_include_pad";
     if (column_major) text += " column_major";
     return text;

@@ -11,6 +11,7 @@ struct PoolJob {
     int64_t kernel_rows, kernel_cols, row_stride, col_stride, row_dilation, col_dilation, row_pad, col_pad;
     int64_t row_pad_end, col_pad_end;
     bool maximum;
+    bool total;          ///< sums instead of averages
     bool count_padding;  ///< averages divide by the elements inside the padded input
 };
 

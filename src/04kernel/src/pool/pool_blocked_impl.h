@@ -76,7 +76,9 @@ void run_strip(PoolJob const& j, int64_t row, int64_t col, int64_t count, bool d
             j.col_dilation * W,
             j.y + (row * j.out_cols + col) * W,
             (down ? j.out_cols : 1) * W,
-            divisor > 0 ? 1.f / static_cast<float>(divisor) : 0.f};
+            j.total       ? 1.f
+            : divisor > 0 ? 1.f / static_cast<float>(divisor)
+                          : 0.f};
     if (s.cols == 0) s.rows = 0;
     int64_t strips = (count + kPositions - 1) / kPositions;
     for (int64_t t = 0, done = 0; t < strips; ++t) {

@@ -15,7 +15,7 @@ namespace {
 template <class F>
 bool for_pooled(DataType dtype, PoolKind kind, F&& f) {
     if (for_float(dtype, f)) return true;
-    if (kind == PoolKind::Average) return false;
+    if (kind != PoolKind::Max) return false;
     switch (dtype) {
         case DataType::I8:
             f(int8_t{});
@@ -69,6 +69,7 @@ class ReferenceTask final : public runtime::Task {
                     }
                 }
         if (info_.kind == PoolKind::Max) return {best, position};
+        if (info_.kind == PoolKind::Sum) return {total, -1};
         auto count = info_.count_include_pad ? padded : inside;
         return {count ? total / static_cast<double>(count) : 0., -1};
     }

@@ -58,6 +58,7 @@ public:
                 g.pad_end[1],
                 g.pad_end[2],
                 info.kind == PoolKind::Max,
+                info.kind == PoolKind::Sum,
                 info.count_include_pad};
         auto planes = g.batch * blocks_, wanted = (4 * threads + planes - 1) / planes;
         if (!reorder && threads > 1)

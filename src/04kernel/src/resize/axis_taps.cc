@@ -12,6 +12,7 @@ struct Axis {
     ResizeInfo const& info;
     int64_t in, out;
     float scale, start, end;  ///< scale: output / input; start, end: region of interest
+    float length;             ///< of the output before it was rounded down
 };
 
 /// Coordinate in the input, in f32 as other implementations compute it, so that nearest neighbours agree.
@@ -27,12 +28,12 @@ float source_coordinate(Axis const& a, int64_t o) {
         case ResizeCoordinates::PytorchHalfPixel:
             return a.out > 1 ? (x + 0.5f) / a.scale - 0.5f : 0;
         case ResizeCoordinates::AlignCorners:
-            return a.out == 1 ? 0 : x * (in - 1) / (out - 1);
+            return a.length == 1 ? 0 : x * (in - 1) / (a.length - 1);
         case ResizeCoordinates::Asymmetric:
             return x / a.scale;
         case ResizeCoordinates::TfCropAndResize:
-            if (a.out == 1) return 0.5f * (a.start + a.end) * (in - 1);
-            return a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (out - 1);
+            if (a.length == 1) return 0.5f * (a.start + a.end) * (in - 1);
+            return a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (a.length - 1);
     }
     return x;
 }
@@ -61,7 +62,8 @@ double cubic_weight(double a, double x) {
 
 AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_t in, int64_t out) {
     auto ratio = static_cast<float>(out) / static_cast<float>(std::max<int64_t>(in, 1));
-    Axis a{info, in, out, info.scales.empty() ? ratio : info.scales[axis], 0, 1};
+    Axis a{info, in, out, info.scales.empty() ? ratio : info.scales[axis], 0, 1, static_cast<float>(out)};
+    if (!info.scales.empty()) a.length = a.scale * static_cast<float>(in);
     if (info.roi.size() == 2 * rank) a.start = info.roi[axis], a.end = info.roi[rank + axis];
     AxisTaps result{in, out, 1, {}, {}, {}};
     // A minified axis is filtered over the wider support of a stretched kernel.

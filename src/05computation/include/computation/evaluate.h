@@ -13,7 +13,7 @@ struct Constant {
 
 /// Computes `op` on the CPU, on the calling thread, for inputs that are all known (a default `Constant`: absent).
 /// `outputs` come with dtype and dims and are given their data. `params` are the values of `op.params()`. Returns why
-/// it cannot be computed: no kernel, or what the kernel threw.
+/// it cannot be computed: it is random, no kernel, or what the kernel threw.
 Result<std::vector<Constant>, kernel::Rejection> evaluate(Operator const& op, std::span<Constant const> inputs,
                                                           std::vector<Constant> outputs,
                                                           std::span<int64_t const> params);

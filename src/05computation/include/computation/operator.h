@@ -19,6 +19,8 @@ public:
     std::span<DimExpr const> params() const { return params_; }
     /// Output 0 is input 0 under another shape: no kernel, same memory.
     virtual bool is_alias() const { return false; }
+    /// Equal inputs may give different outputs: never computed ahead.
+    virtual bool is_random() const { return false; }
     virtual kernel::Candidates candidates(kernel::Request const&) const = 0;
 };
 
@@ -37,6 +39,7 @@ public:
     explicit Basic(Info i, std::vector<DimExpr> params = {}) : Operator(std::move(params)), info(std::move(i)) {}
     std::string_view type() const override { return Info::kType; }
     std::string attributes() const override { return info.attributes(); }
+    bool is_random() const override { return requires { Info::kRandom; }; }
     kernel::Candidates candidates(kernel::Request const& request) const override { return detail::ask(info, request); }
 };
 

@@ -97,8 +97,10 @@ Status lower_inference(LowerContext& c, NodeView const& n, std::vector<Edge> con
     auto dtype = c.dtype(0);
     if (auto folded = folded_parameters(c, epsilon)) {
         Expression e;
+        // Sizes of the constants: those of X may be symbols.
         Dims dims;
-        for (auto const& size : aligned) dims.push_back(*size.constant());
+        for (auto const& size : c.shape(1)) dims.push_back(*size.constant());
+        dims.resize(aligned.size(), 1);
         auto product = e.binary(ExprOp::Mul, e.input(0, dtype), e.input(1, dtype));
         c.emit_output(computation::make_operator(e.finish(e.binary(ExprOp::Add, product, e.input(2, dtype)))),
                       {c.edge(0), c.floats(folded->first, dims), c.floats(folded->second, dims)});

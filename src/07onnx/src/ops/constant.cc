@@ -104,26 +104,6 @@ Status lower_constant_of_shape(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-Status infer_dropout(InferContext& c, NodeView const& n) {
-    if (c.has(2)) {
-        RG_TRY_STATUS(training, c.integers(2, "training_mode"));
-        if (!training.empty() && training[0]) return unsupported("training_mode");
-    }
-    // Exporters of opsets 1 to 6 left the default, training, in models for inference: dropping elements is asked for by
-    // the second output, the mask, only.
-    if (n.opset < 7 && n.integer("is_test", 0) == 0 && c.output_count() > 1) return unsupported("training");
-    RG_CHECK_STATUS(infer_identity(c, n));
-    return c.set(1, n.opset >= 10 ? DataType::Bool : c.dtype(0), c.shape(0));
-}
-
-Status lower_dropout(LowerContext& c, NodeView const&) {
-    c.set_output(0, c.edge(0));
-    if (c.output_count() < 2) return std::nullopt;
-    auto dtype = c.output(1).dtype;
-    c.set_output(1, c.emit(computation::make_operator(kernel::ExpandInfo{}), {c.scalar(dtype, 1)}, dtype, c.shape(0)));
-    return std::nullopt;
-}
-
 }  // namespace
 
 void define_constant(Definitions& all) {
@@ -152,27 +132,6 @@ void define_constant(Definitions& all) {
                    .attributes = {{"value", K::Tensor}},
                    .infer = infer_constant_of_shape,
                    .lower = lower_constant_of_shape});
-    all.push_back({.name = "Dropout",
-                   .outputs = {1, 2},
-                   .types = {{kFloats}},
-                   .attributes = {{"is_test", K::Int}, {"ratio", K::Float}},
-                   .infer = infer_dropout,
-                   .lower = lower_dropout});
-    all.push_back({.name = "Dropout",
-                   .since = 7,
-                   .outputs = {1, 2},
-                   .types = {{kFloats}},
-                   .attributes = {{"ratio", K::Float}},
-                   .infer = infer_dropout,
-                   .lower = lower_dropout});
-    all.push_back({.name = "Dropout",
-                   .since = 12,
-                   .inputs = {1, 3},
-                   .outputs = {1, 2},
-                   .types = {{kFloats}, {kFloats}, {kBool}},
-                   .attributes = {{"seed", K::Int}},
-                   .infer = infer_dropout,
-                   .lower = lower_dropout});
 }
 
 }  // namespace refactor::onnx

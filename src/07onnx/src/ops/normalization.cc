@@ -1,12 +1,8 @@
-#include "common/half.h"
 #include "computation/operator.h"
 #include "frontend/expression.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
-#include "mem_manager/blob.h"
 #include "operator_def.h"
-
-#include <cmath>
 
 namespace refactor::onnx {
 
@@ -16,47 +12,106 @@ using frontend::expect_equal;
 using frontend::expect_rank;
 using frontend::Expression;
 using kernel::ExprOp;
+using Edge = LowerContext::Edge;
 
 bool is_rms(NodeView const& n) { return n.op_type == "RMSNormalization"; }
 
 Status infer_layer_norm(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), c.shape(0).size()));
     auto const& x = c.shape(0);
-    Shape normalized(x.begin() + static_cast<std::ptrdiff_t>(axis), x.end());
     for (size_t i = 1; i < c.input_count(); ++i) {
         if (!c.has(i)) continue;
-        RG_TRY_STATUS(joined, frontend::broadcast_shapes({normalized, c.shape(i)}, c.symbols()));
-        if (joined.size() != normalized.size())
-            return unsupported("scale or bias of shape ", c.text(c.shape(i)), " for normalised axes ",
-                               c.text(normalized));
-        for (size_t k = 0; k < joined.size(); ++k)
-            RG_CHECK_STATUS(expect_equal(joined[k], normalized[k], "the size of scale or bias", c.symbols()));
+        RG_TRY_STATUS(joined, frontend::broadcast_shapes({x, c.shape(i)}, c.symbols()));
+        bool fits = joined.size() == x.size();
+        for (size_t k = 0; fits && k < x.size(); ++k) fits = !expect_equal(joined[k], x[k], "", c.symbols());
+        if (!fits)
+            return invalid(i == 1 ? "scale" : "bias", " of shape ", c.text(c.shape(i)), " cannot be broadcast to ",
+                           c.text(x));
     }
-    RG_CHECK_STATUS(c.set(0, c.dtype(0), x));
+    RG_CHECK_STATUS(c.set(0, is_rms(n) ? c.dtype(1) : c.dtype(0), x));
     auto statistics = x;
     for (auto i = axis; i < x.size(); ++i) statistics[i] = 1;
     for (size_t i = 1; i < 3; ++i) RG_CHECK_STATUS(c.set(i, DataType::F32, statistics));
     return std::nullopt;
 }
 
-/// Scale and bias in the shape of the normalised axes, which the kernel wants.
-LowerContext::Edge full_parameter(LowerContext& c, size_t i, Shape const& normalized) {
-    auto* edge = c.edge(i);
-    if (edge->value.shape == normalized) return edge;
-    return c.emit(computation::make_operator(kernel::ExpandInfo{}), {edge}, c.dtype(i), normalized);
+/// Whether a parameter has values for the normalised axes only, as the kernel wants.
+bool is_inner(Shape const& parameter, size_t normalized) {
+    for (size_t i = 0; i + normalized < parameter.size(); ++i)
+        if (parameter[i] != DimExpr(1)) return false;
+    return true;
+}
+
+/// Scale or bias in the shape of the normalised axes.
+Edge full_parameter(LowerContext& c, Edge edge, Shape const& normalized) {
+    auto shape = edge->value.shape;
+    if (shape.size() > normalized.size())
+        edge =
+            c.reshape(edge, shape = Shape(shape.end() - static_cast<std::ptrdiff_t>(normalized.size()), shape.end()));
+    if (shape == normalized) return edge;
+    return c.emit(computation::make_operator(kernel::ExpandInfo{}), {edge}, edge->value.dtype, normalized);
+}
+
+/// Mean and 1 / sqrt(variance + epsilon) of the rows, in f32.
+void emit_statistics(LowerContext& c, size_t axis, float epsilon) {
+    Dims axes;
+    for (auto i = axis; i < c.shape(0).size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    auto const& shape = *c.output(1).shape;
+    auto average = [&](Edge edge) {
+        return c.emit(computation::make_operator(kernel::ReduceInfo{kernel::ReduceKind::Mean, axes}), {edge},
+                      DataType::F32, shape);
+    };
+    auto* x = c.cast(c.edge(0), DataType::F32);
+    auto* mean = average(x);
+    c.set_output(1, mean);
+    if (c.output_count() < 3) return;
+    Expression e, r;
+    auto distance = e.binary(ExprOp::Sub, e.input(0, DataType::F32), e.input(1, DataType::F32));
+    auto* variance = average(c.emit(computation::make_operator(e.finish(e.binary(ExprOp::Mul, distance, distance))),
+                                    {x, mean}, DataType::F32, c.shape(0)));
+    auto shifted = r.binary(ExprOp::Add, r.input(0, DataType::F32), r.constant(DataType::F32, epsilon));
+    auto inverse = r.binary(ExprOp::Div, r.constant(DataType::F32, 1), r.unary(ExprOp::Sqrt, shifted));
+    c.set_output(2, c.emit(computation::make_operator(r.finish(inverse)), {variance}, DataType::F32, shape));
+}
+
+/// Scale and bias that vary along other axes too: applied behind a normalisation without them.
+Edge emit_scaled(LowerContext& c, Edge normal, DataType type) {
+    Expression e;
+    std::vector<Edge> edges{normal, c.edge(1)};
+    auto result = e.binary(ExprOp::Mul, e.input(0, type), e.cast(e.input(1, c.dtype(1)), type));
+    if (c.has(2)) {
+        result = e.binary(ExprOp::Add, result, e.cast(e.input(2, c.dtype(2)), type));
+        edges.push_back(c.edge(2));
+    }
+    return c.emit(computation::make_operator(e.finish(result)), edges, type, c.shape(0));
 }
 
 Status lower_layer_norm(LowerContext& c, NodeView const& n) {
-    if (c.output_count() > 1) return unsupported("the outputs Mean and InvStdDev");
     auto const& x = c.shape(0);
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), x.size()));
     Shape normalized(x.begin() + static_cast<std::ptrdiff_t>(axis), x.end());
     kernel::LayerNormInfo info;
     info.axis = static_cast<int64_t>(axis), info.epsilon = n.number("epsilon", 1e-5f), info.rms = is_rms(n);
-    info.has_bias = c.has(2);
-    std::vector<LowerContext::Edge> edges{c.edge(0), full_parameter(c, 1, normalized)};
-    if (c.has(2)) edges.push_back(full_parameter(c, 2, normalized));
-    c.emit_output(computation::make_operator(info), edges);
+    // Scale, and with it the result, may have another type than X.
+    bool mixed = c.dtype(0) != c.dtype(1);
+    auto type = !mixed                                                       ? c.dtype(0)
+                : c.dtype(0) == DataType::F64 || c.dtype(1) == DataType::F64 ? DataType::F64
+                                                                             : DataType::F32;
+    auto* data = c.cast(c.edge(0), type);
+    bool inner = is_inner(c.shape(1), normalized.size()) && (!c.has(2) || is_inner(c.shape(2), normalized.size()));
+    Edge result;
+    if (inner) {
+        info.has_bias = c.has(2);
+        std::vector<Edge> edges{data, full_parameter(c, c.cast(c.edge(1), type), normalized)};
+        if (c.has(2)) edges.push_back(full_parameter(c, c.cast(c.edge(2), type), normalized));
+        result = c.emit(computation::make_operator(info), edges, type, x);
+    } else {
+        auto* one = c.reshape(c.scalar(type, 1), Shape(normalized.size(), DimExpr(1)));
+        auto* normal = c.emit(computation::make_operator(info), {data, full_parameter(c, one, normalized)}, type, x);
+        result = emit_scaled(c, normal, type);
+    }
+    c.set_output(0, c.cast(result, c.output().dtype));
+    if (c.output_count() > 1) emit_statistics(c, axis, info.epsilon);
     return std::nullopt;
 }
 
@@ -119,7 +174,7 @@ void define_normalization(Definitions& all) {
     all.push_back({.name = "RMSNormalization",
                    .since = 23,
                    .inputs = {2, 2},
-                   .types = {{kFloats, 'T'}},
+                   .types = {{kFloats}},
                    .attributes = {{"axis", K::Int}, {"epsilon", K::Float}, {"stash_type", K::Int}},
                    .infer = infer_layer_norm,
                    .lower = lower_layer_norm});

@@ -118,6 +118,8 @@ Inferred<int64_t> block_size(InferContext& c, NodeView const& n) {
     if (auto failure = frontend::expect_rank(c.input(0), 4, 4)) return Err{*failure};
     auto block = n.integer("blocksize", 0);
     if (block < 1 || block > (1 << 20)) return Err{invalid("blocksize is ", block, ", expected 1 to 2^20")};
+    auto mode = n.text("mode", "DCR");
+    if (mode != "DCR" && mode != "CRD") return Err{invalid("mode is \"", mode, "\", expected \"DCR\" or \"CRD\"")};
     return block;
 }
 
@@ -129,8 +131,6 @@ Status expect_divisible(DimExpr const& size, int64_t by, std::string_view what) 
 
 Status infer_depth_to_space(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(block, block_size(c, n));
-    auto mode = n.text("mode", "DCR");
-    if (mode != "DCR" && mode != "CRD") return invalid("mode is \"", mode, "\", expected \"DCR\" or \"CRD\"");
     auto const& x = c.shape(0);
     RG_CHECK_STATUS(expect_divisible(x[1], block * block, "the number of channels"));
     return c.set(0, c.dtype(0), {x[0], floor_div(x[1], block * block), x[2] * block, x[3] * block});
@@ -158,7 +158,9 @@ Status infer_space_to_depth(InferContext& c, NodeView const& n) {
 Status lower_space_to_depth(LowerContext& c, NodeView const& n) {
     auto b = n.integer("blocksize", 0);
     auto const &x = c.shape(0), &y = *c.output().shape;
-    auto* parts = c.transpose(c.reshape(c.edge(0), {x[0], x[1], y[2], b, y[3], b}), {0, 3, 5, 1, 2, 4});
+    auto* parts = c.transpose(c.reshape(c.edge(0), {x[0], x[1], y[2], b, y[3], b}),
+                              n.text("mode", "DCR") == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4}
+                                                             : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
     c.set_output(0, c.reshape(parts, y));
     return std::nullopt;
 }
@@ -191,14 +193,20 @@ void define_reshape(Definitions& all) {
     }
     all.push_back(
         {.name = "Transpose", .attributes = {{"perm", K::Ints}}, .infer = infer_transpose, .lower = lower_transpose});
-    all.push_back({.name = "DepthToSpace",
-                   .attributes = {{"blocksize", K::Int, true}, {"mode", K::String}},
-                   .infer = infer_depth_to_space,
-                   .lower = lower_depth_to_space});
-    all.push_back({.name = "SpaceToDepth",
-                   .attributes = {{"blocksize", K::Int, true}},
-                   .infer = infer_space_to_depth,
-                   .lower = lower_space_to_depth});
+    OperatorDef to_space{.name = "DepthToSpace",
+                         .attributes = {{"blocksize", K::Int, true}},
+                         .infer = infer_depth_to_space,
+                         .lower = lower_depth_to_space};
+    OperatorDef to_depth{.name = "SpaceToDepth",
+                         .attributes = {{"blocksize", K::Int, true}},
+                         .infer = infer_space_to_depth,
+                         .lower = lower_space_to_depth};
+    all.push_back(to_space);
+    all.push_back(to_depth);
+    to_space.since = 11, to_space.attributes.push_back({"mode", K::String});
+    to_depth.since = 28, to_depth.attributes.push_back({"mode", K::String});
+    all.push_back(std::move(to_space));
+    all.push_back(std::move(to_depth));
 }
 
 }  // namespace refactor::onnx

@@ -21,4 +21,14 @@ struct LoweredWindow {
 };
 LoweredWindow lower_window(std::vector<frontend::WindowAxis> const& axes);
 
+/// Output sizes of a pooling with the attributes `kernel_shape` and `ceil_mode`, after checking them.
+Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n);
+
+/// The window of a pooling; its kind is left to the caller.
+struct LoweredPool {
+    kernel::PoolInfo info;
+    std::vector<DimExpr> params;
+};
+Inferred<LoweredPool> lower_pool_window(LowerContext& c, NodeView const& n);
+
 }  // namespace refactor::onnx

@@ -38,10 +38,10 @@ struct ConvTransposeInfo {
 };
 Candidates candidates(ConvTransposeInfo const&, Request const&);
 
-enum class PoolKind : uint8_t { Max, Average };
+enum class PoolKind : uint8_t { Max, Average, Sum };
 /// Sliding-window pooling over the spatial axes. Input [N, C, spatial…], Plain or Blocked; output sizes (ceil_mode
 /// resolved) are the output operand's. Average divides by the number of elements inside the input, or, if
-/// `count_include_pad`, inside the padded input. With `indices`, output 1 (i64) holds flat positions in the Plain input
+/// `count_include_pad`, inside the padded input. Pads that are symbolic are params, as in ConvInfo. With `indices`, output 1 (i64) holds flat positions in the Plain input
 /// (`column_major`: storage_order 1). NaN propagates through Max. Source: ONNX MaxPool-12, AveragePool-19.
 struct PoolInfo {
     static constexpr char const* kType = "Pool";
@@ -53,7 +53,7 @@ struct PoolInfo {
 };
 Candidates candidates(PoolInfo const&, Request const&);
 
-/// Pooling over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides. Source: ONNX
+/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides. Source: ONNX
 /// GlobalAveragePool-1.
 struct GlobalPoolInfo {
     static constexpr char const* kType = "GlobalPool";

@@ -1,0 +1,35 @@
+#pragma once
+#include "integer_conv/staged_image.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+/// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
+struct IntegerConvPlan {
+    IntegerFunctions const& f;
+    IntegerConvShape s;
+    IntegerResult result;
+    bool depthwise;  ///< one channel in, one out, for each group
+    StagedImage image;
+    int64_t run;        ///< elements of X that are contiguous under the window
+    int64_t runs;       ///< of them
+    int64_t run_depth;  ///< dwords of a run
+    PackedSize size;    ///< of one group
+
+    IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape);
+
+    /// Bytes of W when packed, for all groups.
+    size_t packed_bytes() const;
+    /// Text that tells packings of one W apart.
+    std::string format() const;
+    /// Packs group `group` of W (depthwise: all of it, with its zero points, which may be null).
+    void pack(void const* w, void const* w_zero, int64_t group, void* target) const;
+    /// Number that a zero point of X has among staged elements.
+    int32_t x_zero(void const* zero) const;
+};
+
+/// The task for a plan; `packed` may be null.
+std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
+                                                      std::shared_ptr<mem_manager::Blob const> packed, int threads);
+
+}  // namespace refactor::kernel

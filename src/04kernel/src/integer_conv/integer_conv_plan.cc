@@ -1,0 +1,62 @@
+#include "integer_conv/integer_conv_packed.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool is_depthwise(IntegerConvShape const& s) { return s.group > 1 && s.group_in() == 1 && s.group_out() == 1; }
+
+}  // namespace
+
+IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info,
+                                 IntegerConvShape const& shape)
+    : f(functions),
+      s(shape),
+      result(info.result),
+      depthwise(is_depthwise(shape)),
+      image(shape, depthwise ? 1 : functions.element_bytes(), depthwise),
+      // Without dilation the columns of the window are next to each other.
+      run(s.dilation[2] == 1 || s.kernel[2] == 1 ? s.kernel[2] * s.group_in() : s.group_in()),
+      runs(s.taps() * s.group_in() / std::max<int64_t>(1, run)),
+      run_depth(ceil_div(run, f.group)),
+      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : runs * run_depth) {}
+
+size_t IntegerConvPlan::packed_bytes() const { return size.bytes() * static_cast<size_t>(depthwise ? 1 : s.group); }
+
+std::string IntegerConvPlan::format() const {
+    return "integer_conv:" + std::to_string(depthwise ? 0 : f.group) + ":" + std::to_string(f.panel) + ":" +
+           (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(run);
+}
+
+void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
+    auto* words = static_cast<int32_t*>(target);
+    if (depthwise) {
+        // [taps][channels], then the sum of each channel.
+        std::fill(words, words + size.dwords + size.columns, 0);
+        for (int64_t c = 0; c < s.in_channels; ++c)
+            for (int64_t tap = 0; tap < s.taps(); ++tap) {
+                auto zero = w_zero ? byte_at(w_zero, s.w_signed, s.many_zeros ? c : 0) : 0;
+                auto value = byte_at(w, s.w_signed, c * s.taps() + tap) - zero;
+                words[tap * size.columns + c] = value, words[size.dwords + c] += value;
+            }
+        return;
+    }
+    // Elements of a run: the window's columns, and within each the channels.
+    std::vector<int64_t> offsets(static_cast<size_t>(runs * run_depth * f.group), -1);
+    auto columns = run / s.group_in();
+    for (int64_t r = 0; r < runs; ++r)
+        for (int64_t i = 0; i < run; ++i)
+            offsets[static_cast<size_t>(r * run_depth * f.group + i)] =
+                i % s.group_in() * s.taps() + r * columns + i / s.group_in();
+    auto step = s.group_in() * s.taps();
+    pack_columns(f, static_cast<uint8_t const*>(w) + group * s.group_out() * step, s.w_signed, offsets, s.group_out(),
+                 step, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
+}
+
+int32_t IntegerConvPlan::x_zero(void const* zero) const {
+    return (zero ? byte_at(zero, s.x_signed, 0) : 0) + (depthwise && s.x_signed ? 128 : a_shift(f, s.x_signed));
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,222 @@
+#include "common/thread_pool.h"
+#include "integer_conv/integer_conv_packed.h"
+#include "integer_conv/transpose_small.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+namespace {
+
+using I = IntegerMatMulInfo;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Positions that a tile of Y holds before it is transposed: whole vectors of 16 bytes and whole register tiles. With
+/// `kColumns` output channels it stays in L1 (bytes) or L2 (32 bits).
+constexpr int64_t kPositions = 96, kColumns = 256;
+
+/// Bytes of x plus 128, for depthwise convolutions on processors whose products take i16.
+void flip_signs(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
+    for (int64_t i = 0; i < n; ++i) target[i] = source[i] ^ (is_signed ? 0x80 : 0);
+}
+
+/// For every image: X is staged, line by line; then tiles of Y are computed, [positions][channels], and transposed.
+class IntegerConvTask final : public runtime::Task {
+    IntegerConvPlan p_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int threads_;
+    int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
+    std::vector<int64_t> taps_;  ///< bytes from a position to each run
+    // Workspace, in bytes from its beginning.
+    size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
+
+    struct Terms {
+        int32_t *add, *zero, *sum;
+        float* scale;
+    };
+    Terms terms(std::byte* workspace, int64_t group) const {
+        auto step = p_.size.columns;
+        auto* first = reinterpret_cast<int32_t*>(workspace + terms_) + group * 4 * step;
+        return {first, first + step, first + 2 * step, reinterpret_cast<float*>(first + 3 * step)};
+    }
+    int32_t const* weights(std::byte* workspace, int64_t group) const {
+        auto const* all = packed_ ? static_cast<std::byte const*>(packed_->data()) : workspace + weights_;
+        return reinterpret_cast<int32_t const*>(all + static_cast<size_t>(group) * p_.size.bytes());
+    }
+
+    void lay_out() {
+        auto take = [&](size_t bytes) {
+            auto at = end_;
+            end_ += (bytes + 63) / 64 * 64;
+            return at;
+        };
+        staged_ = take(p_.image.bytes());
+        weights_ = take(packed_ ? 0 : p_.packed_bytes());
+        terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
+        // A tile of Y, offsets and sums of its rows; or a line of X.
+        auto tile = kPositions * (std::min(columns_, p_.size.columns) * y_bytes_ + 8 + 4);
+        scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
+        scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
+    }
+
+    void prepare_group(void* const* arguments, std::byte* workspace, int64_t group) const {
+        auto const& s = p_.s;
+        if (!packed_) p_.pack(arguments[I::kB], arguments[I::kBZero], group, workspace + weights_);
+        auto t = terms(workspace, group);
+        auto columns = p_.depthwise ? s.out_channels : s.group_out(), first = group * columns;
+        auto const* zeros = p_.depthwise ? nullptr : static_cast<uint8_t const*>(arguments[I::kBZero]);
+        auto const* bias = static_cast<int32_t const*>(arguments[I::kBias]);
+        auto const* scales = static_cast<float const*>(arguments[I::kScale]);
+        IntegerTerms job{.n = columns,
+                         .columns = p_.size.columns,
+                         .k = static_cast<int32_t>(s.taps() * s.group_in()),
+                         .sums = weights(workspace, group) + p_.size.dwords,
+                         .zeros = zeros ? zeros + (s.many_zeros ? first : 0) : nullptr,
+                         .zeros_signed = s.w_signed,
+                         .many_zeros = s.many_zeros && zeros,
+                         .zero_shift = p_.depthwise ? 0 : b_shift(p_.f, s.w_signed),
+                         .row_zero = p_.x_zero(arguments[I::kAZero]),
+                         .bias = bias ? bias + first : nullptr,
+                         .scales = scales ? scales + (s.many_scales ? first : 0) : nullptr,
+                         .many_scales = s.many_scales,
+                         .zero = t.zero,
+                         .sum = t.sum,
+                         .add = t.add,
+                         .scale = t.scale};
+        p_.f.terms(job);
+    }
+    bool has_w_zeros(std::byte* workspace) const {
+        for (int64_t g = 0; !p_.depthwise && g < groups_; ++g) {
+            auto const* zero = terms(workspace, g).zero;
+            if (std::any_of(zero, zero + p_.size.columns, [](int32_t z) { return z != 0; })) return true;
+        }
+        return false;
+    }
+
+    /// Offsets of `count` positions from `first` on.
+    void locate(int64_t first, int64_t count, int64_t* offsets) const {
+        auto const& s = p_.s;
+        auto x = first % s.out[2], y = first / s.out[2] % s.out[1], z = first / s.out[2] / s.out[1];
+        for (int64_t i = 0; i < count; ++i) {
+            offsets[i] = p_.image.at(z * s.stride[0], y * s.stride[1], x * s.stride[2]);
+            if (++x < s.out[2]) continue;
+            x = 0;
+            if (++y == s.out[1]) y = 0, ++z;
+        }
+    }
+
+    template <class Block>
+    Block block_of(void* const* arguments, Terms const& t, int64_t column, uint8_t* tile, int64_t tile_row) const {
+        Block b{};
+        b.column_add = t.add + column, b.scale = t.scale + column;
+        b.store = store_of(p_.s.y), b.relu = p_.result.relu;
+        if (arguments[I::kYZero]) b.y_zero = byte_at(arguments[I::kYZero], p_.s.y == DataType::I8, 0);
+        b.y = tile, b.y_row = tile_row;
+        b.taps = static_cast<int64_t>(taps_.size()), b.tap_offsets = taps_.data();
+        return b;
+    }
+
+    void multiply(void* const* arguments, std::byte* workspace, int64_t group, int64_t column, int64_t columns,
+                  int64_t const* offsets, int64_t positions, bool sums, uint8_t* tile, int32_t* row_sums) const {
+        auto t = terms(workspace, group);
+        auto const* x = reinterpret_cast<uint8_t const*>(workspace + staged_) + group * p_.image.group_bytes();
+        auto const* w = weights(workspace, group);
+        if (p_.depthwise) {
+            auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, columns);
+            b.positions = positions, b.channels = columns, b.x = x + column, b.offsets = offsets;
+            b.w = w + column, b.w_row = p_.size.columns;
+            return p_.f.depthwise(b);
+        }
+        auto b = block_of<IntegerBlock>(arguments, t, column, tile, columns);
+        b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
+        b.depth = p_.run_depth, b.b = w + column * p_.runs * p_.run_depth;
+        if (sums) {
+            for (int64_t i = 0; i < positions; ++i) {
+                row_sums[i] = 0;
+                for (auto tap : taps_) row_sums[i] += p_.f.sum(x + offsets[i] + tap, p_.run);
+            }
+            b.row_sum = row_sums, b.b_zero = t.zero + column;
+        }
+        p_.f.multiply(b);
+    }
+
+    /// A tile of Y of image n.
+    void run_part(void* const* arguments, std::byte* workspace, int64_t n, int64_t part, bool sums,
+                  std::byte* scratch) const {
+        auto const& s = p_.s;
+        auto all_columns = s.out_channels / groups_;
+        auto column = part % column_parts_ * columns_;
+        auto first = part / column_parts_ % position_parts_ * kPositions;
+        auto group = part / column_parts_ / position_parts_;
+        auto positions = std::min(kPositions, s.out_size() - first), columns = std::min(columns_, all_columns - column);
+        auto* offsets = reinterpret_cast<int64_t*>(scratch);
+        auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
+        auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
+        locate(first, positions, offsets);
+        multiply(arguments, workspace, group, column, columns, offsets, positions, sums, tile, row_sums);
+        auto at = ((n * s.out_channels) + group * all_columns + column) * s.out_size() + first;
+        if (y_bytes_ == 1)
+            transpose_bytes(tile, columns, positions, columns, positions * columns,
+                            static_cast<uint8_t*>(arguments[I::kInputs]) + at, s.out_size());
+        else
+            transpose_words(reinterpret_cast<uint32_t const*>(tile), columns, positions, columns,
+                            static_cast<uint32_t*>(arguments[I::kInputs]) + at, s.out_size());
+    }
+
+public:
+    IntegerConvTask(IntegerConvPlan const& plan, std::shared_ptr<mem_manager::Blob const> packed, int threads)
+        : p_(plan),
+          packed_(std::move(packed)),
+          threads_(std::max(1, threads)),
+          y_bytes_(bits_of(plan.s.y) / 8),
+          groups_(p_.image.groups) {
+        auto const& s = p_.s;
+        columns_ = std::max<int64_t>(p_.f.panel, kColumns / p_.f.panel * p_.f.panel);
+        position_parts_ = ceil_div(s.out_size(), kPositions);
+        auto panels = p_.size.columns / p_.f.panel;
+        // Fewer parts than threads: fewer channels in each.
+        if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
+            columns_ = std::max<int64_t>(1, ceil_div(panels, ceil_div(2 * threads_, position_parts_))) * p_.f.panel;
+        column_parts_ = std::max<int64_t>(1, ceil_div(s.out_channels / groups_, columns_));
+        auto by_column = p_.depthwise || p_.run == s.group_in();
+        for (int64_t z = 0; z < s.kernel[0]; ++z)
+            for (int64_t y = 0; y < s.kernel[1]; ++y)
+                for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
+                    taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
+        lay_out();
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const& s = p_.s;
+        auto* workspace = context.workspace;
+        auto scratch = [&](int worker) { return workspace + scratch_ + static_cast<size_t>(worker) * scratch_bytes_; };
+        context.pool.parallel_for(groups_, [&](int64_t group, int) { prepare_group(arguments, workspace, group); });
+        bool sums = has_w_zeros(workspace);
+        auto pad = p_.x_zero(arguments[I::kAZero]);
+        auto* widen = p_.depthwise ? flip_signs : p_.f.widen;
+        auto lines = p_.image.lines();
+        auto chunks = chunks_of(lines, static_cast<double>(p_.image.line_bytes()) * 0.3, threads_);
+        for (int64_t n = 0; n < s.batch; ++n) {
+            auto const* x = static_cast<uint8_t const*>(arguments[I::kA]) + n * s.in_channels * s.in_size();
+            context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
+                for (auto line = lines * chunk / chunks; line < lines * (chunk + 1) / chunks; ++line)
+                    p_.image.stage(s, x, line, pad, reinterpret_cast<uint8_t*>(workspace + staged_),
+                                   reinterpret_cast<uint8_t*>(scratch(worker)), widen);
+            });
+            context.pool.parallel_for(groups_ * position_parts_ * column_parts_, [&](int64_t part, int worker) {
+                run_part(arguments, workspace, n, part, sums, scratch(worker));
+            });
+        }
+    }
+    size_t workspace_bytes() const override { return end_; }
+    double operations() const override { return p_.s.operations(); }
+};
+
+}  // namespace
+
+std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
+                                                      std::shared_ptr<mem_manager::Blob const> packed, int threads) {
+    return std::make_unique<IntegerConvTask>(plan, std::move(packed), threads);
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,102 @@
+#include "integer_conv/transpose_small.h"
+#include "integer_matmul/integer_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+struct Convolution {
+    Dims x, w, strides, dilations, begin, end;
+    int64_t group = 1;
+
+    Dims y() const {
+        Dims dims{x[0], w[0]};
+        for (size_t i = 2; i < x.size(); ++i) {
+            auto extent = (w[i] - 1) * dilations[i - 2] + 1;
+            dims.push_back((x[i] + begin[i - 2] + end[i - 2] - extent) / strides[i - 2] + 1);
+        }
+        return dims;
+    }
+};
+
+void check(Convolution const& p, std::mt19937& random) {
+    int variant = 0;
+    for (auto const& c : integer_cases()) {
+        ++variant;
+        Dims w_zeros;
+        if (variant % 3 == 0) w_zeros = {p.w[0]};
+        auto inputs = with_operands(c, random_bytes(c.a, p.x, random), random_bytes(c.b, p.w, random), {}, w_zeros,
+                                    p.w[0], element_count(p.w) / p.w[0], variant % 2 == 0, random);
+        if (variant % 4 == 0) inputs[3] = {};
+        if (variant % 5 == 0) inputs[2] = {};
+        inputs[3].constant = c.constant && variant % 7 != 0;
+        IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, {c.relu}};
+        auto others = check_candidates(info, inputs, {Tensor(c.y, p.y())}, {}, c.constant ? "constant W" : "");
+        if (testing::Test::HasFailure()) return;
+        if (cpu_features().isa >= Isa::Avx2) EXPECT_GE(others, 1);
+    }
+}
+
+TEST(IntegerConv, CandidatesAgree) {
+    std::mt19937 random(seed_of(311));
+    for (auto const& p : {Convolution{{2, 5, 9, 11}, {7, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                          Convolution{{1, 3, 17, 19}, {35, 3, 5, 7}, {2, 3}, {1, 1}, {2, 0}, {1, 3}},
+                          Convolution{{1, 18, 7, 6}, {70, 18, 3, 3}, {1, 1}, {2, 2}, {2, 1}, {2, 2}},
+                          Convolution{{1, 33, 13, 12}, {130, 33, 1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+                          Convolution{{1, 20, 13, 12}, {9, 20, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}})
+        check(p, random);
+}
+
+TEST(IntegerConv, CandidatesAgreeOnGroups) {
+    std::mt19937 random(seed_of(312));
+    for (auto const& p : {Convolution{{1, 6, 9, 11}, {4, 3, 3, 2}, {1, 1}, {1, 2}, {1, 1}, {1, 0}, 2},
+                          Convolution{{2, 37, 15, 18}, {37, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37},
+                          Convolution{{1, 130, 9, 7}, {130, 1, 5, 5}, {2, 2}, {1, 2}, {2, 3}, {2, 1}, 130},
+                          Convolution{{1, 4, 9, 7}, {12, 1, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 4}})
+        check(p, random);
+}
+
+TEST(IntegerConv, CandidatesAgreeOnOtherRanks) {
+    std::mt19937 random(seed_of(313));
+    for (auto const& p : {Convolution{{2, 5, 33}, {7, 5, 4}, {2}, {3}, {3}, {2}},
+                          Convolution{{1, 3, 6, 7, 9}, {5, 3, 2, 3, 3}, {1, 2, 1}, {2, 1, 1}, {1, 1, 0}, {0, 1, 2}}})
+        check(p, random);
+}
+
+TEST(IntegerConv, TransposesSmallElements) {
+    std::mt19937 random(seed_of(314));
+    for (int64_t rows : {1, 3, 15, 16, 17, 40})
+        for (int64_t columns : {1, 4, 7, 16, 18, 33}) {
+            std::vector<uint8_t> bytes(static_cast<size_t>(rows * (columns + 2))), bytes_out(bytes.size());
+            for (auto& b : bytes) b = static_cast<uint8_t>(random());
+            auto readable = (rows - 1) * (columns + 2) + columns;
+            transpose_bytes(bytes.data(), columns + 2, rows, columns, readable, bytes_out.data(), rows);
+            std::vector<uint32_t> words(bytes.begin(), bytes.end()), words_out(words.size());
+            transpose_words(words.data(), columns + 2, rows, columns, words_out.data(), rows);
+            for (int64_t r = 0; r < rows; ++r)
+                for (int64_t c = 0; c < columns; ++c) {
+                    auto expected = bytes[static_cast<size_t>(r * (columns + 2) + c)];
+                    ASSERT_EQ(bytes_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
+                    ASSERT_EQ(words_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
+                }
+        }
+}
+
+TEST(IntegerConv, RefusesSizesThatDoNotFit) {
+    std::vector<Tensor> inputs{
+        Tensor(DataType::U8, {1, 4, 5, 5}), Tensor(DataType::I8, {6, 3, 3, 3}), {}, {}, {}, {}, {}};
+    auto in = operands_of(inputs), results = operands_of({Tensor(DataType::I32, {1, 6, 3, 3})});
+    PackCache packs;
+    std::vector<TensorDesc const*> x;
+    for (auto const& t : inputs) x.push_back(t.desc.dtype == DataType::Undefined ? nullptr : &t.desc);
+    TensorDesc y{DataType::I32, Layout::Plain, {1, 6, 3, 3}};
+    TensorDesc const* outputs[]{&y};
+    IntegerConvInfo info{{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1, {}};
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        auto task = kernel->bind({x, outputs, {}, packs, 1});
+        ASSERT_FALSE(task.ok()) << kernel->id();
+        EXPECT_NE(task.error().reason.find("[6, 3, 3, 3]"), std::string::npos) << task.error().reason;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

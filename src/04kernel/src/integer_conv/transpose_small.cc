@@ -1,0 +1,112 @@
+#include "integer_conv/transpose_small.h"
+
+#include <cstring>
+
+#if RG_X86
+#include <emmintrin.h>
+#endif
+
+namespace refactor::kernel {
+
+namespace {
+
+template <class T>
+void transpose_part(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
+    for (int64_t c = 0; c < columns; ++c)
+        for (int64_t r = 0; r < rows; ++r) target[c * target_row + r] = source[r * source_row + c];
+}
+
+#if RG_X86
+/// 16 × 16 bytes: four rounds of interleaving rows that are 8 apart. Only `columns` of them are stored.
+void transpose_registers(__m128i (&a)[16], uint8_t* target, int64_t target_row, int64_t columns) {
+    __m128i b[16];
+#pragma GCC unroll 4
+    for (int round = 0; round < 4; ++round) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+            b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]), b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) a[i] = b[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i)
+        if (i < columns) _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i * target_row), a[i]);
+}
+void transpose_block(uint8_t const* source, int64_t source_row, uint8_t* target, int64_t target_row) {
+    __m128i a[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) a[i] = _mm_loadu_si128(reinterpret_cast<__m128i const*>(source + i * source_row));
+    transpose_registers(a, target, target_row, 16);
+}
+/// Less than 16 columns; `readable` bytes exist from `source` on.
+void transpose_narrow(uint8_t const* source, int64_t source_row, int64_t columns, int64_t readable, uint8_t* target,
+                      int64_t target_row) {
+    __m128i a[16];
+    for (int i = 0; i < 16; ++i) {
+        auto const* row = source + i * source_row;
+        if (i * source_row + 16 <= readable) {
+            a[i] = _mm_loadu_si128(reinterpret_cast<__m128i const*>(row));
+        } else {
+            alignas(16) uint8_t part[16] = {};
+            std::memcpy(part, row, static_cast<size_t>(columns));
+            a[i] = _mm_load_si128(reinterpret_cast<__m128i const*>(part));
+        }
+    }
+    transpose_registers(a, target, target_row, columns);
+}
+constexpr int64_t block_side(uint8_t) { return 16; }
+
+/// 4 × 4 words.
+void transpose_block(uint32_t const* source, int64_t source_row, uint32_t* target, int64_t target_row) {
+    __m128i a[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) a[i] = _mm_loadu_si128(reinterpret_cast<__m128i const*>(source + i * source_row));
+    __m128i low = _mm_unpacklo_epi32(a[0], a[1]), low2 = _mm_unpacklo_epi32(a[2], a[3]);
+    __m128i high = _mm_unpackhi_epi32(a[0], a[1]), high2 = _mm_unpackhi_epi32(a[2], a[3]);
+    auto store = [&](int64_t i, __m128i v) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i * target_row), v);
+    };
+    store(0, _mm_unpacklo_epi64(low, low2)), store(1, _mm_unpackhi_epi64(low, low2));
+    store(2, _mm_unpacklo_epi64(high, high2)), store(3, _mm_unpackhi_epi64(high, high2));
+}
+constexpr int64_t block_side(uint32_t) { return 4; }
+#endif
+
+template <class T>
+void transpose(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
+    int64_t whole_rows = 0, whole_columns = 0;
+#if RG_X86
+    constexpr int64_t kSide = block_side(T{});
+    whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
+    for (int64_t c = 0; c < whole_columns; c += kSide)
+        for (int64_t r = 0; r < whole_rows; r += kSide)
+            transpose_block(source + r * source_row + c, source_row, target + c * target_row + r, target_row);
+#endif
+    transpose_part(source + whole_columns, source_row, whole_rows, columns - whole_columns,
+                   target + whole_columns * target_row, target_row);
+    transpose_part(source + whole_rows * source_row, source_row, rows - whole_rows, columns, target + whole_rows,
+                   target_row);
+}
+
+}  // namespace
+
+void transpose_bytes(uint8_t const* source, int64_t source_row, int64_t rows, int64_t columns,
+                     [[maybe_unused]] int64_t readable, uint8_t* target, int64_t target_row) {
+#if RG_X86
+    auto whole = columns / 16 * 16;
+    if (whole != columns)
+        for (int64_t r = 0; r + 16 <= rows; r += 16)
+            transpose_narrow(source + r * source_row + whole, source_row, columns - whole,
+                             readable - r * source_row - whole, target + whole * target_row + r, target_row);
+    transpose_part(source + rows / 16 * 16 * source_row + whole, source_row, rows % 16, columns - whole,
+                   target + whole * target_row + rows / 16 * 16, target_row);
+    columns = whole;
+#endif
+    transpose(source, source_row, rows, columns, target, target_row);
+}
+void transpose_words(uint32_t const* source, int64_t source_row, int64_t rows, int64_t columns, uint32_t* target,
+                     int64_t target_row) {
+    transpose(source, source_row, rows, columns, target, target_row);
+}
+
+}  // namespace refactor::kernel
