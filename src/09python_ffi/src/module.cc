@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, module) {
     bind_builder(module);
     bind_model(module);
     bind_executor(module);
+    bind_pnnx(module);
 }

@@ -12,5 +12,6 @@ void bind_device(py::module_& module);
 void bind_builder(py::module_& module);
 void bind_model(py::module_& module);
 void bind_executor(py::module_& module);
+void bind_pnnx(py::module_& module);
 
 }  // namespace refactor::python

@@ -1,0 +1,34 @@
+#pragma once
+#include "kernel/kernel.h"
+
+namespace refactor::kernel {
+
+/// Writes rows into a cache: inputs cache [B, …, M, …], update of the same shape but for S ≤ M at `axis` (not 0), and,
+/// if `indices`, i64 [B], where the rows of each batch begin (0 without). Output: the cache after that. A row behind
+/// the end throws InvalidInput, or begins anew at 0 if `circular`. Any fixed-size dtype of at least one byte. Source:
+/// ONNX TensorScatter-24.
+struct TensorScatterInfo {
+    static constexpr char const* kType = "TensorScatter";
+    int64_t axis = 1;
+    bool circular = false, indices = false;
+    std::string attributes() const;
+};
+Candidates candidates(TensorScatterInfo const&, Request const&);
+
+/// Linear attention as a recurrence over the positions t with a state S [D, Dv] for each key head:
+/// S *= exp(decay_t), v_t = beta_t (v_t - Sᵀ k_t) if `delta`, S += k_t v_tᵀ, y_t = scale Sᵀ q_t.
+///
+/// Inputs: q [B, T, H·D], k [B, T, Hkv·D], v [B, T, Hkv·Dv], then those that are there: past state [B, Hkv, D, Dv],
+/// decay [B, T, Hkv·D] or [B, T, Hkv] (if `decay`), beta [B, T, Hkv] or [B, T, 1] (if `delta`). Outputs: y [B, T, H·Dv]
+/// and the last state. H is a multiple of Hkv. Any float type; f64 is computed in f64, the others in f32. Source: ONNX
+/// LinearAttention-27.
+struct LinearAttentionInfo {
+    static constexpr char const* kType = "LinearAttention";
+    int64_t heads = 1, kv_heads = 1;
+    float scale = 1;
+    bool past = false, decay = false, delta = false;
+    std::string attributes() const;
+};
+Candidates candidates(LinearAttentionInfo const&, Request const&);
+
+}  // namespace refactor::kernel

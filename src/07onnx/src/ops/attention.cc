@@ -1,0 +1,366 @@
+#include "attention_parts.h"
+#include "computation/operator.h"
+#include "frontend/expression.h"
+#include "kernel/ops/cache.h"
+#include "kernel/ops/movement.h"
+
+#include <cmath>
+
+// Attention, RotaryEmbedding, LinearAttention and TensorScatter of ai.onnx.
+
+namespace refactor::onnx {
+
+namespace {
+
+using frontend::expect_equal;
+using frontend::expect_rank;
+
+/// Sizes of one Attention.
+struct Geometry {
+    DimExpr batch, queries, fresh, past, keys;  ///< fresh: positions of K; keys: with the past
+    DimExpr heads, kv_heads, depth, value_depth;
+    bool packed = false;  ///< heads are in the last axis
+};
+
+Inferred<Geometry> geometry_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
+    auto const &q = c.shape(0), &k = c.shape(1), &v = c.shape(2);
+    Geometry g;
+    if ((q.size() != 3 && q.size() != 4) || k.size() != q.size() || v.size() != q.size())
+        return Err{invalid("Q, K and V have ", q.size(), ", ", k.size(), " and ", v.size(), " axes, expected 3 or 4")};
+    g.packed = q.size() == 3, g.batch = q[0];
+    auto heads = n.integer("q_num_heads", 0), kv_heads = n.integer("kv_num_heads", 0);
+    if (g.packed) {
+        RG_TRY(depth, head_size(q[2], heads, "Q", symbols));
+        RG_TRY(key_depth, head_size(k[2], kv_heads, "K", symbols));
+        RG_TRY(value_depth, head_size(v[2], kv_heads, "V", symbols));
+        g.heads = heads, g.kv_heads = kv_heads, g.depth = depth, g.value_depth = value_depth;
+        g.queries = q[1], g.fresh = k[1];
+        if (auto failure = expect_equal(key_depth, depth, "the size of a head of K", symbols)) return Err{*failure};
+    } else {
+        if (n.opset >= 25 && (heads || kv_heads)) return Err{invalid("numbers of heads are given for 4-D inputs")};
+        g.heads = q[1], g.kv_heads = k[1], g.queries = q[2], g.fresh = k[2], g.depth = q[3], g.value_depth = v[3];
+        for (auto const& [actual, expected, what] :
+             {std::tuple(k[3], q[3], "the size of a head of K"), std::tuple(v[1], k[1], "the number of heads of V")})
+            if (auto failure = expect_equal(actual, expected, what, symbols)) return Err{*failure};
+    }
+    auto known_heads = g.heads.constant(), known_kv = g.kv_heads.constant();
+    if (known_heads && known_kv && (*known_kv < 1 || *known_heads % *known_kv))
+        return Err{invalid(*known_heads, " heads of Q are no multiple of ", *known_kv, " of K")};
+    for (auto const& [actual, expected, what] :
+         {std::tuple(k[0], q[0], "the batch of K"), std::tuple(v[0], q[0], "the batch of V"),
+          std::tuple(g.packed ? v[1] : v[2], g.fresh, "the number of positions of V")})
+        if (auto failure = expect_equal(actual, expected, what, symbols)) return Err{*failure};
+    if (c.has(4) != c.has(5)) return Err{invalid("one of past_key and past_value is omitted")};
+    g.past = c.has(4) ? c.shape(4).size() == 4 ? c.shape(4)[2] : DimExpr(-1) : DimExpr(0);
+    if (g.past == DimExpr(-1)) return Err{invalid("past_key has ", c.shape(4).size(), " axes, expected 4")};
+    g.keys = g.past + g.fresh;
+    return g;
+}
+
+Status infer_attention(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(g, geometry_of(c, n, c.symbols()));
+    if (c.has(4)) {
+        Shape key{g.batch, g.kv_heads, g.past, g.depth}, value{g.batch, g.kv_heads, g.past, g.value_depth};
+        for (size_t i = 4; i < 6; ++i) {
+            RG_CHECK_STATUS(expect_rank(c.input(i), 4, 4));
+            for (size_t k = 0; k < 4; ++k)
+                RG_CHECK_STATUS(expect_equal(c.shape(i)[k], (i == 4 ? key : value)[k],
+                                             frontend::concat("size ", k, i == 4 ? " of past_key" : " of past_value"),
+                                             c.symbols()));
+        }
+    }
+    if (c.has(6)) {
+        if (c.has(4)) return invalid("nonpad_kv_seqlen together with past_key");
+        RG_CHECK_STATUS(expect_rank(c.input(6), 1, 1));
+        RG_CHECK_STATUS(expect_equal(c.shape(6)[0], g.batch, "the size of nonpad_kv_seqlen", c.symbols()));
+    }
+    for (auto name : {"left_window_size", "right_window_size"})
+        if (n.integer(name, -1) < -1) return invalid(name, " is ", n.integer(name, -1), ", expected at least -1");
+    if (auto mode = n.integer("qk_matmul_output_mode", 0); mode < 0 || mode > 3)
+        return invalid("qk_matmul_output_mode is ", mode, ", expected 0 to 3");
+    if (!n.has("scale") && !g.depth.constant())
+        return unsupported("heads of the size ", c.text(g.depth), ": the size must be known");
+    if (c.has(3)) {
+        auto mask = c.shape(3);
+        RG_CHECK_STATUS(expect_rank(c.input(3), 1, 4));
+        auto known = mask.back().constant(), keys = g.keys.constant();
+        if (known && keys && *known > *keys) return invalid("the mask has ", *known, " keys, there are ", *keys);
+        mask.back() = 1;
+        Shape scores{g.batch, g.heads, g.queries, 1};
+        RG_TRY_STATUS(joined, frontend::broadcast_shapes({scores, mask}, c.symbols()));
+        for (size_t i = 0; i < 3; ++i)
+            RG_CHECK_STATUS(expect_equal(joined[i], scores[i], "a size of the mask", c.symbols()));
+    }
+    RG_CHECK_STATUS(c.set(0, c.dtype(0),
+                          g.packed ? Shape{g.batch, g.queries, g.heads * g.value_depth}
+                                   : Shape{g.batch, g.heads, g.queries, g.value_depth}));
+    RG_CHECK_STATUS(c.set(1, c.dtype(1), {g.batch, g.kv_heads, g.keys, g.depth}));
+    RG_CHECK_STATUS(c.set(2, c.dtype(2), {g.batch, g.kv_heads, g.keys, g.value_depth}));
+    return c.set(3, c.dtype(0), {g.batch, g.heads, g.queries, g.keys});
+}
+
+Status lower_attention(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(g, geometry_of(c.view(), n, c.symbols()));
+    AttentionParts p;
+    p.q = c.edge(0), p.k = c.edge(1), p.v = c.edge(2);
+    if (g.packed) {
+        auto kv_heads = n.integer("kv_num_heads", 0);
+        p.q = split_heads(c, p.q, n.integer("q_num_heads", 0));
+        p.k = split_heads(c, p.k, kv_heads), p.v = split_heads(c, p.v, kv_heads);
+    }
+    if (c.has(4)) p.k = append_keys(c, c.edge(4), p.k), p.v = append_keys(c, c.edge(5), p.v);
+    if (c.output_count() > 1) c.set_output(1, p.k);
+    if (c.output_count() > 2) c.set_output(2, p.v);
+    p.scale = n.has("scale") ? n.number("scale", 1)
+                             : static_cast<float>(1 / std::sqrt(static_cast<double>(*g.depth.constant())));
+    p.softcap = n.number("softcap", 0);
+    p.mask = c.edge(3);
+    auto& see = p.visibility;
+    see.causal = n.integer("is_causal", 0) != 0, see.offset = g.past;
+    see.left = n.integer("left_window_size", -1), see.right = n.integer("right_window_size", -1);
+    if (c.has(6)) {
+        see.lengths = c.edge(6);
+        frontend::Expression e;
+        auto length = e.input(0, DataType::I64), queries = e.input(1, DataType::I64);
+        auto* count =
+            c.emit(computation::make_operator(kernel::ShapeValuesInfo{}, {g.queries}), {}, DataType::I64, {DimExpr(1)});
+        see.offsets = c.emit(computation::make_operator(e.finish(e.binary(kernel::ExprOp::Sub, length, queries))),
+                             {c.edge(6), count}, DataType::I64, {g.batch});
+    }
+    bool wants_scores = c.output_count() > 3 && !c.output(3).name.empty();
+    Edge scores = nullptr;
+    auto mode = static_cast<ScoreOutput>(n.integer("qk_matmul_output_mode", 0));
+    RG_TRY_STATUS(y, emit_attention(c, p, mode, wants_scores ? &scores : nullptr));
+    c.set_output(0, c.cast(g.packed ? merge_heads(c, y) : y, c.output().dtype));
+    if (wants_scores) c.set_output(3, scores);
+    return std::nullopt;
+}
+
+struct Rotated {
+    DimExpr batch, length, heads, depth;
+    Rotation rotation;
+    bool packed;
+};
+
+Inferred<Rotated> rotated_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
+    auto const& x = c.shape(0);
+    Rotated r;
+    if (x.size() != 3 && x.size() != 4) return Err{invalid("X has ", x.size(), " axes, expected 3 or 4")};
+    r.packed = x.size() == 3, r.batch = x[0];
+    if (r.packed) {
+        auto heads = n.integer("num_heads", 0);
+        RG_TRY(depth, head_size(x[2], heads, "X", symbols));
+        r.length = x[1], r.heads = heads, r.depth = depth;
+    } else {
+        r.heads = x[1], r.length = x[2], r.depth = x[3];
+    }
+    r.rotation = {n.integer("interleaved", 0) != 0, n.integer("rotary_embedding_dim", 0)};
+    auto size = r.rotation.size ? DimExpr(r.rotation.size) : r.depth;
+    if (auto known = size.constant(); known && (*known % 2 || *known < 0))
+        return Err{invalid("the rotated size is ", *known, ", expected an even number")};
+    if (auto depth = r.depth.constant(); depth && r.rotation.size > *depth)
+        return Err{invalid("rotary_embedding_dim is ", r.rotation.size, ", a head has the size ", *depth)};
+    size_t rank = c.has(3) ? 2 : 3;
+    for (size_t i = 1; i < 3; ++i) {
+        auto const& cache = c.shape(i);
+        if (cache.size() != rank)
+            return Err{invalid("a cache has ", cache.size(), " axes, expected ", rank,
+                               c.has(3) ? "" : " without position_ids")};
+        if (auto failure = expect_equal(cache.back(), floor_div(size, 2), "the last size of a cache", symbols))
+            return Err{*failure};
+    }
+    return r;
+}
+
+Status infer_rotary(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(r, rotated_of(c, n, c.symbols()));
+    if (c.has(3)) {
+        RG_CHECK_STATUS(expect_rank(c.input(3), 2, 2));
+        RG_CHECK_STATUS(expect_equal(c.shape(3)[0], r.batch, "the batch of position_ids", c.symbols()));
+        RG_CHECK_STATUS(expect_equal(c.shape(3)[1], r.length, "the length of position_ids", c.symbols()));
+    } else {
+        for (size_t i = 1; i < 3; ++i)
+            RG_CHECK_STATUS(expect_equal(c.shape(i)[1], r.length, "the length of a cache", c.symbols()));
+    }
+    return c.set(0, c.dtype(0), c.shape(0));
+}
+
+Status lower_rotary(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(r, rotated_of(c.view(), n, c.symbols()));
+    Edge caches[2];
+    for (size_t i = 0; i < 2; ++i) {
+        caches[i] = c.edge(i + 1);
+        if (!c.has(3)) continue;
+        auto shape = c.shape(3);
+        shape.push_back(c.shape(i + 1)[1]);
+        caches[i] =
+            c.emit(computation::make_operator(kernel::GatherInfo{0}), {c.edge(i + 1), c.edge(3)}, c.dtype(1), shape);
+    }
+    auto* x =
+        r.packed ? c.reshape(c.edge(0), {r.batch, r.length, r.heads, r.depth}) : c.transpose(c.edge(0), {0, 2, 1, 3});
+    auto* y = emit_rotation(c, x, caches[0], caches[1], r.rotation);
+    c.set_output(0, r.packed ? c.reshape(y, c.shape(0)) : c.transpose(y, {0, 2, 1, 3}));
+    return std::nullopt;
+}
+
+Inferred<kernel::LinearAttentionInfo> linear_of(InferContext const& c, NodeView const& n) {
+    auto rule = n.text("update_rule", "gated_delta");
+    bool known = rule == "linear" || rule == "gated" || rule == "delta" || rule == "gated_delta";
+    if (!known) return Err{invalid("update_rule is \"", rule, "\", expected linear, gated, delta or gated_delta")};
+    kernel::LinearAttentionInfo info;
+    info.decay = rule.starts_with("gated"), info.delta = rule.ends_with("delta"), info.past = c.has(3);
+    if (info.decay != c.has(4)) return Err{invalid("the rule ", rule, info.decay ? " needs" : " takes no", " decay")};
+    if (info.delta != c.has(5)) return Err{invalid("the rule ", rule, info.delta ? " needs" : " takes no", " beta")};
+    info.heads = n.integer("q_num_heads", 0), info.kv_heads = n.integer("kv_num_heads", 0);
+    if (info.heads < 1 || info.kv_heads < 1 || info.heads % info.kv_heads)
+        return Err{invalid("q_num_heads is ", info.heads, ", expected a multiple of kv_num_heads, ", info.kv_heads)};
+    return info;
+}
+
+Status infer_linear_attention(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(info, linear_of(c, n));
+    for (size_t i = 0; i < 6; ++i)
+        if (c.has(i) && i != 3) RG_CHECK_STATUS(expect_rank(c.input(i), 3, 3));
+    auto const& q = c.shape(0);
+    RG_TRY_STATUS(depth, head_size(q[2], info.heads, "query", c.symbols()));
+    RG_TRY_STATUS(value_depth, head_size(c.shape(2)[2], info.kv_heads, "value", c.symbols()));
+    auto expect = [&](size_t i, std::string_view what, Shape const& expected) -> Status {
+        for (size_t k = 0; k < expected.size(); ++k)
+            RG_CHECK_STATUS(
+                expect_equal(c.shape(i)[k], expected[k], frontend::concat("size ", k, " of ", what), c.symbols()));
+        return std::nullopt;
+    };
+    RG_CHECK_STATUS(expect(1, "key", {q[0], q[1], depth * info.kv_heads}));
+    RG_CHECK_STATUS(expect(2, "value", {q[0], q[1]}));
+    Shape state{q[0], DimExpr(info.kv_heads), depth, value_depth};
+    if (c.has(3)) {
+        RG_CHECK_STATUS(expect_rank(c.input(3), 4, 4));
+        RG_CHECK_STATUS(expect(3, "past_state", state));
+    }
+    for (size_t i = 4; i < 6; ++i) {
+        if (!c.has(i)) continue;
+        RG_CHECK_STATUS(expect(i, i == 4 ? "decay" : "beta", {q[0], q[1]}));
+        auto const& last = c.shape(i)[2];
+        auto other = i == 4 ? depth * info.kv_heads : DimExpr(1);
+        if (!(last == DimExpr(info.kv_heads) || last == other))
+            return invalid("the last size of ", i == 4 ? "decay" : "beta", " is ", c.text(last), ", expected ",
+                           info.kv_heads, " or ", c.text(other));
+    }
+    if (n.number("scale", 0) == 0 && !depth.constant()) return unsupported("heads of a size that is not known");
+    RG_CHECK_STATUS(c.set(0, c.dtype(0), {q[0], q[1], value_depth * info.heads}));
+    return c.set(1, c.has(3) ? c.dtype(3) : c.dtype(0), state);
+}
+
+Status lower_linear_attention(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(info, linear_of(c.view(), n));
+    auto depth = floor_div(c.shape(0)[2], info.heads);
+    info.scale = n.number("scale", 0);
+    if (info.scale == 0) info.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(*depth.constant())));
+    // A state of another type than the rest: everything in f32.
+    auto dtype = c.has(3) && c.dtype(3) != c.dtype(0) ? DataType::F32 : c.dtype(0);
+    std::vector<Edge> edges;
+    for (size_t i = 0; i < c.input_count(); ++i)
+        if (c.has(i)) edges.push_back(c.cast(c.edge(i), dtype));
+    auto state_type = c.has(3) ? c.dtype(3) : c.dtype(0);
+    Shape state{c.shape(0)[0], DimExpr(info.kv_heads), depth, floor_div(c.shape(2)[2], info.kv_heads)};
+    auto results = c.emit_all(computation::make_operator(info), edges, {{dtype, *c.output().shape}, {dtype, state}});
+    c.set_output(0, c.cast(results[0], c.output().dtype));
+    if (c.output_count() > 1) c.set_output(1, c.cast(results[1], state_type));
+    return std::nullopt;
+}
+
+Inferred<kernel::TensorScatterInfo> scatter_of(InferContext const& c, NodeView const& n) {
+    auto mode = n.text("mode", "linear");
+    if (mode != "linear" && mode != "circular")
+        return Err{invalid("mode is \"", mode, "\", expected linear or circular")};
+    RG_TRY(axis, frontend::normalize_axis(n.integer("axis", -2), c.shape(0).size()));
+    if (axis == 0) return Err{invalid("the axis is that of the batch, expected another")};
+    return kernel::TensorScatterInfo{static_cast<int64_t>(axis), mode == "circular", c.has(2)};
+}
+
+Status infer_tensor_scatter(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(info, scatter_of(c, n));
+    auto const &cache = c.shape(0), &update = c.shape(1);
+    RG_CHECK_STATUS(expect_rank(c.input(1), cache.size(), cache.size()));
+    for (size_t i = 0; i < cache.size(); ++i) {
+        if (static_cast<int64_t>(i) != info.axis)
+            RG_CHECK_STATUS(
+                expect_equal(update[i], cache[i], frontend::concat("size ", i, " of the update"), c.symbols()));
+        else if (auto rows = update[i].constant(), most = cache[i].constant(); rows && most && *rows > *most)
+            return invalid("the update has ", *rows, " rows, the cache ", *most);
+    }
+    if (c.has(2)) {
+        RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
+        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], cache[0], "the number of write_indices", c.symbols()));
+    }
+    return c.set(0, c.dtype(0), cache);
+}
+
+Status lower_tensor_scatter(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(info, scatter_of(c.view(), n));
+    std::vector<Edge> edges{c.edge(0), c.edge(1)};
+    if (c.has(2)) edges.push_back(c.edge(2));
+    c.emit_output(computation::make_operator(info), edges);
+    return std::nullopt;
+}
+
+void define_attention_of_onnx(Definitions& all) {
+    using K = AttributeKind;
+    OperatorDef def{
+        .name = "Attention",
+        .since = 23,
+        .inputs = {3, 6},
+        .outputs = {1, 4},
+        .types = {{kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'V'}, {kNumbers | kBool}, {kFloats, 'T'}, {kFloats, 'V'}},
+        .attributes = {{"is_causal", K::Int},
+                       {"kv_num_heads", K::Int},
+                       {"q_num_heads", K::Int},
+                       {"qk_matmul_output_mode", K::Int},
+                       {"scale", K::Float},
+                       {"softcap", K::Float},
+                       {"softmax_precision", K::Int}},
+        .infer = infer_attention,
+        .lower = lower_attention};
+    all.push_back(def);
+    def.since = 24, def.inputs = {3, 7}, def.types.push_back({kI64});
+    all.push_back(def);
+    def.since = 25;
+    def.attributes.push_back({"left_window_size", K::Int}), def.attributes.push_back({"right_window_size", K::Int});
+    all.push_back(std::move(def));
+}
+
+}  // namespace
+
+void define_attention(Definitions& all) {
+    using K = AttributeKind;
+    define_attention_of_onnx(all);
+    all.push_back({.name = "RotaryEmbedding",
+                   .since = 23,
+                   .inputs = {3, 4},
+                   .types = {{kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'T'}, {kI64}},
+                   .attributes = {{"interleaved", K::Int}, {"num_heads", K::Int}, {"rotary_embedding_dim", K::Int}},
+                   .infer = infer_rotary,
+                   .lower = lower_rotary});
+    all.push_back(
+        {.name = "LinearAttention",
+         .since = 27,
+         .inputs = {3, 6},
+         .outputs = {1, 2},
+         .types = {{kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'S'}, {kFloats, 'T'}, {kFloats, 'T'}},
+         .attributes = {{"chunk_size", K::Int},
+                        {"kv_num_heads", K::Int, true},
+                        {"q_num_heads", K::Int, true},
+                        {"scale", K::Float},
+                        {"update_rule", K::String}},
+         .infer = infer_linear_attention,
+         .lower = lower_linear_attention});
+    all.push_back({.name = "TensorScatter",
+                   .since = 24,
+                   .inputs = {2, 3},
+                   .types = {{kAny, 'T'}, {kAny, 'T'}, {kI64}},
+                   .attributes = {{"axis", K::Int}, {"mode", K::String}},
+                   .infer = infer_tensor_scatter,
+                   .lower = lower_tensor_scatter});
+}
+
+}  // namespace refactor::onnx

@@ -1,0 +1,40 @@
+#pragma once
+#include "frontend/model.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace refactor::mem_manager {
+class Blob;
+}
+
+namespace refactor::pnnx {
+
+/// A size that a caller gives: unknown, a number, or the name of a symbol.
+using InputDim = std::variant<std::monostate, int64_t, std::string>;
+/// Shapes of inputs by name, which replace those of the file.
+using InputShapes = std::vector<std::pair<std::string, std::vector<InputDim>>>;
+
+/// Reads a model in PNNX's own format: `param` is the text of `.pnnx.param`, `bin` the content of `.pnnx.bin`, a zip
+/// archive whose data the model shares. `bin` may be null if there are no weights.
+///
+/// Inputs are called in0, in1 …, outputs out0, out1 … in the order of the file (tuples are flattened), as pnnx names
+/// them in what it exports. An unknown size `?` is a symbol called after input and axis ("in0.2"). An input whose type
+/// the file does not tell is f32 of unknown rank.
+///
+/// Throws `InvalidModel`, or `Unsupported` if nothing is illegal, listing every problem with the line or the node: what
+/// is malformed, operators that are not lowered, arguments, types and shapes. Source: https://github.com/pnnx/pnnx.
+frontend::Model load_pnnx(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
+                          InputShapes const& shapes = {});
+
+/// Whether an operator ("nn.Conv2d", "torch.cat", …) is lowered.
+bool is_supported(std::string_view type);
+/// Names of all operators, sorted.
+std::vector<std::string> supported_operators();
+
+}  // namespace refactor::pnnx

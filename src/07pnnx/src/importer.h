@@ -1,0 +1,72 @@
+#pragma once
+#include "graph_topo/builder.h"
+#include "param_file.h"
+#include "pnnx/model_reader.h"
+#include "registry.h"
+#include "zip_archive.h"
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace refactor::pnnx {
+
+/// Turns the nodes of a `.pnnx.param` file into a frontend model, collecting every problem on the way. Used once.
+///
+/// Values that are no tensors do not become nodes: literals, lists and tuples are kept as terms and written into the
+/// arguments of who reads them.
+class Importer {
+public:
+    Importer(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes);
+    /// Throws `InvalidModel` or `Unsupported` listing all problems.
+    frontend::Model run();
+
+private:
+    /// A literal or list; `Operand` terms are numbers in `operands`.
+    struct Bound {
+        Term term;
+        std::vector<std::string> operands;
+        size_t size = 1;  ///< number of terms
+    };
+    /// Inputs of a node of the graph, each once.
+    struct Inputs {
+        std::vector<std::string> names;
+        size_t position(std::string const& name);
+    };
+
+    InputShapes const& shapes_;
+    std::vector<ParamNode> nodes_;
+    std::optional<ZipArchive> archive_;
+    frontend::Problems problems_;
+    SymbolTable symbols_;
+    graph_topo::Builder<std::string, std::string, frontend::Node, frontend::Tensor> maker_;
+    std::unordered_map<std::string, Bound> bound_;
+    std::unordered_map<std::string, size_t> producers_;  ///< operand → index in maker_.nodes
+    size_t inputs_seen_ = 0;
+
+    void invalid(ParamNode const& node, std::string const& what);
+    void unsupported(ParamNode const& node, std::string const& what);
+
+    void import(ParamNode const& node);
+    void add_input(ParamNode const& node);
+    void add_output(std::string const& operand);
+    void add_attribute(ParamNode const& node);
+    void add_expression(ParamNode const& node);
+    void bind_list(ParamNode const& node);
+    void unpack(ParamNode const& node);
+    void add_operator(ParamNode const& node);
+
+    /// `operand` as a term of a node with `inputs`.
+    Term term_of(std::string const& operand, Inputs& inputs);
+    /// `term` with its operands, which are numbers in `operands`, resolved.
+    Term resolve(Term const& term, std::vector<std::string> const& operands, Inputs& inputs);
+    void bind_term(ParamNode const& node, std::string const& operand, Term term, Inputs inputs);
+    /// Puts a constant into the graph; its name.
+    std::optional<std::string> add_weight(ParamNode const& node, std::string const& key, WrittenType const& type);
+    Arguments arguments_of(ParamNode const& node, Inputs& inputs);
+    Shape shape_of(std::string const& name, std::vector<WrittenDim> const& dims);
+    void report(graph_topo::BuildError<std::string, std::string> const& error);
+};
+
+}  // namespace refactor::pnnx

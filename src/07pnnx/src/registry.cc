@@ -1,0 +1,153 @@
+#include "registry.h"
+
+#include "param_file.h"
+#include "pnnx/model_reader.h"
+
+#include <algorithm>
+#include <map>
+
+namespace refactor::pnnx {
+
+using frontend::concat;
+using frontend::InferContext;
+using frontend::Status;
+using frontend::Tensor;
+
+#define RG_PNNX_OPERATORS(family) void define_##family(Definitions&);
+#include "operator_list.inc"
+#undef RG_PNNX_OPERATORS
+
+namespace {
+
+std::vector<std::string_view> words_of(std::string_view text) {
+    std::vector<std::string_view> words;
+    while (!text.empty()) {
+        auto end = std::min(text.find(' '), text.size());
+        if (end) words.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return words;
+}
+
+std::map<std::string_view, OperatorDef> make_registry() {
+    Definitions all;
+#define RG_PNNX_OPERATORS(family) define_##family(all);
+#include "operator_list.inc"
+#undef RG_PNNX_OPERATORS
+    std::map<std::string_view, OperatorDef> registry;
+    for (auto const& def : all)
+        for (auto name : words_of(def.names)) registry.emplace(name, def);
+    return registry;
+}
+
+std::map<std::string_view, OperatorDef> const& registry() {
+    static auto const kRegistry = make_registry();
+    return kRegistry;
+}
+
+class PnnxOperator final : public frontend::Operator {
+    OperatorDef const* def_;
+    std::string type_;
+    Arguments arguments_;
+
+    /// Runs the build function; the values of the outputs, if they are known.
+    Status build(LowerContext& context, std::vector<std::optional<std::vector<DimExpr>>>& values) const {
+        try {
+            Call call(context, arguments_, type_);
+            def_->build(call);
+            for (size_t i = 0; i < context.output_count(); ++i) {
+                if (!context.results()[i]) refuse_unsupported("output ", i, " of this operator");
+                values.push_back(std::move(call.values(i)));
+            }
+            return std::nullopt;
+        } catch (Refusal& refusal) {
+            return std::move(refusal.reason);
+        }
+    }
+
+public:
+    PnnxOperator(OperatorDef const* def, std::string type, Arguments arguments)
+        : def_(def), type_(std::move(type)), arguments_(std::move(arguments)) {}
+    std::string_view type() const override { return type_; }
+    std::string describe() const override { return type_; }
+
+    Status infer(InferContext& c) const override {
+        if (!def_) return frontend::UnknownVariable{type_};
+        computation::Graph graph;
+        std::vector<Tensor const*> inputs;
+        std::vector<Edge> edges;
+        for (size_t i = 0; i < c.input_count(); ++i) {
+            auto const& input = c.input(i);
+            inputs.push_back(&input);
+            edges.push_back(graph.add_source({input.name, input.dtype, *input.shape, {}, input.constant}));
+        }
+        std::vector<Tensor> outputs(c.output_count());
+        std::string name;
+        LowerContext scratch(graph, c.symbols(), name, inputs, edges, outputs);
+        std::vector<std::optional<std::vector<DimExpr>>> values;
+        RG_CHECK_STATUS(build(scratch, values));
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            auto const& result = scratch.results()[i]->value;
+            RG_CHECK_STATUS(c.set(i, result.dtype, result.shape));
+            if (values[i]) c.set_values(i, std::move(*values[i]));
+        }
+        return std::nullopt;
+    }
+
+    Status lower(LowerContext& context) const override {
+        std::vector<std::optional<std::vector<DimExpr>>> values;
+        return build(context, values);
+    }
+};
+
+}  // namespace
+
+OperatorDef const* find_operator(std::string_view type) {
+    auto it = registry().find(type);
+    return it == registry().end() ? nullptr : &it->second;
+}
+
+bool is_supported(std::string_view type) { return find_operator(type); }
+
+std::vector<std::string> supported_operators() {
+    std::vector<std::string> names;
+    for (auto const& [name, def] : registry()) names.emplace_back(name);
+    return names;
+}
+
+std::vector<std::string> bind(OperatorDef const& def, Arguments& arguments) {
+    std::vector<std::string> problems;
+    auto words = words_of(def.signature);
+    auto bar = std::find(words.begin(), words.end(), "|");
+    std::vector<std::string_view> names(words.begin(), bar);
+    bool variadic = !names.empty() && names[0] == "*";
+    for (auto const& [name, term] : arguments.named)
+        if (name == "|" || name == "*" || std::find(words.begin(), words.end(), name) == words.end())
+            problems.push_back(concat("the argument ", quoted(name), " = ", to_string(term), " is not known"));
+    std::vector<Term> tensors;
+    if (variadic) {
+        // Literals behind the tensors are the arguments behind "*".
+        auto& all = arguments.positional;
+        auto literal = std::find_if(all.begin(), all.end(), [](Term const& term) { return term.is_literal(); });
+        tensors.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(literal));
+        all.erase(all.begin(), literal);
+        names.erase(names.begin());
+    }
+    if (arguments.positional.size() > names.size())
+        problems.push_back(concat(arguments.positional.size(), " inputs, expected at most ", names.size()));
+    size_t next = 0;
+    for (auto& term : arguments.positional) {
+        // Inputs without a name fill what has none yet: pnnx names some of them only.
+        while (next < names.size() && arguments.find(names[next])) ++next;
+        if (next == names.size()) break;
+        arguments.named.emplace_back(names[next++], std::move(term));
+    }
+    arguments.positional = std::move(tensors);
+    return problems;
+}
+
+std::shared_ptr<frontend::Operator const> make_operator(OperatorDef const* def, std::string type, Arguments arguments) {
+    return std::make_shared<PnnxOperator>(def, std::move(type), std::move(arguments));
+}
+
+}  // namespace refactor::pnnx

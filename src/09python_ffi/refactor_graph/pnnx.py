@@ -1,0 +1,135 @@
+"""The front door for models that the PyTorch exporter pnnx writes.
+
+>>> from refactor_graph.pnnx import make_compiler
+>>> executor = make_compiler("model.pnnx.param").compile("cpu")  # doctest: +SKIP
+>>> outputs = executor({"in0": array})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from refactor_graph import _core, onnx
+from refactor_graph._core import find_device
+from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported, quote
+
+__all__ = ["Compiler", "check", "find_device", "make_compiler", "supported_operators"]
+
+InputShapes = Mapping[str, Sequence[int | str | None]]
+"""Shapes by input: numbers, names of symbols, None for a symbol of its own."""
+
+_MAX_PARAM = 2**28
+"""Bytes of a param file, far beyond real ones."""
+
+
+@dataclass
+class Files:
+    """What was read: the text of the param file and the mapped bin file."""
+
+    name: str
+    param: bytes
+    bin: memoryview | None
+
+
+class Compiler(onnx.Compiler):
+    """A model that was read and checked; made by :func:`make_compiler`. Used as `refactor_graph.onnx.Compiler` is."""
+
+    def __init__(self, files: Files, shapes: InputShapes) -> None:
+        self._files = files
+        self._given = dict(shapes)
+        self._substituted: dict[str, int] = {}
+        self._model = self._import({})
+
+    def _import(self, shapes: Mapping[str, Sequence[int | str]]) -> _core.Model:
+        merged: dict[str, Sequence[int | str | None]] = {**self._given, **shapes}
+        try:
+            return _core.load_pnnx(self._files.param, self._files.bin, list(merged.items()))
+        except (InvalidModel, Unsupported) as error:
+            raise type(error)(f"{self._files.name}: {error}", error.problems) from None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Nothing: the format has none."""
+        return {}
+
+
+def make_compiler(
+    param_path: str | os.PathLike[str],
+    bin_path: str | os.PathLike[str] | None = None,
+    *,
+    input_shapes: InputShapes | None = None,
+) -> Compiler:
+    """Read and check a model that pnnx wrote.
+
+    Parameters
+    ----------
+    param_path
+        The `.pnnx.param` file.
+    bin_path
+        The `.pnnx.bin` file; by default beside the param file under the same name. Must not be changed or truncated
+        while the compiler or an executor made from it lives: weights are mapped, not copied.
+    input_shapes
+        Shapes of inputs (in0, in1 …) that replace those of the file; the same symbol in two of them says that the
+        sizes are equal. The file's own unknown sizes are symbols of their own.
+
+    Raises
+    ------
+    InvalidInput
+        If a file cannot be read.
+    InvalidModel
+        If the files break their format; lists every problem that was found.
+    Unsupported
+        If they are legal but something in them is not supported; lists all of it.
+    """
+    if not isinstance(param_path, str | os.PathLike):
+        raise InvalidInput(f"param_path: expected a path, got {type(param_path).__name__}")
+    path = str(os.fspath(param_path))
+    name = quote(path, 200)
+    param = bytes(_map_file(path, name)[: _MAX_PARAM + 1])
+    if len(param) > _MAX_PARAM:
+        raise InvalidInput(f"{name} is larger than {_MAX_PARAM} bytes")
+    if bin_path is None:
+        beside = path.removesuffix(".param") + ".bin"
+        data = _map_file(beside, quote(beside, 200)) if os.path.exists(beside) else None  # noqa: PTH110
+    else:
+        data = _map_file(str(os.fspath(bin_path)), quote(str(os.fspath(bin_path)), 200))
+    return Compiler(Files(name, param, data), input_shapes or {})
+
+
+def check(
+    param_path: str | os.PathLike[str], bin_path: str | os.PathLike[str] | None = None, target: str = "cpu"
+) -> list[str]:
+    """Return every reason why a model cannot run on `target`, empty if it can; arguments as of `make_compiler`."""
+    try:
+        return make_compiler(param_path, bin_path).check(target)
+    except (InvalidModel, Unsupported) as error:
+        return list(error.problems)
+
+
+def supported_operators() -> list[str]:
+    """Return the names of all pnnx operators that are lowered, sorted."""
+    return _core.pnnx_operators()
+
+
+def _map_file(path: str, name: str) -> memoryview:
+    try:
+        # O_NONBLOCK: opening a pipe must not wait.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{name} cannot be opened: {reason}") from None
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidInput(f"{name} is not a regular file")
+        if status.st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be read: {error.strerror}") from None
+    finally:
+        os.close(handle)
