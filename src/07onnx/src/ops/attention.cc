@@ -283,11 +283,12 @@ Status infer_tensor_scatter(InferContext& c, NodeView const& n) {
     auto const &cache = c.shape(0), &update = c.shape(1);
     RG_CHECK_STATUS(expect_rank(c.input(1), cache.size(), cache.size()));
     for (size_t i = 0; i < cache.size(); ++i) {
-        if (static_cast<int64_t>(i) != info.axis)
+        if (static_cast<int64_t>(i) != info.axis) {
             RG_CHECK_STATUS(
                 expect_equal(update[i], cache[i], frontend::concat("size ", i, " of the update"), c.symbols()));
-        else if (auto rows = update[i].constant(), most = cache[i].constant(); rows && most && *rows > *most)
+        } else if (auto rows = update[i].constant(), most = cache[i].constant(); rows && most && *rows > *most) {
             return invalid("the update has ", *rows, " rows, the cache ", *most);
+        }
     }
     if (c.has(2)) {
         RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
