@@ -44,4 +44,22 @@ struct IntegerConvInfo {
 };
 Candidates candidates(IntegerConvInfo const&, Request const&);
 
+/// Product with a transposed matrix whose numbers are packed and share a scale in blocks along k: `Y = A · Wᵀ + bias`,
+/// `W[j, p] = (q - zero) * scale`.
+///
+/// Inputs, in fixed places (null where absent): A f32 [..., M, k]; Q u8 [n, blocks, block * bits / 8], low bits first;
+/// scales f32 [n * blocks]; zero points, f32 [n * blocks] or u8 packed [n, ceil(blocks * bits / 8)], 2^(bits - 1) if
+/// absent; the block of every p, i32 [k], p / block if absent; bias f32 [n]. Output f32 [..., M, n]. Source:
+/// com.microsoft MatMulNBits-1.
+struct BlockMatMulInfo {
+    static constexpr char const* kType = "BlockMatMul";
+    static constexpr size_t kA = 0, kQ = 1, kScales = 2, kZeros = 3, kBlocks = 4, kBias = 5, kInputs = 6;
+    int64_t n = 0, k = 0;
+    int32_t bits = 4;  ///< 2, 4 or 8
+    int64_t block = 32;
+    int64_t blocks() const { return (k + block - 1) / block; }
+    std::string attributes() const;
+};
+Candidates candidates(BlockMatMulInfo const&, Request const&);
+
 }  // namespace refactor::kernel

@@ -1,0 +1,73 @@
+#include "block_matmul/block_matmul.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+using I = BlockMatMulInfo;
+
+std::string text_of(DataType type) { return std::string(name_of(type)); }
+
+}  // namespace
+
+std::string block_matmul_mismatch(BlockMatMulInfo const& info, Request const& request) {
+    if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
+    if (request.inputs.size() != I::kInputs)
+        return std::to_string(request.inputs.size()) + " inputs, expected " + std::to_string(I::kInputs);
+    if (info.bits != 2 && info.bits != 4 && info.bits != 8)
+        return std::to_string(info.bits) + " bits, expected 2, 4 or 8";
+    if (info.block < 1 || info.block * info.bits % 8)
+        return "blocks of " + std::to_string(info.block) + ", expected whole bytes";
+    auto zeros = request.inputs[I::kZeros].dtype;
+    DataType const wanted[]{DataType::F32, DataType::U8, DataType::F32, zeros == DataType::U8 ? zeros : DataType::F32,
+                            DataType::I32, DataType::F32};
+    for (size_t i = 0; i < I::kInputs; ++i) {
+        auto type = request.inputs[i].dtype;
+        if (type != wanted[i] && (i <= I::kScales || type != DataType::Undefined))
+            return "input " + std::to_string(i) + " of " + text_of(type) + ", expected " + text_of(wanted[i]);
+    }
+    if (request.outputs[0].dtype != DataType::F32)
+        return "output of " + text_of(request.outputs[0].dtype) + ", expected f32";
+    return {};
+}
+
+std::string block_matmul_mismatch(BlockMatMulInfo const& info, BindArgs const& args) {
+    auto count = [&](size_t i) { return args.inputs[i] ? args.inputs[i]->count() : -1; };
+    auto const &a = args.inputs[I::kA]->dims, &y = args.outputs[0]->dims;
+    if (a.empty() || y.empty() || a.back() != info.k || y.back() != info.n ||
+        count(I::kA) / std::max<int64_t>(1, info.k) != args.outputs[0]->count() / std::max<int64_t>(1, info.n))
+        return "A and Y have " + std::to_string(count(I::kA)) + " and " + std::to_string(args.outputs[0]->count()) +
+               " elements for k " + std::to_string(info.k) + " and n " + std::to_string(info.n);
+    auto scales = info.n * info.blocks();
+    bool packed = args.inputs[I::kZeros] && args.inputs[I::kZeros]->dtype == DataType::U8;
+    int64_t const wanted[]{-1,     scales * info.block * info.bits / 8,
+                           scales, packed ? info.n * ((info.blocks() * info.bits + 7) / 8) : scales,
+                           info.k, info.n};
+    for (size_t i = I::kQ; i < I::kInputs; ++i)
+        if (count(i) >= 0 && count(i) != wanted[i])
+            return "input " + std::to_string(i) + " has " + std::to_string(count(i)) + " elements, expected " +
+                   std::to_string(wanted[i]);
+    return {};
+}
+
+float zero_of(BlockMatMulInfo const& info, void const* zeros, DataType type, int64_t column, int64_t block) {
+    if (!zeros) return static_cast<float>(1 << (info.bits - 1));
+    if (type == DataType::F32) return static_cast<float const*>(zeros)[column * info.blocks() + block];
+    auto const* row = static_cast<uint8_t const*>(zeros) + column * ((info.blocks() * info.bits + 7) / 8);
+    return static_cast<float>(packed_at(row, info.bits, block));
+}
+
+std::string BlockMatMulInfo::attributes() const {
+    return std::to_string(n) + "x" + std::to_string(k) + ",bits=" + std::to_string(bits) +
+           ",block=" + std::to_string(block);
+}
+
+Candidates candidates(BlockMatMulInfo const& info, Request const& request) {
+    Candidates answer;
+#define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
+#include "block_matmul/block_matmul_kernels.inc"
+#undef RG_KERNEL
+    return answer;
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,25 @@
+#pragma once
+#include "kernel/ops/integer.h"
+#include "reduce/cpu_kernel.h"
+
+namespace refactor::kernel {
+
+/// Why the operands are none of such a product, or empty.
+std::string block_matmul_mismatch(BlockMatMulInfo const&, Request const&);
+/// The same for sizes.
+std::string block_matmul_mismatch(BlockMatMulInfo const&, BindArgs const&);
+
+/// Number `i` of a packed array.
+inline int32_t packed_at(uint8_t const* data, int32_t bits, int64_t i) {
+    auto bit = i * bits;
+    return data[bit >> 3] >> (bit & 7) & ((1 << bits) - 1);
+}
+/// The zero point of a block of a column.
+float zero_of(BlockMatMulInfo const&, void const* zeros, DataType type, int64_t column, int64_t block);
+
+/// Numbers are unpacked in registers, for a few rows and columns at a time; blocks of at least a vector.
+MaybeKernel make_block_matmul_avx512(BlockMatMulInfo const&, Request const&);
+MaybeKernel make_block_matmul_avx2(BlockMatMulInfo const&, Request const&);
+MaybeKernel make_block_matmul_reference(BlockMatMulInfo const&, Request const&);
+
+}  // namespace refactor::kernel
