@@ -55,6 +55,7 @@ struct ScanInfo {
     std::vector<bool> reversed, outputs_reversed;
     std::vector<Dims> stack_dims;
     std::vector<DataType> stack_types;
+    bool batched = false;
 };
 ProcedurePtr make_scan(ScanInfo info, Compiled body, Captures captures);
 

@@ -57,81 +57,10 @@ public:
     }
 };
 
-class ScanProcedure final : public runtime::Procedure {
-    ScanInfo info_;
-    Compiled body_;
-    Captures captures_;
-
-    static int64_t length_of(std::span<Value const* const> sequences, std::vector<int64_t> const& axes) {
-        int64_t length = -1;
-        for (size_t i = 0; i < sequences.size(); ++i) {
-            auto own = sequences[i]->dims[static_cast<size_t>(axes[i])];
-            if (length >= 0 && own != length)
-                throw InvalidInput("sequence " + std::to_string(i) + " has " + std::to_string(own) +
-                                   " elements, sequence 0 has " + std::to_string(length));
-            length = own;
-        }
-        return length;
-    }
-
-    /// Element `at` of `sequence` along `axis`.
-    static Value element(Value const& sequence, int64_t axis, int64_t at) {
-        Dims dims = sequence.dims;
-        auto length = dims[static_cast<size_t>(axis)];
-        dims.erase(dims.begin() + axis);
-        int64_t outer = 1, inner = 1;
-        for (size_t i = 0; i < dims.size(); ++i) (static_cast<int64_t>(i) < axis ? outer : inner) *= dims[i];
-        if (sequence.dtype == DataType::String || bits_of(sequence.dtype) < 8)
-            throw Unsupported("Scan over elements of type " + std::string(name_of(sequence.dtype)));
-        Value value;
-        auto* target = static_cast<std::byte*>(value.resize(sequence.dtype, dims));
-        auto const* source = sequence.data<std::byte>();
-        auto bytes = inner * bits_of(sequence.dtype) / 8;
-        for (int64_t o = 0; o < outer; ++o) std::copy_n(source + (o * length + at) * bytes, bytes, target + o * bytes);
-        return value;
-    }
-
-public:
-    ScanProcedure(ScanInfo info, Compiled body, Captures captures)
-        : info_(std::move(info)), body_(std::move(body)), captures_(std::move(captures)) {}
-
-    std::string id() const override { return "scan:cpu:session:any"; }
-    std::unique_ptr<runtime::ProcedureState> make_state() const override { return std::make_unique<SessionState>(); }
-
-    void call(std::span<Value const* const> inputs, std::span<Value> outputs,
-              runtime::CallContext const& context) const override {
-        auto& session = static_cast<SessionState&>(*context.state).get(0, body_, context);
-        auto sequences = inputs.subspan(info_.states, info_.sequences);
-        auto length = length_of(sequences, info_.axes);
-        std::vector<Value> states;
-        for (size_t i = 0; i < info_.states; ++i) states.push_back(*inputs[i]);
-        std::vector<Stack> stacks(info_.stacks);
-        auto first_capture = info_.states + info_.sequences;
-        for (size_t i = 0; i < captures_.size(); ++i) session.set_input(first_capture + i, *inputs[captures_[i]]);
-        for (int64_t t = 0; t < length; ++t) {
-            for (size_t k = 0; k < states.size(); ++k) session.set_input(k, std::move(states[k]));
-            for (size_t k = 0; k < sequences.size(); ++k)
-                session.set_input(info_.states + k,
-                                  element(*sequences[k], info_.axes[k], info_.reversed[k] ? length - 1 - t : t));
-            session.run(context.options);
-            for (size_t k = 0; k < states.size(); ++k) states[k] = session.output(k);
-            for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push(session.output(states.size() + k));
-        }
-        for (size_t i = 0; i < outputs.size() && i < states.size(); ++i) outputs[i] = std::move(states[i]);
-        for (size_t k = 0; k < stacks.size() && states.size() + k < outputs.size(); ++k)
-            stacks[k].finish(outputs[states.size() + k], info_.output_axes[k], info_.outputs_reversed[k],
-                             info_.stack_types[k], info_.stack_dims[k]);
-    }
-};
-
 }  // namespace
 
 ProcedurePtr make_loop(LoopInfo info, Compiled body, Captures captures) {
     return std::make_shared<LoopProcedure>(std::move(info), std::move(body), std::move(captures));
-}
-
-ProcedurePtr make_scan(ScanInfo info, Compiled body, Captures captures) {
-    return std::make_shared<ScanProcedure>(std::move(info), std::move(body), std::move(captures));
 }
 
 }  // namespace refactor::frontend

@@ -28,6 +28,7 @@ class Stack {
 public:
     /// Throws `InvalidInput` if type or sizes differ from those of the first.
     void push(runtime::Value const& value);
+    void push_zeros(DataType dtype, Dims dims);
     /// The stack along `axis`, in the opposite order if `reversed`; with nothing pushed, no elements of type `dtype`
     /// and sizes `dims`, of which -1 becomes 0.
     void finish(runtime::Value& target, int64_t axis, bool reversed, DataType dtype, Dims const& dims);

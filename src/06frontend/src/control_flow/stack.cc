@@ -28,6 +28,15 @@ void Stack::push(Value const& value) {
     bytes_.insert(bytes_.end(), data, data + storage_bytes(dtype_, value.count()));
 }
 
+void Stack::push_zeros(DataType dtype, Dims dims) {
+    for (auto& size : dims) size = std::max<int64_t>(size, 0);
+    auto const& own = count_ ? dims_ : dims;
+    Value zeros;
+    auto type = count_ ? dtype_ : dtype;
+    std::memset(zeros.resize(type, own), 0, storage_bytes(type, element_count(own)));
+    push(zeros);
+}
+
 void Stack::finish(Value& target, int64_t axis, bool reversed, DataType dtype, Dims const& dims) {
     if (!count_) {
         dtype_ = dtype, dims_ = dims;

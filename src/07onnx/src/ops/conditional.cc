@@ -105,7 +105,17 @@ Inferred<std::vector<Branch>> plain_branches(InferContext& c, NodeView const& n)
 /// Output `i` if it is `a` or `b`, whose types `c` does not share.
 Status set_either(InferContext& c, size_t i, Tensor const& a, Tensor const& b, SymbolTable const& outer) {
     if (!a.is_tensor() || !b.is_tensor()) {
-        c.copy(i, a.is_tensor() ? b : a);
+        auto either = a.is_tensor() ? b : a;
+        if (!a.is_tensor() && !b.is_tensor() && a.kind != b.kind)
+            return invalid("output ", i, " is a ", runtime::name_of(a.kind), " in then_branch, a ",
+                           runtime::name_of(b.kind), " in else_branch");
+        either.literal.reset();
+        if (either.element && !(a.element && b.element && a.element->shape == b.element->shape)) {
+            auto element = *either.element;
+            element.shape.reset();
+            either.element = std::make_shared<Tensor const>(std::move(element));
+        }
+        c.copy(i, either);
         return std::nullopt;
     }
     if (a.dtype != b.dtype && a.dtype != DataType::Undefined && b.dtype != DataType::Undefined)

@@ -1,6 +1,7 @@
 #include "common/half.h"
 #include "computation/operator.h"
 #include "kernel/ops/movement.h"
+#include "kernel/procedures/sequence.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "operator_def.h"
@@ -53,22 +54,12 @@ Status infer_identity(InferContext& c, NodeView const&) {
     return std::nullopt;
 }
 
-/// Hands a value on as it is.
-class Identity final : public runtime::Procedure {
-public:
-    std::string id() const override { return "identity:cpu:share:any"; }
-    void call(std::span<runtime::Value const* const> inputs, std::span<runtime::Value> outputs,
-              runtime::CallContext const&) const override {
-        outputs[0] = *inputs[0];
-    }
-};
-
 bool identity_is_procedure(frontend::ProcedureContext const& p, NodeView const&) {
     return !p.inputs[0]->is_tensor() || p.dtype(0) == DataType::String;
 }
 
 Inferred<frontend::ProcedurePtr> identity_procedure(frontend::ProcedureContext const&, NodeView const&) {
-    return frontend::ProcedurePtr(std::make_shared<Identity>());
+    return kernel::make_identity();
 }
 
 Status lower_identity(LowerContext& c, NodeView const&) {

@@ -137,27 +137,37 @@ std::vector<bool> directions(NodeView const& n, std::string_view name, size_t co
     return reversed;
 }
 
+/// Where states and sequences begin: behind the lengths of Scan-8.
+size_t first_operand(NodeView const& n) { return n.opset < 9; }
+
 Inferred<ScanParts> scan_parts(InferContext const& c, NodeView const& n) {
     auto const& graph = body_of(n);
+    auto first = first_operand(n);
     ScanParts parts;
     auto sequences = n.integer("num_scan_inputs", 0);
     if (sequences < 1 || static_cast<size_t>(sequences) > graph.formal_inputs)
         return Err{invalid("num_scan_inputs is ", sequences, ", expected 1 to ", graph.formal_inputs)};
     parts.sequences = static_cast<size_t>(sequences), parts.states = graph.formal_inputs - parts.sequences;
-    if (c.input_count() < graph.formal_inputs)
-        return Err{invalid("the node has ", c.input_count(), " inputs, the body ", graph.formal_inputs)};
+    if (c.input_count() < first + graph.formal_inputs)
+        return Err{invalid("the node has ", c.input_count(), " inputs, expected ", first + graph.formal_inputs)};
+    for (size_t i = first; i < first + graph.formal_inputs; ++i) {
+        if (!c.has(i)) return Err{invalid("the required input ", i, " is omitted")};
+        if (!c.input(i).is_tensor()) return Err{invalid("input ", i, " is no tensor")};
+        if (auto problem = frontend::expect_rank(c.input(i), first, InferContext::kMaxRank)) return Err{*problem};
+    }
     auto results = graph.topo.global_outputs().size();
     if (results < parts.states)
         return Err{invalid("the body has ", results, " outputs, expected at least ", parts.states)};
     parts.stacks = results - parts.states;
     auto axes = n.integers("scan_input_axes");
     for (size_t i = 0; i < parts.sequences; ++i) {
-        RG_TRY(axis, frontend::normalize_axis(i < axes.size() ? axes[i] : 0, c.shape(parts.states + i).size()));
+        auto rank = c.shape(first + parts.states + i).size() - first;
+        RG_TRY(axis, frontend::normalize_axis(i < axes.size() ? axes[i] : 0, rank));
         parts.axes.push_back(static_cast<int64_t>(axis));
     }
     parts.output_axes = n.integers("scan_output_axes");
     parts.output_axes.resize(parts.stacks);
-    parts.reversed = directions(n, "scan_input_directions", parts.sequences);
+    parts.reversed = directions(n, n.opset < 9 ? "directions" : "scan_input_directions", parts.sequences);
     parts.outputs_reversed = directions(n, "scan_output_directions", parts.stacks);
     return parts;
 }
@@ -165,14 +175,14 @@ Inferred<ScanParts> scan_parts(InferContext const& c, NodeView const& n) {
 Inferred<Body> infer_scan_body(InferContext const& c, NodeView const& n, ScanParts const& parts,
                                SymbolTable const& outer) {
     auto const& graph = body_of(n);
+    auto first = first_operand(n);
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < graph.formal_inputs; ++i) {
-        if (!c.has(i) || !c.input(i).is_tensor()) return Err{invalid("input ", i, " is no tensor")};
-        inputs.push_back(entering(graph, i, c.input(i)));
-        if (i < parts.states) continue;
-        auto& sequence = inputs.back();
-        sequence.shape->erase(sequence.shape->begin() + parts.axes[i - parts.states]);
-        sequence.constant.reset(), sequence.values.reset(), sequence.literal.reset();
+        inputs.push_back(entering(graph, i, c.input(first + i)));
+        auto& operand = inputs.back();
+        operand.constant.reset(), operand.values.reset(), operand.literal.reset();
+        if (first) operand.shape->erase(operand.shape->begin());
+        if (i >= parts.states) operand.shape->erase(operand.shape->begin() + parts.axes[i - parts.states]);
     }
     for (auto i : captures_of(c, graph)) inputs.push_back(c.input(i));
     return frontend::infer_loop_body(graph, inputs, 0, 0, parts.states, outer, "body");
@@ -180,21 +190,29 @@ Inferred<Body> infer_scan_body(InferContext const& c, NodeView const& n, ScanPar
 
 Status infer_scan(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(parts, scan_parts(c, n));
-    auto length = c.shape(parts.states)[static_cast<size_t>(parts.axes[0])];
+    auto first = first_operand(n);
+    auto length_of = [&](size_t i) {
+        return c.shape(first + parts.states + i)[first + static_cast<size_t>(parts.axes[i])];
+    };
     for (size_t i = 1; i < parts.sequences; ++i)
-        RG_CHECK_STATUS(frontend::expect_equal(c.shape(parts.states + i)[static_cast<size_t>(parts.axes[i])], length,
-                                               "the length of a sequence", c.symbols()));
+        RG_CHECK_STATUS(frontend::expect_equal(length_of(i), length_of(0), "the length of a sequence", c.symbols()));
     auto const outer = c.symbols();
+    // Scan-8 has batches in front of everything.
+    auto batched = [&](Tensor value) {
+        if (first && value.shape) value.shape->insert(value.shape->begin(), c.shape(first)[0]);
+        return value;
+    };
     RG_TRY_STATUS(body, infer_scan_body(c, n, parts, outer));
     if (c.output_count() > body.output_count())
         return invalid("the node has ", c.output_count(), " outputs, the body gives ", body.output_count());
     for (size_t i = 0; i < c.output_count(); ++i) {
         if (i < parts.states) {
             auto const& state = body.inference.tensors[body.graph->topo.global_inputs()[i]];
-            RG_CHECK_STATUS(frontend::set_from_body(c, i, state, outer));
-        } else {
-            RG_CHECK_STATUS(set_stack(c, i, body.output(i), parts.output_axes[i - parts.states], length, outer));
+            RG_CHECK_STATUS(frontend::set_from_body(c, i, batched(state), outer));
+            continue;
         }
+        auto axis = parts.output_axes[i - parts.states] + static_cast<int64_t>(first);
+        RG_CHECK_STATUS(set_stack(c, i, batched(body.output(i)), axis, length_of(0), outer));
     }
     return std::nullopt;
 }
@@ -204,7 +222,7 @@ Inferred<ProcedurePtr> scan_procedure(ProcedureContext const& p, NodeView const&
     RG_TRY(parts, scan_parts(view, n));
     RG_TRY(body, infer_scan_body(view, n, parts, p.symbols));
     frontend::ScanInfo info{parts.states,   parts.sequences,        parts.stacks, parts.axes, parts.output_axes,
-                            parts.reversed, parts.outputs_reversed, {},           {}};
+                            parts.reversed, parts.outputs_reversed, {},           {},         n.opset < 9};
     describe_stacks(body, info.states, info.stacks, info.stack_dims, info.stack_types);
     for (size_t i = 0; i < info.stacks; ++i) {
         auto rank = info.stack_dims[i].size() + 1;
@@ -226,6 +244,16 @@ void define_loop(Definitions& all) {
                    .infer = infer_loop,
                    .procedure = loop_procedure,
                    .padded_inputs = 2});
+    all.push_back({.name = "Scan",
+                   .since = 8,
+                   .inputs = {0, kVariadic},
+                   .outputs = {1, kVariadic},
+                   .types = {{kI64}, {kAny, 0, kAnyKind}},
+                   .attributes = {{"body", AttributeKind::Graph, true},
+                                  {"directions", AttributeKind::Ints},
+                                  {"num_scan_inputs", AttributeKind::Int, true}},
+                   .infer = infer_scan,
+                   .procedure = scan_procedure});
     all.push_back({.name = "Scan",
                    .since = 9,
                    .inputs = {1, kVariadic},

@@ -1,0 +1,30 @@
+#pragma once
+#include "runtime/procedure.h"
+
+#include <optional>
+
+/// Procedures whose results have as many elements as the data says.
+namespace refactor::kernel {
+
+using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
+
+/// x of any numeric type or bool: indices of the elements that are not zero, i64[rank, n], row-major order. Source:
+/// ONNX NonZero-13.
+ProcedurePtr make_nonzero();
+
+/// x, condition (bool of one axis): the slices of x along `axis` whose condition holds, of all elements in order if
+/// there is no axis; a short condition stands for false behind its end. Source: ONNX Compress-11.
+ProcedurePtr make_compress(std::optional<int64_t> axis);
+
+/// x of any type: its distinct elements (slices along `axis`), in ascending order or that of the first occurrences;
+/// the index of each one's first occurrence, the number in the first output for each element of x, how often each
+/// occurs: i64. NaN is equal to NaN, and last. Source: ONNX Unique-11.
+ProcedurePtr make_unique(std::optional<int64_t> axis, bool sorted);
+
+/// boxes f32[batches, n, 4], scores f32[batches, classes, n], most boxes a class i64 (none if omitted), overlap f32
+/// (0 if omitted), least score f32 (any if omitted): i64[m, 3] of batch, class, box, in the order of batches and
+/// classes, best first. `center`: boxes are x and y of the middle, width, height; else two opposite corners y, x.
+/// Source: ONNX NonMaxSuppression-11.
+ProcedurePtr make_non_max_suppression(bool center);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,35 @@
+#pragma once
+#include "runtime/procedure.h"
+
+/// Procedures on sequences and optionals. Elements are shared, never copied. A position counts from the end if it is
+/// negative; one outside of the sequence is `InvalidInput`.
+namespace refactor::kernel {
+
+using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
+
+/// Hands its input on as it is; with no input, gives nothing.
+ProcedurePtr make_identity();
+/// No inputs: the empty sequence.
+ProcedurePtr make_sequence_empty();
+/// Any number of values: the sequence of them.
+ProcedurePtr make_sequence_construct();
+/// sequence, value, position (i32 or i64, the end if omitted): the sequence with the value inserted before position.
+ProcedurePtr make_sequence_insert();
+/// sequence, position (the last if omitted): the sequence without that element.
+ProcedurePtr make_sequence_erase();
+/// sequence, position: the element.
+ProcedurePtr make_sequence_at();
+/// sequence: number of its elements, i64[].
+ProcedurePtr make_sequence_length();
+/// optional: whether it holds something, bool[].
+ProcedurePtr make_optional_has_element();
+/// optional: what it holds; `InvalidInput` if that is nothing.
+ProcedurePtr make_optional_get_element();
+
+/// tensor, split (i32 or i64, a scalar or the sizes; all sizes 1 if omitted): the parts along `axis`, which is dropped
+/// from each if `split` is omitted and not `keep_axis`.
+ProcedurePtr make_split_to_sequence(int64_t axis, bool keep_axis);
+/// sequence of tensors: their concatenation along `axis`, or along a new axis there.
+ProcedurePtr make_concat_from_sequence(int64_t axis, bool new_axis);
+
+}  // namespace refactor::kernel

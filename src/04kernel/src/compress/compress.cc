@@ -1,0 +1,63 @@
+#include "common/error.h"
+#include "kernel/procedures/select.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+using runtime::Value;
+
+class Compress final : public runtime::Procedure {
+    std::optional<int64_t> axis_;
+
+public:
+    explicit Compress(std::optional<int64_t> axis) : axis_(axis) {}
+    std::string id() const override { return "compress:cpu:copy:any"; }
+    void call(std::span<Value const* const> inputs, std::span<Value> outputs,
+              runtime::CallContext const&) const override {
+        auto const &x = *inputs[0], &condition = *inputs[1];
+        int64_t outer = 1, size = x.count(), inner = 1;
+        Dims dims{size};
+        size_t axis = 0;
+        if (axis_) {
+            dims = x.dims, axis = static_cast<size_t>(*axis_ < 0 ? *axis_ + static_cast<int64_t>(dims.size()) : *axis_);
+            size = dims[axis];
+            for (size_t i = 0; i < dims.size(); ++i)
+                if (i != axis) (i < axis ? outer : inner) *= dims[i];
+        }
+        if (condition.count() > size)
+            throw InvalidInput("the condition has " + std::to_string(condition.count()) + " elements, x has " +
+                               std::to_string(size));
+        std::vector<int64_t> kept;
+        for (int64_t i = 0; i < condition.count(); ++i)
+            if (condition.data<uint8_t>()[i]) kept.push_back(i);
+        dims[axis] = static_cast<int64_t>(kept.size());
+        auto each = [&](auto const& copy) {
+            int64_t to = 0;
+            for (int64_t o = 0; o < outer; ++o)
+                for (auto i : kept) copy((o * size + i) * inner, to), to += inner;
+        };
+        if (x.dtype == DataType::String) {
+            std::vector<std::string> texts(static_cast<size_t>(element_count(dims)));
+            each([&](int64_t from, int64_t to) {
+                std::copy_n(x.contents->strings.begin() + from, inner, texts.begin() + to);
+            });
+            outputs[0] = Value::strings(std::move(dims), std::move(texts));
+            return;
+        }
+        auto bytes = bits_of(x.dtype) / 8;
+        if (!bytes) throw Unsupported("Compress of " + std::string(name_of(x.dtype)));
+        auto* target = static_cast<std::byte*>(outputs[0].resize(x.dtype, dims));
+        each([&](int64_t from, int64_t to) {
+            std::copy_n(x.data<std::byte>() + from * bytes, inner * bytes, target + to * bytes);
+        });
+    }
+};
+
+}  // namespace
+
+ProcedurePtr make_compress(std::optional<int64_t> axis) { return std::make_shared<Compress>(axis); }
+
+}  // namespace refactor::kernel
