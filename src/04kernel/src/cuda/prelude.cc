@@ -141,8 +141,8 @@ template <class T> RG_FN bool rg_IsInf(T x, float positive, float negative) {
     template <class T> RG_FN T rg_##name(T x, float alpha, float beta) { T a = alpha, b = beta; (void)a; (void)b; return expression; }
 RG_PARAMETERS(LeakyRelu, x < T(0) ? a * x : x) RG_PARAMETERS(Elu, x < T(0) ? a * m_expm1(x) : x)
 RG_PARAMETERS(Selu, x > T(0) ? b * x : b * a * m_expm1(x)) RG_PARAMETERS(Celu, x < T(0) ? a * m_expm1(x / a) : x)
-RG_PARAMETERS(HardSigmoid, m_unit(a * x + b)) RG_PARAMETERS(ThresholdedRelu, x != x || x > a ? x : T(0))
-RG_PARAMETERS(Shrink, x < -a ? x + b : x > a ? x - b : x != x ? x : T(0))
+RG_PARAMETERS(HardSigmoid, m_unit(a * x + b)) RG_PARAMETERS(ThresholdedRelu, x > a ? x : T(0))
+RG_PARAMETERS(Shrink, x < -a ? x + b : x > a ? x - b : T(0))
 )cuda";
 
 }  // namespace refactor::kernel::cuda

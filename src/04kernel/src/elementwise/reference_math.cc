@@ -131,9 +131,9 @@ double real_unary(ExprOp op, double x, double a, double b) {
         case ExprOp::HardSigmoid:
             return unit_clip(a * x + b);
         case ExprOp::ThresholdedRelu:
-            return x != x || x > a ? x : 0;
+            return x > a ? x : 0;
         case ExprOp::Shrink:
-            return x < -a ? x + b : x > a ? x - b : x != x ? x : 0;
+            return x < -a ? x + b : x > a ? x - b : 0;
         default:
             throw InternalError("no unary float operator " + std::string(name_of(op)));
     }

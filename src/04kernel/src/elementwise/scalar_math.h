@@ -79,8 +79,8 @@ RG_UNARY(Elu, x < T(0) ? a * std::expm1(x) : x)
 RG_UNARY(Selu, x > T(0) ? b * x : b * a * std::expm1(x))
 RG_UNARY(Celu, x < T(0) ? a * std::expm1(x / a) : x)
 RG_UNARY(HardSigmoid, unit_clip(a* x + b))
-RG_UNARY(ThresholdedRelu, x != x || x > a ? x : T(0))
-RG_UNARY(Shrink, x<-a ? x + b : x> a ? x - b : x != x ? x : T(0))
+RG_UNARY(ThresholdedRelu, x > a ? x : T(0))
+RG_UNARY(Shrink, x<-a ? x + b : x> a ? x - b : T(0))
 RG_UNARY(SquareRootPower, x == -std::numeric_limits<T>::infinity() ? -x : std::sqrt(x + T(0)))
 #undef RG_UNARY
 

@@ -36,8 +36,11 @@ Status lower_clip_6(LowerContext& c, NodeView const& n) {
     Expression e;
     auto x = e.input(0, c.dtype(0));
     std::optional<Expression::Value> low, high;
-    if (n.has("min")) low = e.constant(c.dtype(0), n.number("min", 0));
-    if (n.has("max")) high = e.constant(c.dtype(0), n.number("max", 0));
+    // The defaults of opset 6 make infinities finite; those of f16 are infinite.
+    constexpr float kMost = std::numeric_limits<float>::max();
+    bool bounded = n.opset >= 6;
+    if (bounded || n.has("min")) low = e.constant(c.dtype(0), n.number("min", -kMost));
+    if (bounded || n.has("max")) high = e.constant(c.dtype(0), n.number("max", kMost));
     emit(c, e, x, low, high, {c.edge(0)});
     return std::nullopt;
 }

@@ -86,7 +86,11 @@ Status lower_unary(LowerContext& c, NodeView const& n) {
     // Kernel order: Shrink(lambd, bias).
     if (unary.op == ExprOp::Shrink) std::swap(alpha, beta);
     Expression e;
-    auto result = e.unary(unary.op, e.input(0, c.dtype(0)), alpha, beta);
+    auto input = e.input(0, c.dtype(0));
+    // These compute in floats also where X is an integer.
+    bool widens = (unary.op == ExprOp::Shrink || unary.op == ExprOp::Erf) && is_integer(c.dtype(0));
+    auto result = e.unary(unary.op, widens ? e.cast(input, DataType::F64) : input, alpha, beta);
+    if (widens) result = e.cast(result, c.dtype(0));
     c.emit_output(computation::make_operator(e.finish(result)), {c.edge(0)});
     return std::nullopt;
 }

@@ -1,0 +1,155 @@
+"""Runs one graph everywhere and says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from refactor_graph import Error, InternalError, InvalidInput, InvalidModel, Unsupported
+from refactor_graph.onnx import make_compiler
+
+from tests.fuzz.graph import Graph
+from tests.fuzz.oracle import NodeFailure, difference, evaluate, run_onnxruntime
+
+_MIXING = frozenset(
+    {"AveragePool", "Conv", "ConvTranspose", "Einsum", "Gemm", "GridSample", "LRN", "MatMul", "Resize", "Upsample"}
+)
+"""Operators with products that may be left out where a factor is zero, or are added in any order."""
+
+PASSED, REFUSED, DISPUTED = "passed", "refused", "disputed"
+"""Verdicts that are no findings: "refused" is not supported, about "disputed" the oracles do not agree."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a graph.
+
+    Attributes
+    ----------
+    kind
+        "passed", "refused", "disputed", or a kind of finding: "wrong", "doubtful" (a node that `onnx.reference` alone
+        can tell about), "invalid", "internal", "failed", "crash", "hang".
+    detail
+        What exactly.
+    """
+
+    kind: str
+    detail: str = ""
+
+    @property
+    def finding(self) -> bool:
+        """Return whether it is a defect of the library."""
+        return self.kind not in (PASSED, REFUSED, DISPUTED)
+
+
+def _run(graph: Graph, exact: bool) -> dict[str, Any] | Verdict:
+    """Return the library's results."""
+    try:
+        compiler = make_compiler(graph.model())
+        executor = compiler.compile(num_threads=1, precision="exact" if exact else "default", verify=True)
+    except Unsupported as error:
+        return Verdict(REFUSED, error.problems[0])
+    except InvalidModel as error:
+        return Verdict("invalid", error.problems[0])
+    except InternalError as error:
+        return Verdict("internal", str(error))
+    except Error as error:
+        return Verdict("failed", f"{type(error).__name__} in compile: {error}")
+    try:
+        return dict(executor(graph.feeds()))
+    except Unsupported as error:
+        return Verdict(REFUSED, str(error))
+    except (InvalidInput, Error) as error:
+        return Verdict("internal" if isinstance(error, InternalError) else "failed", f"{type(error).__name__}: {error}")
+
+
+def judge(graph: Graph, note: Callable[[str], None] = lambda stage: None) -> Verdict:
+    """Return what is wrong with the library's results for a graph.
+
+    Parameters
+    ----------
+    graph
+        A legal graph with the values that `onnx.reference` gives.
+    note
+        Is told what runs next: if the process dies, that is to blame.
+    """
+    note("refactor_graph")
+    ours = _run(graph, exact=len(graph.nodes) % 2 == 0)
+    if isinstance(ours, Verdict):
+        if ours.kind == REFUSED:
+            return ours
+        note("onnxruntime")
+        theirs = run_onnxruntime(graph.model(), graph.feeds())
+        # A model that onnxruntime refuses as well may be one that only `onnx.reference` lets pass.
+        return (
+            ours
+            if isinstance(theirs, list) or ours.kind == "internal"
+            else Verdict(DISPUTED, f"{ours.detail} / {theirs}")
+        )
+    disturbed = _disturbed(graph)
+    problems = _differences(graph, ours, disturbed)
+    if not problems:
+        return Verdict(PASSED)
+    note("onnxruntime")
+    verdicts = [_settle(graph, name, ours[name], found, disturbed, note) for name, found in problems.items()]
+    return next((verdict for verdict in verdicts if verdict.finding), verdicts[0])
+
+
+def _differences(graph: Graph, results: dict[str, Any], disturbed: list[dict[str, Any]]) -> dict[str, str]:
+    """Return by output how results differ from those of `onnx.reference`."""
+    found = {
+        name: difference(results[name], graph.values[name], [values[name] for values in disturbed])
+        for name in graph.outputs
+    }
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _only_infinite(part: Graph, mine: Any, name: str, samples: list[Any]) -> bool:
+    """Return whether a result differs only where infinities or NaN come out of several terms, in whatever order."""
+    mixes = len(part.nodes) > 1 or part.nodes[0].op_type in _MIXING
+    return mixes and difference(mine, part.values[name], samples, finite_only=True) is None
+
+
+def _settle(
+    graph: Graph, name: str, mine: Any, text: str, disturbed: list[dict[str, Any]], note: Callable[[str], None]
+) -> Verdict:
+    """Return who is right about an output that differs from `onnx.reference`.
+
+    onnxruntime decides; where it cannot run what makes the output, a node that differs by itself is looked for, and it
+    decides on that. If no node differs by itself, the library has lost something in between.
+    """
+    part = graph.part([name])
+    where = f"{part.nodes[0].op_type}, opset {graph.opset}, " if len(part.nodes) == 1 else ""
+    text = f"{where}{name}: {text}"
+    theirs = run_onnxruntime(part.model(), part.feeds())
+    if isinstance(theirs, list):
+        samples = [values[name] for values in disturbed]
+        if difference(theirs[0], graph.values[name], samples) is None and not _only_infinite(part, mine, name, samples):
+            return Verdict("wrong", f"{text} (onnxruntime agrees with onnx.reference)")
+        if difference(mine, np.asarray(theirs[0]), samples) is None:
+            return Verdict(DISPUTED, f"{text} (onnxruntime agrees with us)")
+    for node in part.nodes:
+        if len(part.nodes) == 1:
+            break
+        single = graph.part([item for item in node.output if item], [node])
+        single.symbolic = False
+        verdict = judge(single, note)
+        if verdict.kind != PASSED:
+            return verdict
+    if _only_infinite(part, mine, name, [values[name] for values in disturbed]):
+        return Verdict(DISPUTED, f"{text} (only where results are not finite)")
+    reason = f"refuses: {theirs[:100]}" if isinstance(theirs, str) else "has another result still"
+    # One node, and nobody agrees with anybody: the reference may be wrong.
+    return Verdict("wrong" if len(part.nodes) > 1 else "doubtful", f"{text} (onnxruntime {reason})")
+
+
+def _disturbed(graph: Graph) -> list[dict[str, Any]]:
+    samples = []
+    for seed in range(3):
+        try:
+            samples.append(evaluate(graph, np.random.default_rng(seed)))
+        except NodeFailure:
+            continue
+    return samples

@@ -1,0 +1,53 @@
+"""Generators of nodes, by operator.
+
+A generator takes the draft and the operator's name and adds one node (or, for a motif, several). It raises `Reject`
+when what it rolled makes no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.fuzz.graph import Draft
+
+Generator = Callable[[Draft, str], object]
+
+GENERATORS: dict[str, Generator] = {}
+"""By operator of the default domain; motifs have names that begin with a star."""
+
+
+def operator(*names: str) -> Callable[[Generator], Generator]:
+    """Register a generator for some operators."""
+
+    def register(generator: Generator) -> Generator:
+        for name in names:
+            GENERATORS[name] = generator
+        return generator
+
+    return register
+
+
+from tests.fuzz.operators import (  # noqa: E402 (they register themselves in what is defined above)
+    elementwise,
+    indexing,
+    motifs,
+    products,
+    quantization,
+    reductions,
+    shapes,
+    windows,
+)
+
+__all__ = [
+    "GENERATORS",
+    "Generator",
+    "elementwise",
+    "indexing",
+    "motifs",
+    "operator",
+    "products",
+    "quantization",
+    "reductions",
+    "shapes",
+    "windows",
+]

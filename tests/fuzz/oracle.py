@@ -1,0 +1,179 @@
+"""What is right: `onnx.reference` node by node, onnxruntime as a whole, and how far results may differ."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+Array = np.ndarray[Any, Any]
+
+_EPS = {
+    np.dtype(np.float64): 2.0**-52,
+    np.dtype(np.float32): 2.0**-23,
+    np.dtype(np.float16): 2.0**-10,
+    np.dtype(ml_dtypes.bfloat16): 2.0**-7,
+}
+
+
+_SINGLE = frozenset({"Erf", "Gelu", "HardSwish"})
+"""Operators that the oracles compute with constants or tables of single precision, whatever the type."""
+
+
+_BY_ONNXRUNTIME = frozenset(
+    {
+        *("AveragePool", "BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Hardmax", "LRN", "LpNormalization"),
+        *("LpPool", "MaxPool", "QLinearMatMul"),
+    }
+)
+"""Operators that onnxruntime computes in the place of `onnx.reference`, which is wrong for some of their attributes."""
+
+_CANCELLING = frozenset({"Conv", "ConvTranspose", "Resize"})
+"""Operators whose sums have larger terms than results: Winograd's transforms, cubic weights."""
+
+
+class NodeFailure(Exception):  # noqa: N818 (it is no error of the fuzzer)
+    """`onnx.reference` cannot compute a node."""
+
+
+def evaluate_node(node: onnx.NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array]:
+    """Compute one node.
+
+    Raises
+    ------
+    NodeFailure
+        With the reason.
+    """
+    present = [(name, array) for name, array in zip(node.input, inputs, strict=True) if array is not None]
+    feeds = dict(present)
+    ports = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feeds.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
+    graph = helper.make_graph([node], "node", ports, outputs)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    if node.op_type in _BY_ONNXRUNTIME:
+        results = run_onnxruntime(model, feeds)
+        if isinstance(results, str):
+            raise NodeFailure(results)
+        return results
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            made = ReferenceEvaluator(model).run(None, feeds)
+    except Exception as error:
+        raise NodeFailure(f"{type(error).__name__}: {error}") from None
+    return [np.asarray(array) for array in made]
+
+
+def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str, Array]:
+    """Compute all tensors of a graph; with `random`, every float is disturbed by a few units in the last place.
+
+    Raises
+    ------
+    NodeFailure
+        If a node cannot be computed (for a disturbed index, say).
+    """
+    values = {name: _disturbed(graph.values[name], random) for name in (*graph.inputs, *graph.constants)}
+    for node in graph.nodes:
+        made = evaluate_node(node, graph.opset, [values[name] if name else None for name in node.input])
+        least = _EPS[np.dtype(np.float32)] if node.op_type in _SINGLE else 0.0
+        for name, array in zip(node.output, made, strict=True):
+            values[name] = _disturbed(array, random, least, node.op_type in _CANCELLING)
+    return values
+
+
+def _disturbed(array: Array, random: np.random.Generator | None, least: float = 0.0, cancelling: bool = False) -> Array:
+    """Return `array` with errors as another order of summation would make: up to 4 eps, 1 eps of 16-bit types.
+
+    Parameters
+    ----------
+    array
+        Any tensor; only floats are changed.
+    random
+        None: nothing is changed.
+    least
+        A larger eps.
+    cancelling
+        Whether errors are relative to the largest element of the tensor.
+    """
+    eps = _EPS.get(array.dtype)
+    if random is None or eps is None:
+        return array
+    size = max(4 * eps if array.dtype.itemsize > 2 else eps, 4 * least)
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        scale = np.abs(wide[np.isfinite(wide)]).max(initial=0.0) if cancelling else np.abs(wide)
+        return np.asarray(wide + size * scale * random.uniform(-1, 1, array.shape)).astype(array.dtype)
+
+
+def difference(actual: Any, wanted: Array, disturbed: Sequence[Array], *, finite_only: bool = False) -> str | None:
+    """Return how a result differs from what is wanted by more than rounding explains; None if it does not.
+
+    The tolerance is 8 times what disturbing every tensor by a few units in the last place changes here or in most
+    elements, and 32 units in the last place of the result: enough for any order of summation, too little for a wrong
+    element. With `finite_only` elements that should be infinite or NaN do not count.
+    """
+    if not isinstance(actual, np.ndarray):
+        return f"{type(actual).__name__} instead of an array"
+    if actual.dtype != wanted.dtype or actual.shape != wanted.shape:
+        return f"{actual.dtype}{list(actual.shape)} instead of {wanted.dtype}{list(wanted.shape)}"
+    if wanted.size == 0:
+        return None
+    eps = _EPS.get(wanted.dtype)
+    if eps is None:
+        free = np.zeros(wanted.shape, bool)
+        for other in disturbed:
+            free |= (other != wanted) if other.shape == wanted.shape else True
+        wrong = (actual != wanted) & ~free
+        return _worst(actual, wanted, wrong)
+    with np.errstate(all="ignore"):
+        mine, right = actual.astype(np.float64), wanted.astype(np.float64)
+        noise = np.zeros(wanted.shape)
+        for other in disturbed:
+            moved = other.astype(np.float64) if other.shape == wanted.shape else np.full(wanted.shape, np.nan)
+            # Where disturbing changes what is finite, anything is right.
+            change = np.where(np.isfinite(moved) == np.isfinite(right), np.abs(moved - right), np.inf)
+            noise = np.maximum(noise, np.where(np.isfinite(right), change, np.where(change == np.inf, np.inf, 0)))
+        finite = noise[np.isfinite(noise)]
+        usual = float(np.quantile(finite, 0.9)) if finite.size else 0.0
+        scale = max(float(np.abs(right[np.isfinite(right)]).max(initial=0.0)), 0.0)
+        tolerance = 8 * np.maximum(noise, usual) + 32 * eps * np.abs(right) + eps * scale + 1e-37
+        # Sums of infinities are infinite or NaN, depending on their order.
+        same = (mine == right) | (~np.isfinite(mine) & ~np.isfinite(right)) | (np.abs(mine - right) <= tolerance)
+        ignored = ~np.isfinite(right) if finite_only else np.zeros(right.shape, bool)
+        return _worst(actual, wanted, ~(same | np.isinf(noise) | ignored))
+
+
+def _worst(actual: Array, wanted: Array, wrong: Array) -> str | None:
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"{int(wrong.sum())} of {wrong.size} elements differ, first at {list(at)}: {actual[at]} instead of {wanted[at]}"
+    )
+
+
+def run_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Any] | str:
+    """Return onnxruntime's results, or why there are none."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, 1, 1
+    names = [port.name for port in model.graph.output]
+    try:
+        data = model.SerializeToString()
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        wanted = {port.name for port in session.get_inputs()}
+        given = {name: array for name, array in feeds.items() if name in wanted}
+        return list(session.run(names, given))
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"

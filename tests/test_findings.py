@@ -1,0 +1,76 @@
+"""What the fuzzer found: one test for each defect."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from refactor_graph import InvalidModel
+from refactor_graph.onnx import make_compiler
+
+from tests import models
+
+
+def _run(nodes, inputs, feeds, constants=(), opset=17):
+    outputs = [models.value(name, None) for name in nodes[-1].output]
+    for output in outputs:
+        output.ClearField("type")
+    return next(iter(make_compiler(models.model(nodes, inputs, outputs, constants, opset)).compile()(feeds).values()))
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17])
+def test_batch_normalization_of_unknown_channels_with_constant_parameters(opset):
+    random = models.generator(1)
+    x = random.standard_normal((2, 4, 7), np.float32)
+    scale, bias, mean = (random.standard_normal(4).astype(np.float32) for _ in range(3))
+    variance = random.uniform(0.5, 2, 4).astype(np.float32)
+    constants = [models.constant(n, a) for n, a in zip("sbmv", (scale, bias, mean, variance), strict=True)]
+    node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])
+    y = _run([node], [models.value("x", ["N", "C", "W"])], {"x": x}, constants, opset)
+    column = (slice(None), None)
+    wanted = (x - mean[column]) / np.sqrt(variance[column].astype(np.float64) + 1e-5) * scale[column] + bias[column]
+    # One division, one product and two sums of numbers of this size, each rounded once.
+    np.testing.assert_allclose(y, wanted, rtol=0, atol=8 * np.finfo(np.float32).eps * np.abs(wanted).max())
+
+
+def test_one_hot_takes_values_of_a_symbolic_size():
+    node = helper.make_node("OneHot", ["i", "d", "v"], ["y"])
+    inputs = [models.value("i", ["N"], TensorProto.INT64), models.value("v", ["K"])]
+    constants = [models.constant("d", np.array(3))]
+    values = np.array([-0.5, 2.5], np.float32)
+    y = _run([node], inputs, {"i": np.array([2, 0, -1, 7]), "v": values}, constants)
+    np.testing.assert_array_equal(y, np.array([[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 0]], np.float32) * 3 - 0.5)
+    with pytest.raises(InvalidModel, match="3"):
+        _run([node], [inputs[0], models.value("v", [3])], {}, constants)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(("op", "attributes"), [("Shrink", {"lambd": 0.5, "bias": 0.25}), ("ThresholdedRelu", {})])
+def test_thresholds_do_not_hold_for_nan(op, attributes, dtype):
+    x = np.array([np.nan, -np.inf, np.inf, -2, -0.25, 0, 0.25, 2] * 5, dtype)
+    y = _run(
+        [helper.make_node(op, ["x"], ["y"], **attributes)],
+        [models.value("x", ["N"], helper.np_dtype_to_tensor_dtype(x.dtype))],
+        {"x": x},
+    )
+    if op == "Shrink":
+        wanted = np.where(x < -0.5, x + dtype(0.25), np.where(x > 0.5, x - dtype(0.25), dtype(0)))
+    else:
+        wanted = np.where(x > 1, x, dtype(0))
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+def test_shrink_of_integers(dtype):
+    x = np.arange(-5 if np.issubdtype(dtype, np.signedinteger) else 0, 9).astype(dtype)
+    node = helper.make_node("Shrink", ["x"], ["y"], lambd=1.5, bias=1.0)
+    y = _run([node], [models.value("x", ["N"], helper.np_dtype_to_tensor_dtype(x.dtype))], {"x": x})
+    wide = x.astype(np.int64)
+    np.testing.assert_array_equal(y, np.where(wide < -1.5, wide + 1, np.where(wide > 1.5, wide - 1, 0)).astype(dtype))
+
+
+@pytest.mark.parametrize("bounds", [{}, {"min": -1.0}, {"max": 1.0}, {"min": -1.0, "max": 1.0}])
+def test_clip_before_opset_11_makes_infinities_finite(bounds):
+    x = np.array([-np.inf, np.inf, np.nan, -3, 0.5, 3], np.float32)
+    node = helper.make_node("Clip", ["x"], ["y"], **bounds)
+    y = _run([node], [models.value("x", ["N"])], {"x": x}, opset=8)
+    most = np.finfo(np.float32).max
+    np.testing.assert_array_equal(y, np.clip(x, bounds.get("min", -most), bounds.get("max", most)))
