@@ -30,13 +30,15 @@ void check_declared(Node const& node, std::span<Tensor const* const> inputs, Ten
 
 /// One node; why its outputs stay unknown, if they do.
 Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::span<Tensor> outputs,
-                  SymbolTable& symbols, Problems& problems) {
+                  SymbolTable& symbols, Problems& problems, bool& is_procedure) {
     InferContext context(inputs, outputs, symbols);
     if (auto failure = node.op->infer(context)) {
         problems.add(describe(node, inputs, symbols), *failure);
         for (auto& output : outputs) output.reset();
         return failure;
     }
+    static computation::CompileOptions const kOptions;
+    is_procedure = context.is_procedure() || node.op->is_procedure({inputs, outputs, symbols, node.name, kOptions});
     for (auto& output : outputs) {
         check_declared(node, inputs, output, symbols, problems);
         materialise(output);
@@ -71,12 +73,13 @@ void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
 Inference infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
                 std::span<Tensor const> earlier) {
     auto const& topo = graph.topo;
-    Inference result{graph.tensors, std::vector<bool>(topo.node_count()), {}, {}};
+    auto count = topo.node_count();
+    Inference result{graph.tensors, std::vector<bool>(count), std::vector<bool>(count), {}, {}};
     auto& tensors = result.tensors;
     for (size_t i = 0; i < inputs.size(); ++i) tensors[topo.global_inputs()[i]] = std::move(inputs[i]);
     std::vector<Tensor const*> in;
     std::vector<Tensor> out;
-    for (graph_topo::NodeIdx n = 0; n < topo.node_count(); ++n) {
+    for (graph_topo::NodeIdx n = 0; n < count; ++n) {
         in.clear(), out.clear();
         bool ready = true;
         for (auto edge : topo.inputs(n)) {
@@ -94,7 +97,10 @@ Inference infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& sym
             continue;
         }
         for (auto edge : outputs) out.push_back(std::move(tensors[edge]));
-        if (auto failure = infer_node(graph.nodes[n], in, out, symbols, problems)) {
+        bool is_procedure = false;
+        auto failure = infer_node(graph.nodes[n], in, out, symbols, problems, is_procedure);
+        result.procedures[n] = is_procedure;
+        if (failure) {
             result.deferred[n] = true;
             if (auto* needs = std::get_if<NeedsValue>(&*failure)) {
                 result.needed.push_back(topo.inputs(n)[needs->input]);

@@ -49,19 +49,17 @@ class Partitioner {
             if (inference_.deferred[n]) places_[n] = Place::Deferred, deferred_ = true;
         }
         for (NodeIdx n = 0; n < topo_.node_count(); ++n)
-            if (places_[n] == Place::Program) ask_for_procedure(n);
+            if (places_[n] == Place::Program && inference_.procedures[n]) make_procedure(n);
     }
 
-    void ask_for_procedure(NodeIdx n) {
+    void make_procedure(NodeIdx n) {
         std::vector<Tensor const*> inputs;
         std::vector<Tensor> outputs;
         for (auto edge : topo_.inputs(n)) inputs.push_back(edge == kNoEdge ? nullptr : &tensor(edge));
         for (auto edge : topo_.outputs(n)) outputs.push_back(tensor(edge));
         auto const& node = graph_.nodes[n];
-        ProcedureContext context{inputs, outputs, symbols_, node.name, options_};
-        if (!node.op->is_procedure(context)) return;
         places_[n] = Place::Procedure;
-        auto answer = node.op->procedure(context);
+        auto answer = node.op->procedure({inputs, outputs, symbols_, node.name, options_});
         if (answer.ok())
             procedures_[n] = std::move(*answer);
         else

@@ -20,7 +20,7 @@ struct Body {
 Inferred<Body> infer_body(Graph const& graph, std::vector<Tensor> inputs, SymbolTable const& outer,
                           std::string_view role);
 /// Whether a body holds procedures or nodes that are deferred, so that it cannot be lowered into a program.
-bool needs_procedure(Body const& body, computation::CompileOptions const& options);
+bool needs_procedure(Body const& body);
 
 /// Types of values that a loop carries from one iteration to the next: sizes that change become symbols, ranks that
 /// change unknown. `first_state`: number of the first such input and output of the body; `inputs` has the types before

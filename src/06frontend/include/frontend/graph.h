@@ -44,6 +44,7 @@ struct Inference {
     std::vector<Tensor> tensors;  ///< by edge
     /// By node: nothing is known about its outputs before the content of some edge has been computed.
     std::vector<bool> deferred;
+    std::vector<bool> procedures;             ///< by node: it runs as a procedure
     std::vector<graph_topo::EdgeIdx> needed;  ///< edges whose content was asked for in vain
     std::vector<std::string> reasons;         ///< why nodes are deferred, for those that asked
 

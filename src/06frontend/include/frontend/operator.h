@@ -55,6 +55,7 @@ class InferContext {
     std::span<Tensor const* const> inputs_;
     std::span<Tensor> outputs_;
     SymbolTable& symbols_;
+    bool is_procedure_ = false;
 
 public:
     InferContext(std::span<Tensor const* const> inputs, std::span<Tensor> outputs, SymbolTable& symbols)
@@ -93,6 +94,9 @@ public:
     void set_values(size_t i, std::vector<DimExpr> values);
     void set_constant(size_t i, std::shared_ptr<mem_manager::Blob const> blob);
     void set_literal(size_t i, runtime::Value value);
+    /// The node has to run as a procedure, for a reason that `Operator::is_procedure` does not see.
+    void make_procedure() { is_procedure_ = true; }
+    bool is_procedure() const { return is_procedure_; }
     /// Sets an output to a sequence, optional or map with elements of type `element`; `keys` of a map.
     void set_kind(size_t i, ValueKind kind, Tensor element, DataType keys = DataType::Undefined);
     /// Gives output `i` type and content of `tensor`, but not its name.

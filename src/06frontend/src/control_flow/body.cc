@@ -17,7 +17,7 @@ Inferred<Body> infer_body(Graph const& graph, std::vector<Tensor> inputs, Symbol
     return body;
 }
 
-bool needs_procedure(Body const& body, computation::CompileOptions const& options) {
+bool needs_procedure(Body const& body) {
     auto const& topo = body.graph->topo;
     auto const& tensors = body.inference.tensors;
     auto plain = [&](Tensor const& t) { return t.is_tensor() && t.is_complete() && t.dtype != DataType::String; };
@@ -25,16 +25,10 @@ bool needs_procedure(Body const& body, computation::CompileOptions const& option
         if (!plain(tensors[edge])) return true;
     for (auto edge : topo.global_outputs())
         if (!plain(tensors[edge])) return true;
-    for (graph_topo::NodeIdx n = 0; n < topo.node_count(); ++n) {
-        if (body.inference.deferred[n]) return true;
-        std::vector<Tensor const*> inputs;
-        std::vector<Tensor> outputs;
-        for (auto edge : topo.inputs(n)) inputs.push_back(edge == graph_topo::kNoEdge ? nullptr : &tensors[edge]);
-        for (auto edge : topo.outputs(n)) outputs.push_back(tensors[edge]);
-        auto const& node = body.graph->nodes[n];
-        if (node.op->is_procedure({inputs, outputs, body.symbols, node.name, options})) return true;
-    }
-    return false;
+    auto const &deferred = body.inference.deferred, &procedures = body.inference.procedures;
+    auto is_set = [](bool flag) { return flag; };
+    return std::any_of(deferred.begin(), deferred.end(), is_set) ||
+           std::any_of(procedures.begin(), procedures.end(), is_set);
 }
 
 namespace {

@@ -60,8 +60,7 @@ Inferred<Branch> infer_branch(InferContext& c, NodeView const& n, std::string_vi
 }
 
 bool is_plain(Branch const& branch, SymbolTable const& symbols) {
-    static computation::CompileOptions const kOptions;
-    return !frontend::needs_procedure({branch.graph, symbols, branch.inference}, kOptions);
+    return !frontend::needs_procedure({branch.graph, symbols, branch.inference});
 }
 
 /// The condition, if it is a constant.
@@ -87,19 +86,25 @@ std::vector<std::string_view> candidates(InferContext const& c) {
     return {"then_branch", "else_branch"};
 }
 
-/// The branches as they can be lowered into the program around them; empty if one cannot.
-Inferred<std::vector<Branch>> plain_branches(InferContext& c, NodeView const& n) {
+/// The branches that may run, inferred within the graph around them.
+Inferred<std::vector<Branch>> infer_branches(InferContext& c, NodeView const& n) {
     std::vector<Branch> branches;
     for (auto attribute : candidates(c)) {
         RG_TRY(branch, infer_branch(c, n, attribute));
-        if (!is_plain(branch, c.symbols())) return std::vector<Branch>();
         branches.push_back(std::move(branch));
     }
+    return branches;
+}
+
+/// Whether they can be lowered into the program around them.
+bool are_plain(InferContext const& c, std::vector<Branch> const& branches, SymbolTable const& symbols) {
+    for (auto const& branch : branches)
+        if (!is_plain(branch, symbols)) return false;
     for (size_t i = 0; branches.size() > 1 && i < c.output_count(); ++i) {
         auto const &a = branches[0].output(i), &b = branches[1].output(i);
-        if (a.dtype != b.dtype || *a.shape != *b.shape) return std::vector<Branch>();
+        if (a.dtype != b.dtype || *a.shape != *b.shape) return false;
     }
-    return branches;
+    return true;
 }
 
 /// Output `i` if it is `a` or `b`, whose types `c` does not share.
@@ -135,43 +140,26 @@ Status set_either(InferContext& c, size_t i, Tensor const& a, Tensor const& b, S
     return c.set(i, a.dtype, std::move(merged));
 }
 
-Status infer_apart(InferContext& c, NodeView const& n) {
-    std::vector<Body> bodies;
-    auto const outer = c.symbols();
-    for (auto attribute : candidates(c)) {
-        auto const& graph = graph_of(n, attribute);
-        RG_TRY_STATUS(body, frontend::infer_body(graph, inputs_of(c, captures_of(c, graph)), outer, attribute));
-        bodies.push_back(std::move(body));
-    }
-    for (size_t i = 0; i < c.output_count(); ++i)
-        RG_CHECK_STATUS(bodies.size() == 1 ? frontend::set_from_body(c, i, bodies[0].output(i), outer)
-                                           : set_either(c, i, bodies[0].output(i), bodies[1].output(i), outer));
-    return std::nullopt;
-}
-
 Status infer_if(InferContext& c, NodeView const& n) {
     if (element_count(c.shape(0)).constant().value_or(1) != 1)
         return invalid("the condition has the shape ", c.text(c.shape(0)), ", expected one element");
     RG_CHECK_STATUS(check_branch(c, n, "then_branch"));
     RG_CHECK_STATUS(check_branch(c, n, "else_branch"));
-    RG_TRY_STATUS(branches, plain_branches(c, n));
-    if (branches.empty()) return infer_apart(c, n);
+    auto const outer = c.symbols();
+    RG_TRY_STATUS(branches, infer_branches(c, n));
+    bool plain = are_plain(c, branches, c.symbols());
+    if (!plain) c.make_procedure();
     for (size_t i = 0; i < c.output_count(); ++i) {
         auto const& x = branches[0].output(i);
-        if (branches.size() == 1)
+        if (plain && branches.size() == 1) {
             c.copy(i, x);
-        else
-            RG_CHECK_STATUS(c.set(i, x.dtype, *x.shape));
+            continue;
+        }
+        RG_CHECK_STATUS(plain                  ? c.set(i, x.dtype, *x.shape)
+                        : branches.size() == 1 ? frontend::set_from_body(c, i, x, outer)
+                                               : set_either(c, i, x, branches[1].output(i), outer));
     }
     return std::nullopt;
-}
-
-bool if_is_procedure(ProcedureContext const& p, NodeView const& n) {
-    auto symbols = p.symbols;
-    std::vector<Tensor> outputs(p.outputs.begin(), p.outputs.end());
-    InferContext context(p.inputs, outputs, symbols);
-    auto branches = plain_branches(context, n);
-    return branches.ok() && branches->empty();
 }
 
 Inferred<ProcedurePtr> if_procedure(ProcedureContext const& p, NodeView const& n) {
@@ -215,11 +203,7 @@ Inferred<computation::Branch> lower_branch(LowerContext& c, Branch const& branch
 
 Status lower_if(LowerContext& c, NodeView const& n) {
     auto view = c.view();
-    std::vector<Branch> branches;
-    for (auto attribute : candidates(view)) {
-        RG_TRY_STATUS(branch, infer_branch(view, n, attribute));
-        branches.push_back(std::move(branch));
-    }
+    RG_TRY_STATUS(branches, infer_branches(view, n));
     if (branches.size() == 1) return inline_branch(c, branches[0]);
     RG_TRY_STATUS(then_branch, lower_branch(c, branches[0]));
     RG_TRY_STATUS(else_branch, lower_branch(c, branches[1]));
@@ -242,8 +226,7 @@ void define_conditional(Definitions& all) {
          .attributes = {{"else_branch", AttributeKind::Graph, true}, {"then_branch", AttributeKind::Graph, true}},
          .infer = infer_if,
          .lower = lower_if,
-         .procedure = if_procedure,
-         .is_procedure = if_is_procedure});
+         .procedure = if_procedure});
 }
 
 }  // namespace refactor::onnx
