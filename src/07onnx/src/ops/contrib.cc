@@ -1,5 +1,5 @@
-#include "attention_parts.h"
 #include "computation/operator.h"
+#include "contrib_parts.h"
 #include "frontend/expression.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
@@ -19,8 +19,6 @@ using frontend::expect_rank;
 using frontend::Expression;
 using kernel::ExprOp;
 using Value = Expression::Value;
-
-constexpr std::string_view kDomain = "com.microsoft";
 
 // ---------------------------------------------------------------------- activations
 Status infer_activation(InferContext& c, NodeView const& n) {
@@ -339,7 +337,7 @@ void define_products(Definitions& all) {
                                   {"transBatchB", K::Int}},
                    .infer = infer_matmul,
                    .lower = lower_matmul,
-                   .domain = kDomain});
+                   .domain = kContribDomain});
     all.push_back({.name = "FusedGemm",
                    .inputs = {2, 3},
                    .types = {{kFloats, 'T'}},
@@ -353,13 +351,13 @@ void define_products(Definitions& all) {
                                   {"transB", K::Int}},
                    .infer = infer_gemm,
                    .lower = lower_gemm,
-                   .domain = kDomain});
+                   .domain = kContribDomain});
 }
 
 void define_norms(Definitions& all) {
     using K = AttributeKind;
     // Exporters write SimplifiedLayerNormalization into the domain of ONNX, where it does not exist.
-    for (auto domain : {std::string_view{}, kDomain})
+    for (auto domain : {std::string_view{}, kContribDomain})
         all.push_back({.name = "SimplifiedLayerNormalization",
                        .inputs = {2, 2},
                        .outputs = {1, 2},
@@ -375,7 +373,7 @@ void define_norms(Definitions& all) {
                      .attributes = {{"epsilon", K::Float}},
                      .infer = infer_skip_norm,
                      .lower = lower_skip_norm,
-                     .domain = kDomain};
+                     .domain = kContribDomain};
     all.push_back(skip);
     skip.name = "SkipSimplifiedLayerNormalization", skip.inputs = {3, 4};
     all.push_back(std::move(skip));
@@ -394,7 +392,7 @@ void define_norms(Definitions& all) {
                    .attributes = {{"epsilon", K::Float}, {"mask_index_type", K::Int}},
                    .infer = infer_embed,
                    .lower = lower_embed,
-                   .domain = kDomain});
+                   .domain = kContribDomain});
 }
 
 }  // namespace
@@ -406,7 +404,7 @@ void define_contrib(Definitions& all) {
                     .types = {{kFloats, 'T'}},
                     .infer = infer_activation,
                     .lower = lower_activation,
-                    .domain = kDomain};
+                    .domain = kContribDomain};
     def.name = "Gelu", all.push_back(def);
     def.name = "FastGelu", def.inputs = {1, 2}, all.push_back(def);
     def.name = "BiasGelu", def.inputs = {2, 2}, all.push_back(def);
