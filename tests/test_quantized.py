@@ -2,9 +2,11 @@
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from refactor_graph import InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
@@ -561,6 +563,38 @@ def test_matmul_n_bits_refuses(attributes, error, words):
     proto, _ = single.positional("MatMulNBits", arrays, opset=17, domain=MICROSOFT, **attributes)
     with pytest.raises(error, match=words):
         make_compiler(proto)
+
+
+class Batches(CalibrationDataReader):
+    """A few random pictures, for the ranges of activations."""
+
+    def __init__(self):
+        self.random = models.generator(620)
+        self.left = 3
+
+    def get_next(self):
+        self.left -= 1
+        return {"x": self.random.standard_normal((2, 3, 20, 23), np.float32)} if self.left >= 0 else None
+
+
+@pytest.mark.parametrize("form", [*QuantFormat, None], ids=str)
+@pytest.mark.parametrize(("a", "w"), [(QuantType.QUInt8, QuantType.QInt8), (QuantType.QInt8, QuantType.QInt8)])
+@pytest.mark.parametrize("w_by_channel", [False, True])
+def test_networks_that_onnxruntime_quantised(form, a, w, w_by_channel, tmp_path):
+    source, target = tmp_path / "float.onnx", tmp_path / "quantised.onnx"
+    onnx.save(models.convolutions(), source)
+    if form is None:
+        quantize_dynamic(source, target, weight_type=w, per_channel=w_by_channel)
+    else:
+        options = {"activation_type": a, "weight_type": w, "per_channel": w_by_channel}
+        quantize_static(str(source), str(target), Batches(), quant_format=form, **options)
+    proto = onnx.load(target)
+    x = models.generator(621).standard_normal((2, 3, 20, 23), np.float32)
+    (wanted,) = models.expected(proto, {"x": x})
+    for passes in ([], ["-all"]):
+        (actual,) = run(proto, {"x": x}, passes)
+        # Single steps of the last quantisation, where floats round apart.
+        np.testing.assert_allclose(actual, wanted, rtol=0, atol=0.03 * np.abs(wanted).max())
 
 
 def test_quantised_network_of_any_size():
