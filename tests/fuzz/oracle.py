@@ -34,7 +34,7 @@ _BY_ONNXRUNTIME = frozenset(
 )
 """Operators that onnxruntime computes in the place of `onnx.reference`, which is wrong for some of their attributes."""
 
-_CANCELLING = frozenset({"Conv", "ConvTranspose", "Resize"})
+_CANCELLING = frozenset({"BlackmanWindow", "Conv", "ConvTranspose", "Resize"})
 """Operators whose sums have larger terms than results: Winograd's transforms, cubic weights."""
 
 
