@@ -56,7 +56,7 @@ def model(
 
 
 def run(proto: onnx.ModelProto, feeds: Feeds, **options: Any) -> list[np.ndarray]:
-    """Outputs of our executor for those of `feeds` that are inputs of the model."""
+    """Run our executor on those of `feeds` that are inputs of the model."""
     ports = {port.name for port in proto.graph.input}
     executor = make_compiler(proto).compile("cpu", **options)
     outputs = executor({name: np.asarray(array) for name, array in feeds.items() if name in ports})
@@ -64,7 +64,7 @@ def run(proto: onnx.ModelProto, feeds: Feeds, **options: Any) -> list[np.ndarray
 
 
 def reference(proto: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
-    """Outputs of `onnx.reference`."""
+    """Run `onnx.reference`."""
     ports = {port.name for port in proto.graph.input}
     given = {name: np.asarray(array) for name, array in feeds.items() if name in ports}
     return list(ReferenceEvaluator(proto).run(None, given))
@@ -77,7 +77,7 @@ def assert_same(actual: Sequence[np.ndarray], wanted: Sequence[Any], steps: floa
         expected = np.asarray(theirs)
         assert ours.dtype == expected.dtype
         assert ours.shape == expected.shape
-        if expected.dtype.kind in "iub":
+        if expected.dtype.kind in "iub?":
             np.testing.assert_array_equal(ours, expected)
             continue
         epsilon = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24, "float64": 2**-53}[expected.dtype.name]

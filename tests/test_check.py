@@ -46,7 +46,7 @@ def _many_problems():
     nodes = [
         helper.make_node("Frobnicate", ["x"], ["a"], "unknown"),
         helper.make_node("Relu", ["x"], ["b"], "attribute", slope=1.0),
-        helper.make_node("Erf", ["n"], ["c"], "type"),
+        helper.make_node("Exp", ["n"], ["c"], "type"),
         helper.make_node("MatMul", ["x", "w"], ["d"], "shape"),
         helper.make_node("Add", ["x", "missing"], ["e"], "structure"),
         helper.make_node("Reshape", ["x", "s"], ["f"], "lowering"),
@@ -82,7 +82,7 @@ def test_problems_of_all_stages_are_found_at_once():
 def test_nodes_behind_a_problem_are_checked_with_the_types_that_onnx_infers():
     nodes = [
         helper.make_node("Gelu", ["x"], ["a"], "first"),
-        helper.make_node("Erf", ["a"], ["b"], "second"),
+        helper.make_node("Exp", ["a"], ["b"], "second"),
         helper.make_node("Mish", ["b"], ["y"], "third"),
     ]
     # ONNX itself refuses these types, but infers them all the same.
@@ -196,8 +196,8 @@ def test_supported_operators():
 
 def test_every_native_operator_of_the_list_is_known_to_the_importer():
     for item in supported_ops():
-        if item.domain != "ai.onnx":
-            continue
+        if item.domain != "ai.onnx" or not onnx.defs.has(item.name):
+            continue  # of another domain, or experimental in early releases and gone since
         for first, last in item.native:
             for version in (first, last):
                 schema = onnx.defs.get_schema(item.name, version, "")

@@ -77,6 +77,29 @@ def test_what_cannot_be_loaded(ort, tmp_path):
         ort.InferenceSession(broken.SerializeToString())
 
 
+def test_marks_of_tools_on_constants_are_passed_over():
+    constant = helper.make_node("Constant", [], ["c"], value=models.constant("v", np.float32(2)), mark=1)
+    nodes = [constant, helper.make_node("Mul", ["x", "c"], ["y"])]
+    model = models.model(nodes, [models.value("x", ["N"])], [models.value("y", ["N"])])
+    np.testing.assert_array_equal(
+        refactor_graph.compat.InferenceSession(model.SerializeToString()).run(None, {"x": make_x(5)})[0], 2 * make_x(5)
+    )
+
+
+def test_negative_sizes_are_unknown_ones(ort):
+    model = _negative_sizes()
+    session = ort.InferenceSession(model.SerializeToString())
+    assert session.get_inputs()[0].shape == [None, None, 3]
+    np.testing.assert_array_equal(session.run(None, {"x": make_x()})[0], wanted_z(make_x()))
+
+
+def _negative_sizes():
+    model = make_model()
+    for dim in model.graph.input[0].type.tensor_type.shape.dim[:2]:
+        dim.dim_value = -1
+    return model
+
+
 def test_an_unknown_operator_is_not_implemented():
     model = make_model()
     model.graph.node[0].op_type = "Frobnicate"

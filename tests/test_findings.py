@@ -42,6 +42,35 @@ def test_one_hot_takes_values_of_a_symbolic_size():
         _run([node], [inputs[0], models.value("v", [3])], {}, constants)
 
 
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(4, 1), (3, 5)]),
+        ("ij,jk->ik", [(4, 3), (1, 5)]),
+        ("bij,bjk->bik", [(2, 4, 3), (1, 3, 5)]),
+        ("bij,bjk->bik", [(1, 4, 3), (2, 3, 5)]),
+        ("ij,ij->ij", [(1, 3), (4, 1)]),
+        ("ij,ij->", [(1, 3), (4, 3)]),
+        ("bi,bi,bi->b", [(1, 3), (4, 3), (4, 1)]),
+    ],
+)
+def test_einsum_broadcasts_axes_of_size_1(equation, shapes, symbolic):
+    random = models.generator(5)
+    arrays = [random.standard_normal(shape, np.float32) for shape in shapes]
+    names = [f"x{i}" for i in range(len(arrays))]
+    # Sizes other than 1 may be symbols.
+    dims = [[f"x{i}_{k}" if symbolic and size > 1 else size for k, size in enumerate(s)] for i, s in enumerate(shapes)]
+    inputs = [models.value(name, shape) for name, shape in zip(names, dims, strict=True)]
+    y = _run(
+        [helper.make_node("Einsum", names, ["y"], equation=equation)], inputs, dict(zip(names, arrays, strict=True))
+    )
+    wanted = np.einsum(equation, *(array.astype(np.float64) for array in arrays))
+    assert y.shape == wanted.shape
+    # At most 12 terms of a product of three.
+    np.testing.assert_allclose(y, wanted, rtol=0, atol=16 * np.finfo(np.float32).eps * max(np.abs(wanted).max(), 1))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize(("op", "attributes"), [("Shrink", {"lambd": 0.5, "bias": 0.25}), ("ThresholdedRelu", {})])
 def test_thresholds_do_not_hold_for_nan(op, attributes, dtype):

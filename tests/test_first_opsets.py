@@ -172,3 +172,45 @@ def test_split_into_equal_parts(size, count):
     single.check("Split", {"x": x}, opset=18, axis=1, num_outputs=count, outputs=count)
     if size % count:
         refuse("cannot be split", "Split", {"x": x}, opset=13, axis=1, outputs=count)
+
+
+def test_experimental_operators():
+    x = floats(2, 3, 5, 7)
+    parameters = {"alpha": 1.5, "beta": 0.25}
+    single.check("Affine", {"x": x}, opset=6, oracle=[x * 1.5 + 0.25], **parameters)
+    single.check("ScaledTanh", {"x": x}, opset=6, oracle=[1.5 * np.tanh(0.25 * x)], **parameters)
+    single.check("ParametricSoftplus", {"x": x}, opset=6, oracle=[1.5 * np.log1p(np.exp(0.25 * x))], **parameters)
+    single.check("Scale", {"x": x}, opset=6, scale=0.5, oracle=[x / 2])
+    bias = np.float32([1, -2, 3])
+    scaled = x * np.float32(0.5) + bias.reshape(3, 1, 1)
+    single.check("ImageScaler", {"x": x}, opset=7, scale=0.5, bias=list(bias), oracle=[scaled])
+    single.check("Crop", {"x": x}, opset=7, border=[1, 2, 3, 0], oracle=[x[:, :, 2:5, 1:4]])
+    single.check("Crop", {"x": x}, opset=7, border=[1, 2, 0, 0], scale=[2, 4], oracle=[x[:, :, 2:4, 1:5]])
+    refuse("a crop by 5 and 4 of 7", "Crop", {"x": x}, opset=7, border=[5, 0, 4, 0])
+    refuse("entries of bias is 2, expected 3", "ImageScaler", {"x": x}, opset=7, bias=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("across", [0, 1])
+@pytest.mark.parametrize("variance", [0, 1])
+def test_mean_variance_normalization_with_flags(across, variance):
+    x = floats(2, 3, 5, 7) + 3
+    axes = (0, 1, 2, 3) if across else (0, 2, 3)
+    wanted = x - x.mean(axes, keepdims=True)
+    if variance:
+        wanted = wanted / x.std(axes, keepdims=True)
+    options = {"across_channels": across, "normalize_variance": variance}
+    single.check("MeanVarianceNormalization", {"x": x}, opset=8, oracle=[wanted], steps=32, **options)
+
+
+def test_dynamic_slice():
+    feeds = {"x": floats(5, 6, 7), "starts": np.array([1, -3]), "ends": np.array([4, 99]), "axes": np.array([0, 2])}
+    wanted = feeds["x"][1:4, :, -3:]
+    single.check("DynamicSlice", feeds, opset=9, constants=["starts", "ends", "axes"], oracle=[wanted])
+
+
+def test_output_shape_with_batch_and_channels():
+    feeds = {"x": floats(1, 2, 3, 3), "w": floats(2, 4, 3, 3, seed=1)}
+    options = {"opset": 8, "strides": [3, 2]}
+    wanted = single.run(single.model("ConvTranspose", feeds, output_shape=[9, 7], **options), feeds)
+    single.check("ConvTranspose", feeds, output_shape=[1, 4, 9, 7], oracle=wanted, **options)
+    refuse("output_shape has 3 entries, expected 2", "ConvTranspose", feeds, output_shape=[4, 9, 7], **options)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper
-from refactor_graph import InvalidInput, InvalidModel
+from refactor_graph import InvalidInput, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models, single
@@ -566,3 +566,81 @@ def test_resize_by_sizes(policy, antialias, mode):
         keep_aspect_ratio_policy=policy,
         steps=128,
     )
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint32, np.uint64, np.int64, np.uint8])
+def test_resize_integers(dtype):
+    feeds = {"x": (np.abs(floats(1, 1, 5, 6)) * 99).astype(dtype), "scales": np.float32([1, 1, 1.5, 2])}
+    options = {"opset": 19, "constants": ["scales"], "inputs": ["x", "", "scales"], "mode": "linear"}
+    wide = {**feeds, "x": feeds["x"].astype(np.float64)}
+    wanted = np.trunc(single.run(single.model("Resize", wide, **options), wide)[0]).astype(dtype)
+    single.check("Resize", feeds, oracle=[wanted], **options)
+
+
+def test_resize_moves_what_has_no_order():
+    feeds = {"x": floats(2, 3) > 0, "scales": np.float32([2, 3])}
+    options = {"opset": 19, "constants": ["scales"], "inputs": ["x", "", "scales"]}
+    single.check("Resize", feeds, oracle=[feeds["x"].repeat(2, 0).repeat(3, 1)], **options)
+    with pytest.raises(Unsupported, match="interpolation of bool"):
+        single.run(single.model("Resize", feeds, mode="linear", **options), feeds)
+
+
+@pytest.mark.parametrize("scale", [0.7, 1 / 3, 2.6, 1.2345, 0.123456, 3.0])
+def test_resize_of_unknown_sizes(scale):
+    feeds = {"x": floats(1, 2, 10, 10), "scales": np.float32([1, 1, scale, scale])}
+    proto = single.model("Resize", feeds, opset=19, constants=["scales"], inputs=["x", "", "scales"], mode="linear")
+    for i, name in enumerate("NCHW"):
+        proto.graph.input[0].type.tensor_type.shape.dim[i].dim_param = name
+    executor = make_compiler(proto).compile()
+    for size in (9, 10, 31, 50):
+        x = floats(1, 2, size, size)
+        (y,) = executor({"x": x}).values()
+        single.assert_same([y], models.expected(proto, {"x": x}), 64)
+
+
+# ---------------------------------------------------------------------- rows, channels last
+@pytest.mark.parametrize("opset", [1, 11, 13])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, 3])
+def test_rows_of_old_opsets(opset, axis):
+    if opset == 13 and axis == 3:
+        return
+    x = floats(2, 3, 5)
+    start = (1 if opset < 13 else 2) if axis is None else axis % 3 if axis != 3 else 3
+    rows = x.reshape(*x.shape[:start], -1) if opset < 13 else np.moveaxis(x, start, -1)
+    shifted = np.exp(rows - rows.max(-1, keepdims=True))
+    wanted = {
+        "Hardmax": (np.arange(rows.shape[-1]) == rows.argmax(-1)[..., None]).astype(np.float32),
+        "Softmax": shifted / shifted.sum(-1, keepdims=True),
+        "LogSoftmax": np.log(shifted / shifted.sum(-1, keepdims=True)),
+    }
+    options = {} if axis is None else {"axis": axis}
+    for op, y in wanted.items():
+        y = y.reshape(x.shape) if opset < 13 else np.moveaxis(y, -1, start)
+        single.check(op, {"x": x}, opset=opset, oracle=[y], **options)
+    refuse("axis 4", "Hardmax", {"x": x}, opset=opset, axis=4)
+
+
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("shape", [(2, 7, 9, 6), (1, 11, 6)])
+def test_convolution_with_channels_last(group, shape):
+    rank = len(shape) - 2
+    x, w, b = floats(*shape), floats(9, *[3] * rank, 6 // group, seed=1), floats(9, seed=2)
+    options = {"group": group, "strides": [2] * rank, "pads": [1] * rank + [0] * rank}
+    first = {"x": np.moveaxis(x, -1, 1), "w": np.moveaxis(w, -1, 1), "b": b}
+    wanted = np.moveaxis(single.reference(single.model("Conv", first, opset=11, **options), first)[0], 1, -1)
+    feeds = {"x": x, "w": w, "b": b}
+    single.check("NhwcConv", feeds, opset=17, domain="com.microsoft", oracle=[wanted], steps=32, **options)
+    feeds["w"] = np.moveaxis(w, -1, 1)
+    refuse("number of", "NhwcConv", feeds, opset=17, domain="com.microsoft", **options)
+
+
+def test_grid_sample_of_com_microsoft():
+    feeds = {"x": floats(1, 2, 5, 6), "grid": floats(1, 3, 4, 2)}
+    wanted = single.run(single.model("GridSample", feeds, opset=16), feeds)
+    single.check("GridSample", feeds, opset=17, domain="com.microsoft", mode="bilinear", oracle=wanted)
+
+
+@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.7), (1, 1, 2, 0.4), (1, 1, 0.8, 3), (1, 2, 1, 1.5)])
+def test_nearest_elements_of_opset_10(scales):
+    feeds = {"x": floats(1, 2, 7, 9), "scales": np.float32(scales)}
+    compare_with_onnxruntime("Resize", feeds, opset=10, constants=["scales"], steps=0)

@@ -7,6 +7,7 @@ from refactor_graph import supported_ops
 
 from tests.fuzz.graph import Draft, Graph, Reject, schema
 from tests.fuzz.operators import GENERATORS
+from tests.fuzz.oracle import reads
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
 _COMMON = (13, 17, 18, 21)
@@ -71,7 +72,7 @@ def _finish(draft: Draft) -> None:
     """Choose outputs: every end, and now and then a tensor in the middle."""
     graph = draft.graph
     made = [name for node in graph.nodes for name in node.output]
-    used = {name for node in graph.nodes for name in node.input}
+    used = {name for node in graph.nodes for name in reads(node)}
     graph.outputs = [name for name in made if name not in used or draft.chance(0.1)]
     graph.symbolic = draft.chance(0.3)
     graph.prune()

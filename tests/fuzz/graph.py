@@ -12,17 +12,23 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.fuzz.oracle import NodeFailure, evaluate_node
+from tests.fuzz.oracle import NodeFailure, evaluate_node, reads, type_of
 
 Array = np.ndarray[Any, Any]
 
 MAX_ELEMENTS = 4096
-"""Of one tensor: `onnx.reference` is slow."""
+"""Of most tensors: `onnx.reference` is slow."""
 
 FLOATS = tuple(np.dtype(name) for name in ("float32", "float64", "float16", ml_dtypes.bfloat16))
 INTEGERS = tuple(np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 BOOL = np.dtype(bool)
 TYPES = (*FLOATS, *INTEGERS, BOOL)
+SMALL = {
+    **{np.dtype(getattr(ml_dtypes, f"float8_{name}")): 19 for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
+    **{np.dtype(ml_dtypes.int4): 21, np.dtype(ml_dtypes.uint4): 21, np.dtype(ml_dtypes.float4_e2m1fn): 23},
+    **{np.dtype(ml_dtypes.int2): 25, np.dtype(ml_dtypes.uint2): 25},
+}
+"""Types that only move and convert, with their first opset."""
 F32, I64 = FLOATS[0], np.dtype(np.int64)
 
 _WEIGHTS = {np.dtype(np.float32): 12.0, np.dtype(np.int64): 3.0, np.dtype(np.int32): 2.0, np.dtype(np.float64): 2.0}
@@ -68,16 +74,15 @@ class Graph:
         """Return the model."""
 
         def port(name: str, symbolic: bool) -> onnx.ValueInfoProto:
-            array = self.values[name]
-            dims: list[int | str] = list(array.shape)
-            if symbolic:
-                dims = [f"{name}_{axis}" for axis in range(array.ndim)]
-            return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), dims)
+            info = helper.make_value_info(name, type_of(self.values[name]))
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim if symbolic else ()):
+                dim.dim_param = f"{name}_{axis}"
+            return info
 
         outputs = [port(name, False) for name in self.outputs]
         if self.symbolic:
             for output in outputs:
-                output.type.tensor_type.ClearField("shape")
+                output.ClearField("type")
         graph = helper.make_graph(
             self.nodes,
             "fuzz",
@@ -95,7 +100,7 @@ class Graph:
         """Return what makes some of the tensors; with `nodes`, of these alone, what others make becoming inputs."""
         chosen = list(self.nodes if nodes is None else nodes)
         made = {name for node in chosen for name in node.output}
-        used = {name for node in chosen for name in node.input if name}
+        used = {name for node in chosen for name in reads(node)}
         inputs = [
             *self.inputs,
             *(n for n in self.values if n in used - made and n not in (*self.inputs, *self.constants)),
@@ -110,7 +115,7 @@ class Graph:
         for node in reversed(self.nodes):
             if needed & set(node.output):
                 kept.append(node)
-                needed |= set(node.input)
+                needed |= reads(node)
         self.nodes = kept[::-1]
         self.constants = [name for name in self.constants if name in needed]
         self.inputs = [name for name in self.inputs if name in needed]
@@ -124,9 +129,15 @@ class Graph:
                 content = f" = {array.tolist()}" if array.size <= 12 else ""
                 lines.append(f"  {kind} {name}: {array.dtype}{list(array.shape)}{content}")
         for node in self.nodes:
-            attributes = ", ".join(f"{a.name}={helper.get_attribute_value(a)!r}" for a in node.attribute)
+            attributes = ", ".join(_text_of(item) for item in node.attribute)
             lines.append(f"  {', '.join(node.output)} = {node.op_type}({', '.join(node.input)}) {attributes}".rstrip())
         return "\n".join([*lines, f"  outputs {', '.join(self.outputs)}"])
+
+
+def _text_of(attribute: onnx.AttributeProto) -> str:
+    value = helper.get_attribute_value(attribute)
+    text = onnx.printer.to_text(value) if isinstance(value, onnx.GraphProto) else repr(value)
+    return f"{attribute.name}={text}"
 
 
 @lru_cache(maxsize=4096)
@@ -184,6 +195,8 @@ class Draft:
         self.opset = opset
         self.special = self.chance(0.1)
         """Whether infinities, NaN and the like occur; no denormals, which a run flushes to zero."""
+        self.limit = MAX_ELEMENTS * (8 if self.chance(0.05) else 1)
+        """Elements of a tensor; now and then enough for threads to share."""
 
     # ------------------------------------------------------------------ dice
     def chance(self, probability: float) -> bool:
@@ -204,7 +217,7 @@ class Draft:
         """Return a shape of rank `low` to `high`; sizes are odd more often than not, rarely 1, very rarely 0."""
         sizes = []
         for _ in range(self.integer(low, high)):
-            size = self.integer(1, largest)
+            size = self.integer(1, largest if self.limit == MAX_ELEMENTS else 4 * largest)
             sizes.append(0 if self.chance(0.004) else size)
         return tuple(sizes)
 
@@ -240,7 +253,7 @@ class Draft:
 
     def leaf(self, array: Array, *, constant: bool | None = None) -> str:
         """Add a tensor that no node makes."""
-        if array.size > MAX_ELEMENTS:
+        if array.size > self.limit:
             raise Reject("too large")
         constant = self.chance(0.3) if constant is None else constant
         names = self.graph.constants if constant else self.graph.inputs
@@ -268,7 +281,10 @@ class Draft:
         fitting = [
             name
             for name, array in self.graph.values.items()
-            if array.dtype in types and ranks[0] <= array.ndim <= ranks[1] and where(array)
+            if isinstance(array, np.ndarray)
+            and array.dtype in types
+            and ranks[0] <= array.ndim <= ranks[1]
+            and where(array)
         ]
         if fitting and self.chance(0.8):
             # Late tensors more often: chains are what passes work on.
@@ -288,9 +304,10 @@ class Draft:
                 shape = np.broadcast_shapes(other.shape, array.shape)
             except ValueError:
                 return False
-            return bool(np.prod(shape) <= MAX_ELEMENTS)
+            return bool(np.prod(shape) <= self.limit)
 
-        found = [n for n, other in self.graph.values.items() if other.dtype == dtype and fits(other)]
+        arrays = [(n, other) for n, other in self.graph.values.items() if isinstance(other, np.ndarray)]
+        found = [n for n, other in arrays if other.dtype == dtype and fits(other)]
         if found and self.chance(0.5):
             return str(self.choice(found))
         shape = [1 if self.chance(0.3) else size for size in array.shape]
@@ -321,15 +338,17 @@ class Draft:
         given = {key: value for key, value in attributes.items() if value is not None}
         node = helper.make_node(op, list(inputs), names, f"n{len(self.graph.nodes)}", domain=domain, **given)
         try:
-            made = evaluate_node(node, self.opset, [self.graph.values[name] if name else None for name in inputs])
+            made = evaluate_node(node, self.opset, self.graph.values)
         except NodeFailure as failure:
             raise Reject(str(failure)) from None
         for index, array in enumerate(made):
+            if isinstance(array, list) and array:
+                continue
             if domain == "" and array.dtype != _result_type(
                 op, self.opset, index, node, self.graph.values, array.dtype
             ):
                 raise Reject("onnx.reference returns another type")
-            if not isinstance(array, np.ndarray) or array.size > MAX_ELEMENTS or array.dtype not in TYPES:
+            if not isinstance(array, np.ndarray) or array.size > self.limit or array.dtype not in (*TYPES, *SMALL):
                 raise Reject("no result that can go on")
         self.graph.nodes.append(node)
         self.graph.values |= dict(zip(names, made, strict=True))

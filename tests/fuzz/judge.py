@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from refactor_graph import Error, InternalError, InvalidInput, InvalidModel, Unsupported
+from refactor_graph import Error, Executor, InternalError, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
-from tests.fuzz.graph import Graph
+from tests.fuzz.graph import MAX_ELEMENTS, Graph
 from tests.fuzz.oracle import NodeFailure, difference, evaluate, run_onnxruntime
 
 _MIXING = frozenset(
@@ -30,7 +30,7 @@ class Verdict:
     ----------
     kind
         "passed", "refused", "disputed", or a kind of finding: "wrong", "doubtful" (a node that `onnx.reference` alone
-        can tell about), "invalid", "internal", "failed", "crash", "hang".
+        can tell about), "stale" (after a run with other sizes), "invalid", "internal", "failed", "crash", "hang".
     detail
         What exactly.
     """
@@ -44,11 +44,12 @@ class Verdict:
         return self.kind not in (PASSED, REFUSED, DISPUTED)
 
 
-def _run(graph: Graph, exact: bool) -> dict[str, Any] | Verdict:
-    """Return the library's results."""
+def _compile(graph: Graph) -> Executor | Verdict:
+    """Return an executor for the graph; half of them without algorithms that change the error bound."""
     try:
-        compiler = make_compiler(graph.model())
-        executor = compiler.compile(num_threads=1, precision="exact" if exact else "default", verify=True)
+        precision = "exact" if len(graph.nodes) % 2 == 0 else "default"
+        threads = 2 if max(np.size(graph.values[name]) for name in graph.inputs or graph.outputs) > MAX_ELEMENTS else 1
+        return make_compiler(graph.model()).compile(num_threads=threads, precision=precision, verify=True)
     except Unsupported as error:
         return Verdict(REFUSED, error.problems[0])
     except InvalidModel as error:
@@ -57,12 +58,18 @@ def _run(graph: Graph, exact: bool) -> dict[str, Any] | Verdict:
         return Verdict("internal", str(error))
     except Error as error:
         return Verdict("failed", f"{type(error).__name__} in compile: {error}")
+
+
+def _run(executor: Executor, graph: Graph) -> dict[str, Any] | Verdict:
+    """Return the library's results."""
     try:
         return dict(executor(graph.feeds()))
     except Unsupported as error:
         return Verdict(REFUSED, str(error))
-    except (InvalidInput, Error) as error:
-        return Verdict("internal" if isinstance(error, InternalError) else "failed", f"{type(error).__name__}: {error}")
+    except InternalError as error:
+        return Verdict("internal", str(error))
+    except Error as error:
+        return Verdict("failed", f"{type(error).__name__}: {error}")
 
 
 def judge(graph: Graph, note: Callable[[str], None] = lambda stage: None) -> Verdict:
@@ -76,25 +83,68 @@ def judge(graph: Graph, note: Callable[[str], None] = lambda stage: None) -> Ver
         Is told what runs next: if the process dies, that is to blame.
     """
     note("refactor_graph")
-    ours = _run(graph, exact=len(graph.nodes) % 2 == 0)
+    executor = _compile(graph)
+    ours = executor if isinstance(executor, Verdict) else _run(executor, graph)
     if isinstance(ours, Verdict):
-        if ours.kind == REFUSED:
+        if ours.kind in (REFUSED, "internal"):
             return ours
         note("onnxruntime")
         theirs = run_onnxruntime(graph.model(), graph.feeds())
         # A model that onnxruntime refuses as well may be one that only `onnx.reference` lets pass.
-        return (
-            ours
-            if isinstance(theirs, list) or ours.kind == "internal"
-            else Verdict(DISPUTED, f"{ours.detail} / {theirs}")
-        )
+        return ours if isinstance(theirs, list) else Verdict(DISPUTED, f"{ours.detail} / {theirs}")
     disturbed = _disturbed(graph)
     problems = _differences(graph, ours, disturbed)
-    if not problems:
+    if problems:
+        note("onnxruntime")
+        verdicts = [_settle(graph, name, ours[name], found, disturbed, note) for name, found in problems.items()]
+        return next((verdict for verdict in verdicts if verdict.finding), verdicts[0])
+    assert not isinstance(executor, Verdict)
+    return _again(graph, executor, ours, note) if graph.symbolic else Verdict(PASSED)
+
+
+def _again(graph: Graph, executor: Executor, first: dict[str, Any], note: Callable[[str], None]) -> Verdict:
+    """Run the executor of a passed graph with inputs of other sizes, and with the first ones again."""
+    other = resized(graph)
+    if other is None:
         return Verdict(PASSED)
-    note("onnxruntime")
-    verdicts = [_settle(graph, name, ours[name], found, disturbed, note) for name, found in problems.items()]
-    return next((verdict for verdict in verdicts if verdict.finding), verdicts[0])
+    results = _run(executor, other)
+    if isinstance(results, Verdict) or _differences(other, results, _disturbed(other)):
+        other.symbolic = False
+        alone = judge(other, note)
+        if alone.kind != PASSED:
+            return alone
+        sizes = {name: list(array.shape) for name, array in other.feeds().items()}
+        what = results.detail if isinstance(results, Verdict) else str(_differences(other, results, []))
+        return Verdict("stale", f"wrong with inputs {sizes} after a run with others: {what}")
+    second = _run(executor, graph)
+    if isinstance(second, Verdict):
+        return Verdict("stale", f"a second run with the same inputs fails: {second.detail}")
+    changed = [name for name, value in first.items() if not _identical(value, second[name])]
+    return Verdict("stale", f"a second run with the same inputs changes {changed}") if changed else Verdict(PASSED)
+
+
+def _identical(first: Any, second: Any) -> bool:
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(_identical, first, second))
+    return bool(first.shape == second.shape and first.tobytes() == second.tobytes())
+
+
+def resized(graph: Graph) -> Graph | None:
+    """Return the graph with inputs of other sizes and what follows from them; None if nothing fits."""
+    sizes = sorted({size for name in graph.inputs for size in graph.values[name].shape if size})
+    for size, change in [(size, change) for change in (1, 2, -1) for size in sizes][:6]:
+        values = dict(graph.values)
+        for name in graph.inputs:
+            array = graph.values[name]
+            shape = tuple(max(1, length + change) if length == size else length for length in array.shape)
+            values[name] = np.resize(array, shape)
+        other = Graph(graph.opset, graph.nodes, values, graph.constants, graph.inputs, graph.outputs, graph.symbolic)
+        try:
+            other.values = evaluate(other)
+        except NodeFailure:
+            continue
+        return other
+    return None
 
 
 def _differences(graph: Graph, results: dict[str, Any], disturbed: list[dict[str, Any]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -29,12 +29,12 @@ _SINGLE = frozenset({"Erf", "Gelu", "HardSwish"})
 _BY_ONNXRUNTIME = frozenset(
     {
         *("AveragePool", "BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Hardmax", "LRN", "LpNormalization"),
-        *("LpPool", "MaxPool", "QLinearMatMul"),
+        *("LpPool", "MaxPool", "QLinearConv", "QLinearMatMul", "RoiAlign"),
     }
 )
 """Operators that onnxruntime computes in the place of `onnx.reference`, which is wrong for some of their attributes."""
 
-_CANCELLING = frozenset({"Conv", "ConvTranspose", "Resize"})
+_CANCELLING = frozenset({"BlackmanWindow", "Conv", "ConvTranspose", "Resize"})
 """Operators whose sums have larger terms than results: Winograd's transforms, cubic weights."""
 
 
@@ -42,20 +42,45 @@ class NodeFailure(Exception):  # noqa: N818 (it is no error of the fuzzer)
     """`onnx.reference` cannot compute a node."""
 
 
-def evaluate_node(node: onnx.NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array]:
+def reads(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, those that its sub-graphs capture too."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            own = {port.name for port in attribute.g.input} | {item.name for item in attribute.g.initializer}
+            own |= {name for item in attribute.g.node for name in item.output}
+            found |= {name for item in attribute.g.node for name in reads(item)} - own
+    return found - {""}
+
+
+def type_of(value: Any) -> onnx.TypeProto:
+    """Return the ONNX type of an array or a list of arrays."""
+    if isinstance(value, list):
+        return helper.make_sequence_type_proto(
+            helper.make_tensor_type_proto(type_of(value[0]).tensor_type.elem_type, None)
+        )
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def evaluate_node(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> list[Any]:
     """Compute one node.
+
+    Parameters
+    ----------
+    node
+        The node.
+    opset
+        Version of the default domain.
+    values
+        Everything that the node reads, and more.
 
     Raises
     ------
     NodeFailure
         With the reason.
     """
-    present = [(name, array) for name, array in zip(node.input, inputs, strict=True) if array is not None]
-    feeds = dict(present)
-    ports = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in feeds.items()
-    ]
+    feeds = {name: values[name] for name in sorted(reads(node))}
+    ports = [helper.make_value_info(name, type_of(value)) for name, value in feeds.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     graph = helper.make_graph([node], "node", ports, outputs)
     opsets = [helper.make_opsetid("", opset)]
@@ -71,7 +96,7 @@ def evaluate_node(node: onnx.NodeProto, opset: int, inputs: Sequence[Array | Non
             made = ReferenceEvaluator(model).run(None, feeds)
     except Exception as error:
         raise NodeFailure(f"{type(error).__name__}: {error}") from None
-    return [np.asarray(array) for array in made]
+    return [value if isinstance(value, list) else np.asarray(value) for value in made]
 
 
 def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str, Array]:
@@ -84,7 +109,7 @@ def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str,
     """
     values = {name: _disturbed(graph.values[name], random) for name in (*graph.inputs, *graph.constants)}
     for node in graph.nodes:
-        made = evaluate_node(node, graph.opset, [values[name] if name else None for name in node.input])
+        made = evaluate_node(node, graph.opset, values)
         least = _EPS[np.dtype(np.float32)] if node.op_type in _SINGLE else 0.0
         for name, array in zip(node.output, made, strict=True):
             values[name] = _disturbed(array, random, least, node.op_type in _CANCELLING)
@@ -105,7 +130,7 @@ def _disturbed(array: Array, random: np.random.Generator | None, least: float = 
     cancelling
         Whether errors are relative to the largest element of the tensor.
     """
-    eps = _EPS.get(array.dtype)
+    eps = None if isinstance(array, list) else _EPS.get(array.dtype)
     if random is None or eps is None:
         return array
     size = max(4 * eps if array.dtype.itemsize > 2 else eps, 4 * least)
@@ -122,13 +147,22 @@ def difference(actual: Any, wanted: Array, disturbed: Sequence[Array], *, finite
     elements, and 32 units in the last place of the result: enough for any order of summation, too little for a wrong
     element. With `finite_only` elements that should be infinite or NaN do not count.
     """
-    if not isinstance(actual, np.ndarray):
+    if isinstance(wanted, list) and isinstance(actual, list) and len(actual) == len(wanted):
+        parts = [
+            difference(a, w, [d[i] for d in disturbed]) for i, (a, w) in enumerate(zip(actual, wanted, strict=True))
+        ]
+        return next((f"[{i}] {text}" for i, text in enumerate(parts) if text), None)
+    if not isinstance(actual, np.ndarray) or isinstance(wanted, list):
         return f"{type(actual).__name__} instead of an array"
     if actual.dtype != wanted.dtype or actual.shape != wanted.shape:
         return f"{actual.dtype}{list(actual.shape)} instead of {wanted.dtype}{list(wanted.shape)}"
     if wanted.size == 0:
         return None
     eps = _EPS.get(wanted.dtype)
+    if eps is None and wanted.dtype.name.startswith("float"):  # of 8 or 4 bits: exact, and NaN is like NaN
+        return difference(
+            actual.astype(np.float32), wanted.astype(np.float32), [v.astype(np.float32) for v in disturbed]
+        )
     if eps is None:
         free = np.zeros(wanted.shape, bool)
         for other in disturbed:

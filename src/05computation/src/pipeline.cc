@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "pass.h"
+#include "passes/cut_wide_strides.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
@@ -21,6 +22,7 @@ namespace refactor::computation {
 std::span<Pass const> pipeline() {
     static constexpr Pass kPasses[] = {
         {"remove_dead_nodes", remove_dead_nodes},
+        {"cut_wide_strides", cut_wide_strides},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},

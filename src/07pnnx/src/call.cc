@@ -1,5 +1,8 @@
 #include "call.h"
 
+#include "common/half.h"
+#include "mem_manager/blob.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -85,10 +88,28 @@ Edge Call::edge_of(Item const& item, DataType dtype) {
     return size_edge(scalar, dtype == DataType::Undefined ? natural : dtype);
 }
 
+namespace {
+
+std::optional<double> constant_number(Tensor const& tensor) {
+    double number = 0;
+    if (!tensor.constant || element_count(*tensor.shape) != DimExpr(1)) return std::nullopt;
+    if (!convert(tensor.dtype, tensor.constant->data(), DataType::F64, &number, 1)) return std::nullopt;
+    return number;
+}
+
+}  // namespace
+
 Scalar Call::scalar_of(Item const& item, std::string_view what) const {
     if (auto* flag = std::get_if<bool>(&item.value)) return Scalar::of_int(*flag);
     if (auto* scalar = std::get_if<Scalar>(&item.value)) return *scalar;
     if (auto* list = item.list(); list && list->size() == 1) return scalar_of((*list)[0], what);
+    for (size_t i = 0; item.edge() && i < context_.input_count(); ++i) {
+        if (context_.edge(i) != *item.edge()) continue;
+        // One constant element is a number; what a run computes is waited for.
+        if (auto number = constant_number(context_.tensor(i))) return Scalar::of_float(*number);
+        if (!context_.tensor(i).constant)
+            throw Refusal{frontend::NeedsValue{i, frontend::concat(what, " depends on data")}};
+    }
     if (item.edge()) refuse_unsupported(what, " depends on data: it must follow from the sizes of the inputs");
     refuse_invalid(what, " is not a number");
 }

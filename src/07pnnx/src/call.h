@@ -3,6 +3,7 @@
 #include "frontend/operator.h"
 #include "frontend/shape_rules.h"
 #include "kernel/ops/reduce.h"
+#include "refusal.h"
 #include "scalar.h"
 #include "term.h"
 
@@ -32,26 +33,6 @@ using frontend::LowerContext;
 using kernel::ExprOp;
 using Edge = LowerContext::Edge;
 
-struct Refusal {
-    frontend::InferError reason;
-};
-template <class... Args>
-[[noreturn]] void refuse_invalid(Args const&... args) {
-    throw Refusal{frontend::invalid(args...)};
-}
-template <class... Args>
-[[noreturn]] void refuse_unsupported(Args const&... args) {
-    throw Refusal{frontend::unsupported(args...)};
-}
-template <class T>
-T take(frontend::Inferred<T> result) {
-    if (!result.ok()) throw Refusal{std::move(result).error()};
-    return std::move(result).value();
-}
-inline void check(frontend::Status status) {
-    if (status) throw Refusal{std::move(*status)};
-}
-
 /// Bounds beyond any size: how pnnx writes "to the end" (it keeps 32 bits of an integer).
 inline constexpr int64_t kEnd = 2147483647;
 
@@ -69,6 +50,7 @@ struct Item {
 struct Arguments {
     std::vector<std::pair<std::string, Term>> named;
     std::vector<Term> positional;
+    std::vector<bool> wanted;  ///< by output: somebody reads it
 
     Term const* find(std::string_view name) const;
 };
@@ -130,6 +112,8 @@ public:
 
     // Results.
     size_t output_count() const { return context_.output_count(); }
+    /// Whether there is such an output and somebody reads it; only then it must be set.
+    bool wants(size_t i) const { return i < output_count() && (i >= arguments_.wanted.size() || arguments_.wanted[i]); }
     void set(Edge edge) { context_.set_output(0, edge); }
     /// Ignored if there is no such output.
     void set(size_t i, Edge edge);

@@ -25,6 +25,30 @@ std::string describe(ParamNode const& node) {
     return concat("line ", node.line, ": node ", quoted(node.name), " (", node.type, ")");
 }
 
+Shape shape_of(std::string const& name, std::vector<WrittenDim> const& dims, SymbolTable& symbols) {
+    Shape shape;
+    for (size_t i = 0; i < dims.size(); ++i) {
+        if (auto* number = std::get_if<int64_t>(&dims[i]))
+            shape.emplace_back(*number);
+        else if (auto* symbol = std::get_if<std::string>(&dims[i]); symbol && !symbol->empty())
+            shape.push_back(DimExpr::symbol(symbols.intern(*symbol)));
+        else
+            shape.push_back(DimExpr::symbol(symbols.intern(concat(name, ".", i))));
+    }
+    return shape;
+}
+
+void report(graph_topo::BuildError<std::string, std::string> const& error, frontend::Problems& problems) {
+    auto text = error.to_string();
+    for (std::string_view rest = text; !rest.empty();) {
+        auto end = std::min(rest.find('\n'), rest.size());
+        // A cycle names all its nodes.
+        constexpr size_t kLongest = 400;
+        if (end) problems.invalid.push_back(concat(rest.substr(0, std::min(end, kLongest)), end > kLongest ? "…" : ""));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+}
+
 /// Entries such as "@0" of a list of words are operands.
 Term with_operands(Term term) {
     for (auto& item : term.items) {
@@ -35,6 +59,34 @@ Term with_operands(Term term) {
 }
 
 }  // namespace
+
+frontend::Model build_model(GraphMaker maker, SymbolTable symbols, frontend::Problems problems) {
+    auto built = std::move(maker).build();
+    if (!built) report(built.error(), problems);
+    if (!problems.invalid.empty()) problems.raise();
+    frontend::Graph graph;
+    graph.topo = std::move(built->graph.topo);
+    graph.nodes = std::move(built->graph.nodes);
+    graph.tensors = std::move(built->graph.edges);
+    for (size_t i = 0; i < graph.tensors.size(); ++i) graph.tensors[i].name = std::move(built->edge_keys[i]);
+    graph.formal_inputs = graph.topo.global_inputs().size();
+    return frontend::Model(std::move(graph), std::move(symbols), std::move(problems));
+}
+
+Shape given_shape(std::string const& name, std::vector<InputDim> const& dims, SymbolTable& symbols) {
+    if (dims.size() > InferContext::kMaxRank)
+        throw InvalidInput(concat("the shape of ", quoted(name), " has ", dims.size(), " axes"));
+    for (auto const& dim : dims)
+        if (auto* number = std::get_if<int64_t>(&dim); number && *number < 0)
+            throw InvalidInput(concat("the shape of ", quoted(name), " has the size ", *number));
+    return shape_of(name, dims, symbols);
+}
+
+void check_inputs(InputShapes const& shapes, std::vector<std::string> const& inputs) {
+    for (auto const& [name, dims] : shapes)
+        if (std::find(inputs.begin(), inputs.end(), name) == inputs.end())
+            throw InvalidInput(concat("the model has no input ", quoted(name)));
+}
 
 size_t Importer::Inputs::position(std::string const& name) {
     auto it = std::find(names.begin(), names.end(), name);
@@ -61,35 +113,11 @@ void Importer::unsupported(ParamNode const& node, std::string const& what) {
 }
 
 frontend::Model Importer::run() {
+    for (auto const& node : nodes_) read_.insert(node.inputs.begin(), node.inputs.end());
     for (auto const& node : nodes_) import(node);
     if (maker_.global_outputs.empty()) problems_.invalid.push_back("the model has no outputs");
-    for (auto const& [name, dims] : shapes_) {
-        auto const& inputs = maker_.global_inputs;
-        if (std::find(inputs.begin(), inputs.end(), name) == inputs.end())
-            throw InvalidInput(concat("the model has no input ", quoted(name)));
-    }
-    auto built = std::move(maker_).build();
-    if (!built) report(built.error());
-    if (!problems_.invalid.empty()) problems_.raise();
-    frontend::Graph graph;
-    graph.topo = std::move(built->graph.topo);
-    graph.nodes = std::move(built->graph.nodes);
-    graph.tensors = std::move(built->graph.edges);
-    for (size_t i = 0; i < graph.tensors.size(); ++i) graph.tensors[i].name = std::move(built->edge_keys[i]);
-    graph.formal_inputs = graph.topo.global_inputs().size();
-    return frontend::Model(std::move(graph), std::move(symbols_), std::move(problems_));
-}
-
-void Importer::report(graph_topo::BuildError<std::string, std::string> const& error) {
-    auto text = error.to_string();
-    for (std::string_view rest = text; !rest.empty();) {
-        auto end = std::min(rest.find('\n'), rest.size());
-        // A cycle names all its nodes.
-        constexpr size_t kLongest = 400;
-        if (end)
-            problems_.invalid.push_back(concat(rest.substr(0, std::min(end, kLongest)), end > kLongest ? "…" : ""));
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    check_inputs(shapes_, maker_.global_inputs);
+    return build_model(std::move(maker_), std::move(symbols_), std::move(problems_));
 }
 
 void Importer::import(ParamNode const& node) {
@@ -108,19 +136,6 @@ void Importer::import(ParamNode const& node) {
     }
 }
 
-Shape Importer::shape_of(std::string const& name, std::vector<WrittenDim> const& dims) {
-    Shape shape;
-    for (size_t i = 0; i < dims.size(); ++i) {
-        if (auto* number = std::get_if<int64_t>(&dims[i]))
-            shape.emplace_back(*number);
-        else if (auto* symbol = std::get_if<std::string>(&dims[i]); symbol && !symbol->empty())
-            shape.push_back(DimExpr::symbol(symbols_.intern(*symbol)));
-        else
-            shape.push_back(DimExpr::symbol(symbols_.intern(concat(name, ".", i))));
-    }
-    return shape;
-}
-
 void Importer::add_input(ParamNode const& node) {
     for (auto const& operand : node.outputs) {
         auto name = concat("in", inputs_seen_++);
@@ -128,17 +143,12 @@ void Importer::add_input(ParamNode const& node) {
         tensor.name = name, tensor.dtype = DataType::F32;
         for (auto const& [of, type] : node.operands) {
             if (of != operand) continue;
-            tensor.dtype = type.dtype, tensor.shape = shape_of(name, type.dims);
+            tensor.dtype = type.dtype, tensor.shape = shape_of(name, type.dims, symbols_);
             if (type.dtype == DataType::Undefined) unsupported(node, "the element type of this input");
         }
         for (auto const& [of, dims] : shapes_) {
             if (of != name) continue;
-            if (dims.size() > InferContext::kMaxRank)
-                throw InvalidInput(concat("the shape of ", quoted(name), " has ", dims.size(), " axes"));
-            for (auto const& dim : dims)
-                if (auto* number = std::get_if<int64_t>(&dim); number && *number < 0)
-                    throw InvalidInput(concat("the shape of ", quoted(name), " has the size ", *number));
-            tensor.shape = shape_of(name, dims);
+            tensor.shape = given_shape(name, dims, symbols_);
         }
         maker_.global_inputs.push_back(name);
         maker_.edges[name] = std::move(tensor);
@@ -349,6 +359,9 @@ void Importer::add_operator(ParamNode const& node) {
         if (bound_.contains(output)) invalid(node, concat("operand ", quoted(output), " is produced more than once"));
         producers_[output] = maker_.nodes.size();
     }
+    // What a list is unpacked to is not known yet, so that a list wants all.
+    if (node.outputs.size() > 1)
+        for (auto const& output : node.outputs) arguments.wanted.push_back(read_.contains(output));
     auto op = make_operator(def, node.type, std::move(arguments));
     maker_.add(node.name, {node.name, std::move(op)}, std::move(inputs.names), node.outputs);
 }

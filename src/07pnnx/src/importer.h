@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace refactor::pnnx {
@@ -36,13 +37,14 @@ private:
     };
 
     InputShapes const& shapes_;
+    frontend::Problems problems_;  ///< before the nodes, which are read into it
     std::vector<ParamNode> nodes_;
     std::optional<ZipArchive> archive_;
-    frontend::Problems problems_;
     SymbolTable symbols_;
     graph_topo::Builder<std::string, std::string, frontend::Node, frontend::Tensor> maker_;
     std::unordered_map<std::string, Bound> bound_;
     std::unordered_map<std::string, size_t> producers_;  ///< operand → index in maker_.nodes
+    std::unordered_set<std::string> read_;               ///< operands that some node reads
     size_t inputs_seen_ = 0;
 
     void invalid(ParamNode const& node, std::string const& what);
@@ -65,8 +67,15 @@ private:
     /// Puts a constant into the graph; its name.
     std::optional<std::string> add_weight(ParamNode const& node, std::string const& key, WrittenType const& type);
     Arguments arguments_of(ParamNode const& node, Inputs& inputs);
-    Shape shape_of(std::string const& name, std::vector<WrittenDim> const& dims);
-    void report(graph_topo::BuildError<std::string, std::string> const& error);
 };
+
+using GraphMaker = graph_topo::Builder<std::string, std::string, frontend::Node, frontend::Tensor>;
+
+/// The model of a graph whose description is complete; throws its problems, structural ones included.
+frontend::Model build_model(GraphMaker maker, SymbolTable symbols, frontend::Problems problems);
+/// A shape that a caller gives to input `name`; throws `InvalidInput` if it is none.
+Shape given_shape(std::string const& name, std::vector<InputDim> const& dims, SymbolTable& symbols);
+/// Throws `InvalidInput` if a shape is given to something that is no input.
+void check_inputs(InputShapes const& shapes, std::vector<std::string> const& inputs);
 
 }  // namespace refactor::pnnx

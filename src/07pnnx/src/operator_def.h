@@ -14,8 +14,8 @@ struct OperatorDef {
     /// All names of the operator, separated by blanks: "nn.ReLU F.relu aten::relu".
     std::string_view names;
     /// Names of the arguments, separated by blanks: first those that may be given by position, in torch's order, then,
-    /// behind "|", those that are only given by name. "*" takes any number of tensors (`Call::tensors`). What is not
-    /// listed is refused.
+    /// behind "|", those that are only given by name. "*" takes any number of tensors (`Call::tensors`), "weight_*" any
+    /// argument that begins so. What is not listed is refused.
     std::string_view signature;
     void (*build)(Call&);
 };

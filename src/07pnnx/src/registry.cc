@@ -56,7 +56,7 @@ class PnnxOperator final : public frontend::Operator {
             Call call(context, arguments_, type_);
             def_->build(call);
             for (size_t i = 0; i < context.output_count(); ++i) {
-                if (!context.results()[i]) refuse_unsupported("output ", i, " of this operator");
+                if (!context.results()[i] && call.wants(i)) refuse_unsupported("output ", i, " of this operator");
                 values.push_back(std::move(call.values(i)));
             }
             return std::nullopt;
@@ -87,8 +87,9 @@ public:
         std::vector<std::optional<std::vector<DimExpr>>> values;
         RG_CHECK_STATUS(build(scratch, values));
         for (size_t i = 0; i < outputs.size(); ++i) {
-            auto const& result = scratch.results()[i]->value;
-            RG_CHECK_STATUS(c.set(i, result.dtype, result.shape));
+            auto* edge = scratch.results()[i];
+            if (!edge) continue;
+            RG_CHECK_STATUS(c.set(i, edge->value.dtype, edge->value.shape));
             if (values[i]) c.set_values(i, std::move(*values[i]));
         }
         return std::nullopt;
@@ -115,6 +116,18 @@ std::vector<std::string> supported_operators() {
     return names;
 }
 
+namespace {
+
+/// Whether a signature names an argument, or has the beginning of its name before an asterisk.
+bool is_listed(std::vector<std::string_view> const& words, std::string_view name) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+        if (word == "|" || word == "*") return false;
+        return word == name || (word.ends_with('*') && name.starts_with(word.substr(0, word.size() - 1)));
+    });
+}
+
+}  // namespace
+
 std::vector<std::string> bind(OperatorDef const& def, Arguments& arguments) {
     std::vector<std::string> problems;
     auto words = words_of(def.signature);
@@ -122,7 +135,7 @@ std::vector<std::string> bind(OperatorDef const& def, Arguments& arguments) {
     std::vector<std::string_view> names(words.begin(), bar);
     bool variadic = !names.empty() && names[0] == "*";
     for (auto const& [name, term] : arguments.named)
-        if (name == "|" || name == "*" || std::find(words.begin(), words.end(), name) == words.end())
+        if (!is_listed(words, name))
             problems.push_back(concat("the argument ", quoted(name), " = ", to_string(term), " is not known"));
     std::vector<Term> tensors;
     if (variadic) {

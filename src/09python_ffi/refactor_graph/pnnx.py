@@ -31,6 +31,7 @@ class Files:
     """What was read: the text of the param file and the mapped bin file."""
 
     name: str
+    is_ncnn: bool
     param: bytes
     bin: memoryview | None
 
@@ -40,16 +41,11 @@ class Compiler(onnx.Compiler):
 
     def __init__(self, files: Files, shapes: InputShapes) -> None:
         self._files = files
-        self._given = dict(shapes)
-        self._substituted: dict[str, int] = {}
-        self._model = self._import({})
-
-    def _import(self, shapes: Mapping[str, Sequence[int | str]]) -> _core.Model:
-        merged: dict[str, Sequence[int | str | None]] = {**self._given, **shapes}
         try:
-            return _core.load_pnnx(self._files.param, self._files.bin, list(merged.items()))
+            load = _core.load_ncnn if files.is_ncnn else _core.load_pnnx
+            self._model = load(files.param, files.bin, [(name, list(dims)) for name, dims in shapes.items()])
         except (InvalidModel, Unsupported) as error:
-            raise type(error)(f"{self._files.name}: {error}", error.problems) from None
+            raise type(error)(f"{files.name}: {error}", error.problems) from None
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -68,12 +64,12 @@ def make_compiler(
     Parameters
     ----------
     param_path
-        The `.pnnx.param` file.
+        The `.pnnx.param` file, or a `.ncnn.param` file that pnnx wrote: its tensors have no batch axis.
     bin_path
-        The `.pnnx.bin` file; by default beside the param file under the same name. Must not be changed or truncated
+        The `.bin` file; by default beside the param file under the same name. Must not be changed or truncated
         while the compiler or an executor made from it lives: weights are mapped, not copied.
     input_shapes
-        Shapes of inputs (in0, in1 …) that replace those of the file; the same symbol in two of them says that the
+        Shapes of inputs (in0, in1 …), which replace those of the file; the same symbol in two of them says that the
         sizes are equal. The file's own unknown sizes are symbols of their own.
 
     Raises
@@ -97,7 +93,7 @@ def make_compiler(
         data = _map_file(beside, quote(beside, 200)) if os.path.exists(beside) else None  # noqa: PTH110
     else:
         data = _map_file(str(os.fspath(bin_path)), quote(str(os.fspath(bin_path)), 200))
-    return Compiler(Files(name, param, data), input_shapes or {})
+    return Compiler(Files(name, path.endswith(".ncnn.param"), param, data), input_shapes or {})
 
 
 def check(

@@ -29,6 +29,7 @@ frontend::Model load(py::bytes const& param, py::handle bin, InputShapes const& 
 
 void bind_pnnx(py::module_& module) {
     module.def("load_pnnx", &load<refactor::pnnx::load_pnnx>, "A model in PNNX's format.");
+    module.def("load_ncnn", &load<refactor::pnnx::load_ncnn>, "A model in ncnn's format.");
     module.def("pnnx_operators", &refactor::pnnx::supported_operators, "Names of the pnnx operators that are lowered.");
 }
 

@@ -28,6 +28,7 @@ def operator(*names: str) -> Callable[[Generator], Generator]:
 
 
 from tests.fuzz.operators import (  # noqa: E402 (they register themselves in what is defined above)
+    control,
     elementwise,
     indexing,
     motifs,
@@ -41,6 +42,7 @@ from tests.fuzz.operators import (  # noqa: E402 (they register themselves in wh
 __all__ = [
     "GENERATORS",
     "Generator",
+    "control",
     "elementwise",
     "indexing",
     "motifs",

@@ -64,3 +64,19 @@ def qlinear_matmul(draft: Draft, op: str) -> None:
     for shape in ((m, k), (k, n)):
         inputs += [draft.new(np.dtype(dtype), shape), _scale(draft), draft.constant(draft.integer(0, 5), dtype)]
     draft.add(op, [*inputs, _scale(draft), draft.constant(draft.integer(0, 5), dtype)])
+
+
+@operator("QLinearConv")
+def qlinear_conv(draft: Draft, op: str) -> None:
+    """Weights by tensor or by channel, with bias."""
+    dtype = draft.choice(_BYTES)
+    channels, out = draft.integer(1, 4), draft.integer(1, 5)
+    x = draft.new(np.dtype(dtype), (draft.integer(1, 2), channels, draft.integer(3, 7), draft.integer(3, 7)))
+    w = draft.leaf(draft.random.integers(-9 if dtype is np.int8 else 0, 10, (out, channels, 3, 2)).astype(dtype))
+    shape = draft.choice([(), (out,)])
+    weights = [w, _scale(draft, shape), draft.constant(np.zeros(shape), dtype)]
+    inputs = [x, _scale(draft), draft.constant(draft.integer(0, 5), dtype), *weights]
+    inputs += [_scale(draft), draft.constant(draft.integer(0, 5), dtype)]
+    if draft.chance(0.5):
+        inputs.append(draft.leaf(draft.random.integers(-50, 50, out).astype(np.int32)))
+    draft.add(op, inputs, pads=draft.choice([None, [1, 0, 1, 1]]), strides=draft.choice([None, [2, 1]]))

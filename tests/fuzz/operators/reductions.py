@@ -153,3 +153,15 @@ def unique(draft: Draft, op: str) -> None:
     """Sorted, flat or along an axis."""
     x = draft.pick((*FLOATS[:2], I64), (1, 3), where=lambda array: array.size > 0 and not np.isnan(array).any())
     draft.add(op, [x], draft.integer(1, 4), axis=draft.choice([None, draft.axis(draft.value(x).ndim)]), sorted=1)
+
+
+@operator("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
+def loss(draft: Draft, op: str) -> None:
+    """All reductions, with weights and a class that is ignored."""
+    classes = draft.integer(2, 5)
+    shape = (draft.integer(1, 4), *draft.shape(0, 2, 3))
+    scores = draft.new(FLOATS[0], (shape[0], classes, *shape[1:]))
+    labels = draft.leaf(np.asarray(draft.random.integers(0, classes, shape)).astype(np.int64))
+    weights = [draft.leaf(draft.random.uniform(0.5, 2, classes).astype(np.float32))] if draft.chance(0.5) else []
+    reduction = draft.choice([None, "none", "sum", "mean"])
+    draft.add(op, [scores, labels, *weights], reduction=reduction, ignore_index=draft.choice([None, 0]))

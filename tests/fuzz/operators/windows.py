@@ -175,3 +175,42 @@ def affine_grid(draft: Draft, op: str) -> None:
     theta = draft.new(draft.dtype(FLOATS[:2]), (batch, rank, rank + 1))
     size = draft.constant([batch, 2, *(draft.integer(1, 4) for _ in range(rank))])
     draft.add(op, [theta, size], align_corners=draft.choice([None, 0, 1]))
+
+
+@operator("Col2Im")
+def col2im(draft: Draft, op: str) -> None:
+    """Two spatial axes."""
+    image = (draft.integer(3, 6), draft.integer(3, 6))
+    block = (draft.integer(1, 3), draft.integer(1, 3))
+    strides = [draft.integer(1, 2) for _ in range(2)]
+    count = int(np.prod([(i - b) // s + 1 for i, b, s in zip(image, block, strides, strict=True)]))
+    x = draft.new(F32, (draft.integer(1, 2), draft.integer(1, 3) * block[0] * block[1], count))
+    draft.add(op, [x, draft.constant(image), draft.constant(block)], strides=strides)
+
+
+@operator("HannWindow", "HammingWindow", "BlackmanWindow")
+def window(draft: Draft, op: str) -> None:
+    """Periodic and symmetric."""
+    draft.add(op, [draft.constant(draft.integer(2, 17))], periodic=draft.choice([None, 0, 1]))
+
+
+@operator("DFT")
+def dft(draft: Draft, op: str) -> None:
+    """Real and complex, either direction."""
+    if draft.opset < 20:
+        raise Reject("the axis is an attribute")
+    x = draft.new(F32, (draft.integer(1, 3), draft.integer(1, 9), draft.choice([1, 2])))
+    inverse = draft.value(x).shape[-1] == 2 and draft.chance(0.5)
+    draft.add(op, [x, "", draft.constant(1)], inverse=1 if inverse else None)
+
+
+@operator("RoiAlign")
+def roi_align(draft: Draft, op: str) -> None:
+    """Average and maximum."""
+    x = draft.new(F32, (2, draft.integer(1, 3), 7, 9))
+    count = draft.integer(1, 3)
+    corners = np.sort(draft.random.uniform(0, 6, (count, 2, 2)), 1).reshape(count, 4)
+    rois = draft.leaf(corners.astype(np.float32))
+    batch = draft.leaf(np.asarray(draft.random.integers(0, 2, count)).astype(np.int64))
+    options = {"output_height": 2, "output_width": 3, "sampling_ratio": draft.integer(1, 2)}
+    draft.add(op, [x, rois, batch], mode=draft.choice([None, "avg"]), **options)

@@ -27,7 +27,7 @@ Result<int64_t, Rejection> bytes_of(BindArgs const& args) {
     if (!stored_alike && (x.layout != Layout::Plain || y.layout != Layout::Plain || x.count() != y.count()))
         return Err{Rejection{"input " + to_string(x.dims) + " and output " + to_string(y.dims) +
                              ", expected as many elements in one layout"}};
-    return y.stored_count() * element_bytes(y.dtype);
+    return static_cast<int64_t>(storage_bytes(y.dtype, y.stored_count()));
 }
 
 TaskResult bind_threaded(CopyInfo const&, BindArgs const& args, Isa) {
@@ -56,12 +56,12 @@ TaskResult bind_reference(CopyInfo const&, BindArgs const& args, Isa) {
 }  // namespace
 
 KernelResult copy_threaded(CopyInfo const& info, Request const& request) {
-    if (auto no = refuse(request, {.blocked = true})) return Err{*no};
+    if (auto no = refuse(request, {.blocked = true, .packed = true})) return Err{*no};
     return make_kernel(info, "copy", "threaded", request, bind_threaded);
 }
 
 KernelResult copy_reference(CopyInfo const& info, Request const& request) {
-    if (auto no = refuse(request, {.blocked = true})) return Err{*no};
+    if (auto no = refuse(request, {.blocked = true, .packed = true})) return Err{*no};
     return make_kernel(info, "copy", "reference", request, bind_reference);
 }
 

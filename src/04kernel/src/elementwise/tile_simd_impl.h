@@ -1,6 +1,7 @@
 #pragma once
 // The tile functions of an ISA file: include a `simd/vec_*.h` first. Everything has internal linkage.
 #include "elementwise/tile_tables.h"
+#include "elementwise/vec_bytes.h"
 #include "elementwise/vec_half.h"
 #include "elementwise/vec_loops.h"
 // simd/math.h comes before vec_math.h, and that before vec_functors.h.
@@ -157,8 +158,10 @@ TileFunction find_tile_function(TileKey key) {
     if (auto word = word_function(key.code, word_bits(key.operand))) return word;
     bool cast = key.code == code_of(ExprOp::Cast);
     if (cast || key.code == TileCode::Round) {
-        auto half = half_function(key);
-        return half || !cast ? half : isa_cast(key);
+        if (auto half = half_function(key)) return half;
+        if (!cast) return nullptr;
+        auto bytes = byte_function(key);
+        return bytes ? bytes : isa_cast(key);
     }
     switch (key.operand) {
         case DataType::F32:

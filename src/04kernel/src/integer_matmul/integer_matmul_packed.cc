@@ -12,7 +12,6 @@ using I = IntegerMatMulInfo;
 using mem_manager::Blob;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Offsets of the rows of B [K, N], padded to whole dwords.
 std::vector<int64_t> row_offsets(IntegerFunctions const& f, IntegerShape const& shape) {
     std::vector<int64_t> offsets(static_cast<size_t>(ceil_div(shape.k, f.group) * f.group), -1);
@@ -120,23 +119,22 @@ class IntegerProductTask final : public runtime::Task {
                          k_offsets_, s_.n, 1, target);
         auto t = terms(workspace, matrix);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
-        IntegerTerms job{.n = s_.n,
-                         .columns = size_.columns,
-                         .k = static_cast<int32_t>(s_.k),
-                         .sums = target + size_.dwords,
-                         .zeros = zeros ? zeros + matrix * s_.b_zero.matrix : nullptr,
-                         .zeros_signed = b_signed_,
-                         .many_zeros = s_.b_zero.element != 0,
-                         .zero_shift = b_shift(f_, b_signed_),
-                         .row_zero = many_row_zeros_ ? 0 : a_zero(arguments, 0),
-                         .bias = static_cast<int32_t const*>(arguments[I::kBias]),
-                         .scales = static_cast<float const*>(arguments[I::kScale]),
-                         .many_scales = s_.many_scales,
-                         .zero = t.zero,
-                         .sum = t.sum,
-                         .add = t.add,
-                         .scale = t.scale};
-        f_.terms(job);
+        f_.terms({.n = s_.n,
+                  .columns = size_.columns,
+                  .k = static_cast<int32_t>(s_.k),
+                  .sums = target + size_.dwords,
+                  .zeros = zeros ? zeros + matrix * s_.b_zero.matrix : nullptr,
+                  .zeros_signed = b_signed_,
+                  .many_zeros = s_.b_zero.element != 0,
+                  .zero_shift = b_shift(f_, b_signed_),
+                  .row_zero = many_row_zeros_ ? 0 : a_zero(arguments, 0),
+                  .bias = static_cast<int32_t const*>(arguments[I::kBias]),
+                  .scales = static_cast<float const*>(arguments[I::kScale]),
+                  .many_scales = s_.many_scales,
+                  .zero = t.zero,
+                  .sum = t.sum,
+                  .add = t.add,
+                  .scale = t.scale});
     }
 
     void run_part(void* const* arguments, std::byte* workspace, bool sums, int64_t part) const {

@@ -19,17 +19,16 @@ struct IntegerCase {
     bool bias, relu, constant;
 };
 
-/// Every sign of both operands with every output; optional operands vary along.
+/// Every sign of both operands with every output; the rest varies along.
 inline std::vector<IntegerCase> integer_cases() {
     std::vector<IntegerCase> cases;
     int i = 0;
     for (auto a : {DataType::U8, DataType::I8})
         for (auto b : {DataType::U8, DataType::I8})
-            for (auto y : {DataType::I32, DataType::F32, DataType::U8, DataType::I8})
-                for (bool constant : {false, true}) {
-                    ++i;
-                    cases.push_back({a, b, y, i % 3 != 0, y != DataType::I32 && i % 5 < 2, constant});
-                }
+            for (auto y : {DataType::I32, DataType::F32, DataType::U8, DataType::I8}) {
+                cases.push_back({a, b, y, i % 3 != 0, y != DataType::I32 && i % 5 < 2, i % 7 < 4});
+                ++i;
+            }
     return cases;
 }
 

@@ -22,7 +22,7 @@ std::optional<Rejection> movement::refuse(Request const& request, Accepts const&
     for (auto list : {request.inputs, request.outputs}) {
         for (auto const& operand : list) {
             if (operand.absent()) continue;
-            if (!element_bytes(operand.dtype))
+            if (!element_bytes(operand.dtype) && !(accepts.packed && bits_of(operand.dtype)))
                 return Rejection{"dtype " + std::string(name_of(operand.dtype)) + ", expected elements of whole bytes"};
             if (operand.layout != Layout::Plain && !accepts.blocked) return Rejection{"blocked layout, expected plain"};
         }

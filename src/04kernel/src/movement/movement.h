@@ -24,6 +24,7 @@ struct Accepts {
     size_t min_inputs = 1, max_inputs = 1, outputs = 1;
     bool blocked = false;    ///< layouts other than Plain
     bool same_dtype = true;  ///< the first input has the dtype of the outputs
+    bool packed = false;     ///< elements of less than a byte
 };
 /// Reason to decline `request`, if there is one.
 std::optional<Rejection> refuse(Request const& request, Accepts const& accepts = {});

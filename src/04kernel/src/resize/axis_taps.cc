@@ -31,6 +31,8 @@ float source_coordinate(Axis const& a, int64_t o) {
             return a.length == 1 ? 0 : x * (in - 1) / (a.length - 1);
         case ResizeCoordinates::Asymmetric:
             return x / a.scale;
+        case ResizeCoordinates::TfHalfPixelForNn:
+            return (x + 0.5f) / a.scale;
         case ResizeCoordinates::TfCropAndResize:
             if (a.length == 1) return 0.5f * (a.start + a.end) * (in - 1);
             return a.start * (in - 1) + x * (a.end - a.start) * (in - 1) / (a.length - 1);

@@ -1,6 +1,6 @@
 #include "resize/resize.h"
 
-#include "common/half.h"
+#include "reduce/scalar_type.h"
 #include "resize/axis_taps.h"
 
 #include <limits>
@@ -32,67 +32,24 @@ Candidates candidates(ResizeInfo const& info, Request const& request) {
 
 namespace {
 
-/// Types that can be interpolated: as double, and back (integers: towards zero, within their range).
+/// A number as double.
 double load_real(DataType type, std::byte const* p) {
-    switch (type) {
-        case DataType::F32:
-            return load<float>(p);
-        case DataType::F64:
-            return load<double>(p);
-        case DataType::F16:
-            return f32_from_f16(load<uint16_t>(p));
-        case DataType::BF16:
-            return f32_from_bf16(load<uint16_t>(p));
-        case DataType::I8:
-            return load<int8_t>(p);
-        case DataType::U8:
-            return load<uint8_t>(p);
-        case DataType::I32:
-            return load<int32_t>(p);
-        default:
-            return static_cast<double>(load<int64_t>(p));
-    }
+    double value = 0;
+    visit_numeric(type, [&](auto tag) { value = static_cast<double>(widen(load<typename decltype(tag)::type>(p))); });
+    return value;
 }
-template <class T>
-void store_integer(std::byte* p, double x) {
-    using Limits = std::numeric_limits<T>;
-    auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
-    store(p, x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min());
-}
+/// Integers are rounded towards zero, within their range.
 void store_real(DataType type, std::byte* p, double x) {
-    switch (type) {
-        case DataType::F32:
-            return store(p, static_cast<float>(x));
-        case DataType::F64:
-            return store(p, x);
-        case DataType::F16:
-            return store(p, f16_from_f32(static_cast<float>(x)));
-        case DataType::BF16:
-            return store(p, bf16_from_f32(static_cast<float>(x)));
-        case DataType::I8:
-            return store_integer<int8_t>(p, x);
-        case DataType::U8:
-            return store_integer<uint8_t>(p, x);
-        case DataType::I32:
-            return store_integer<int32_t>(p, x);
-        default:
-            return store_integer<int64_t>(p, x);
-    }
-}
-bool can_interpolate(DataType type) {
-    switch (type) {
-        case DataType::F32:
-        case DataType::F64:
-        case DataType::F16:
-        case DataType::BF16:
-        case DataType::I8:
-        case DataType::U8:
-        case DataType::I32:
-        case DataType::I64:
-            return true;
-        default:
-            return false;
-    }
+    visit_numeric(type, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if constexpr (std::is_integral_v<T>) {
+            using Limits = std::numeric_limits<T>;
+            auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
+            store(p, x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min());
+        } else {
+            store(p, narrow<T>(x));
+        }
+    });
 }
 
 /// Sums over the taps of all axes, for one output element.
@@ -160,7 +117,7 @@ KernelResult resize_reference(ResizeInfo const& info, Request const& request) {
     if (auto no = refuse(request, {.blocked = true})) return Err{*no};
     if (request.inputs[0].layout != request.outputs[0].layout) return Err{Rejection{"operands of different layouts"}};
     bool values = info.mode != ResizeMode::Nearest || info.coordinates == ResizeCoordinates::TfCropAndResize;
-    if (values && !can_interpolate(request.inputs[0].dtype))
+    if (values && !is_any_numeric(request.inputs[0].dtype))
         return Err{Rejection{"interpolation of " + std::string(name_of(request.inputs[0].dtype))}};
     return make_kernel(info, "resize", "reference", request, bind_reference);
 }

@@ -3,12 +3,15 @@
 #include "computation/operator.h"
 #include "ops/window.h"
 
+#include <algorithm>
+
 namespace refactor::onnx {
 
 namespace {
 
 using frontend::expect_equal;
 using frontend::expect_rank;
+using Edge = LowerContext::Edge;
 
 /// The kernel's sizes: those of the weights [M, C/group, kernel…], which `kernel_shape` must not contradict.
 Inferred<std::vector<int64_t>> kernel_sizes(NodeView const& n, Shape const& weights) {
@@ -28,13 +31,19 @@ struct Checked {
     std::vector<frontend::WindowAxis> axes;
 };
 
-template <class Context>
-Inferred<Checked> check(Context& c, NodeView const& n) {
-    RG_TRY(kernel, kernel_sizes(n, c.shape(1)));
-    RG_TRY(axes, window_axes(n, kernel, c.shape(0)));
+Inferred<Checked> check(Shape const& x, Shape const& w, NodeView const& n) {
+    RG_TRY(kernel, kernel_sizes(n, w));
+    RG_TRY(axes, window_axes(n, kernel, x));
     auto group = n.integer("group", 1);
     if (group < 1) return Err{invalid("group is ", group, ", expected at least 1")};
     return Checked{group, std::move(axes)};
+}
+
+/// com.microsoft NhwcConv: channels are the last axis of X, W and Y.
+bool is_channels_last(NodeView const& n) { return n.op_type == "NhwcConv"; }
+Shape channels_first(Shape shape, NodeView const& n) {
+    if (is_channels_last(n)) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+    return shape;
 }
 
 Status check_group(DimExpr const& channels, int64_t group, std::string_view what) {
@@ -46,8 +55,8 @@ Status check_group(DimExpr const& channels, int64_t group, std::string_view what
 Status infer_conv(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(0), 3, 64));
     RG_CHECK_STATUS(expect_rank(c.input(1), c.shape(0).size(), c.shape(0).size()));
-    RG_TRY_STATUS(checked, check(c, n));
-    auto const &x = c.shape(0), &w = c.shape(1);
+    auto x = channels_first(c.shape(0), n), w = channels_first(c.shape(1), n);
+    RG_TRY_STATUS(checked, check(x, w, n));
     RG_CHECK_STATUS(check_group(w[0], checked.group, "the number of filters"));
     RG_CHECK_STATUS(expect_equal(x[1], w[1] * checked.group, "the number of channels", c.symbols()));
     if (c.has(2)) {
@@ -59,29 +68,44 @@ Status infer_conv(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(size, frontend::window_rule(x[i + 2], checked.axes[i], false, c.symbols()));
         y.push_back(size);
     }
+    if (is_channels_last(n)) std::rotate(y.begin() + 1, y.begin() + 2, y.end());
     return c.set(0, c.dtype(0), std::move(y));
 }
 
+/// Y [N, M, spatial…] of X and W, which have their channels first.
 template <class Info>
-Status emit_conv(LowerContext& c, std::vector<frontend::WindowAxis> const& axes, int64_t group) {
-    if (axes.size() > 3) return unsupported("convolution over ", axes.size(), " spatial axes");
+Inferred<Edge> emit_conv(LowerContext& c, std::vector<frontend::WindowAxis> const& axes, int64_t group, Edge x, Edge w,
+                         Shape y) {
+    if (axes.size() > 3) return Err{unsupported("convolution over ", axes.size(), " spatial axes")};
     auto [window, params] = lower_window(axes);
     Info info;
     info.window = std::move(window), info.group = group;
-    std::vector<LowerContext::Edge> edges{c.edge(0), c.edge(1)};
+    std::vector<Edge> edges{x, w};
     if (c.has(2)) info.epilogue.bias = true, edges.push_back(c.edge(2));
-    c.emit_output(computation::make_operator(std::move(info), std::move(params)), edges);
-    return std::nullopt;
+    return c.emit(computation::make_operator(std::move(info), std::move(params)), edges, c.dtype(0), std::move(y));
 }
 
 Status lower_conv(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(checked, check(c, n));
-    return emit_conv<kernel::ConvInfo>(c, checked.axes, checked.group);
+    RG_TRY_STATUS(checked, check(channels_first(c.shape(0), n), channels_first(c.shape(1), n), n));
+    auto *x = c.edge(0), *w = c.edge(1);
+    std::vector<int64_t> first{0}, last{0};
+    if (is_channels_last(n)) {
+        auto rank = static_cast<int64_t>(c.shape(0).size());
+        first.push_back(rank - 1);
+        for (int64_t i = 1; i + 1 < rank; ++i) first.push_back(i), last.push_back(i + 1);
+        last.push_back(1);
+        x = c.transpose(x, first), w = c.transpose(w, first);
+    }
+    RG_TRY_STATUS(
+        y, emit_conv<kernel::ConvInfo>(c, checked.axes, checked.group, x, w, channels_first(*c.output().shape, n)));
+    c.set_output(0, is_channels_last(n) ? c.transpose(y, last) : y);
+    return std::nullopt;
 }
 
 /// Output size of one axis, and the pads that lead to it. Source: ONNX ConvTranspose-11.
-Inferred<DimExpr> transposed_size(NodeView const& n, DimExpr const& size, size_t i, frontend::WindowAxis& axis) {
-    auto extra = n.integers("output_padding"), wanted = n.integers("output_shape");
+Inferred<DimExpr> transposed_size(NodeView const& n, std::vector<int64_t> const& wanted, DimExpr const& size, size_t i,
+                                  frontend::WindowAxis& axis) {
+    auto extra = n.integers("output_padding");
     auto rest = i < extra.size() ? extra[i] : 0;
     if (rest < 0 || (rest > 0 && rest >= std::max(axis.stride, axis.dilation)))
         return Err{invalid("output_padding ", rest, " on spatial axis ", i, ", expected 0 to ",
@@ -101,12 +125,16 @@ template <class Context>
 Inferred<Shape> transposed_shape(Context& c, NodeView const& n, Checked& checked) {
     auto const &x = c.shape(0), &w = c.shape(1);
     auto rank = checked.axes.size();
-    for (auto name : {"output_padding", "output_shape"})
-        if (n.has(name) && n.integers(name).size() != rank)
-            return Err{invalid(name, " has ", n.integers(name).size(), " entries, expected ", rank)};
+    if (n.has("output_padding") && n.integers("output_padding").size() != rank)
+        return Err{invalid("output_padding has ", n.integers("output_padding").size(), " entries, expected ", rank)};
+    auto wanted = n.integers("output_shape");
+    // Models of the first opsets list the batch and the channels too.
+    if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+    if (n.has("output_shape") && wanted.size() != rank)
+        return Err{invalid("output_shape has ", wanted.size(), " entries, expected ", rank)};
     Shape y{x[0], w[1] * checked.group};
     for (size_t i = 0; i < rank; ++i) {
-        RG_TRY(size, transposed_size(n, x[i + 2], i, checked.axes[i]));
+        RG_TRY(size, transposed_size(n, wanted, x[i + 2], i, checked.axes[i]));
         if (size.constant().value_or(1) < 1 && x[i + 2] != DimExpr(0))
             return Err{invalid("spatial axis ", i, " of the output would have the size ", *size.constant())};
         y.push_back(size);
@@ -117,7 +145,7 @@ Inferred<Shape> transposed_shape(Context& c, NodeView const& n, Checked& checked
 Status infer_conv_transpose(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(0), 3, 64));
     RG_CHECK_STATUS(expect_rank(c.input(1), c.shape(0).size(), c.shape(0).size()));
-    RG_TRY_STATUS(checked, check(c, n));
+    RG_TRY_STATUS(checked, check(c.shape(0), c.shape(1), n));
     auto const &x = c.shape(0), &w = c.shape(1);
     RG_CHECK_STATUS(check_group(x[1], checked.group, "the number of channels"));
     RG_CHECK_STATUS(expect_equal(x[1], w[0], "the number of channels", c.symbols()));
@@ -130,9 +158,12 @@ Status infer_conv_transpose(InferContext& c, NodeView const& n) {
 }
 
 Status lower_conv_transpose(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(checked, check(c, n));
+    RG_TRY_STATUS(checked, check(c.shape(0), c.shape(1), n));
     RG_TRY_STATUS(y, transposed_shape(c, n, checked));
-    return emit_conv<kernel::ConvTransposeInfo>(c, checked.axes, checked.group);
+    RG_TRY_STATUS(result,
+                  emit_conv<kernel::ConvTransposeInfo>(c, checked.axes, checked.group, c.edge(0), c.edge(1), y));
+    c.set_output(0, result);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -150,8 +181,10 @@ void define_conv(Definitions& all) {
     transposed.attributes.push_back({"output_padding", AttributeKind::Ints});
     transposed.attributes.push_back({"output_shape", AttributeKind::Ints});
     transposed.infer = infer_conv_transpose, transposed.lower = lower_conv_transpose;
-    all.push_back(std::move(conv));
+    all.push_back(conv);
     all.push_back(std::move(transposed));
+    conv.name = "NhwcConv", conv.domain = "com.microsoft";
+    all.push_back(std::move(conv));
 }
 
 }  // namespace refactor::onnx

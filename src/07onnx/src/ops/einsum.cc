@@ -110,7 +110,14 @@ Status name_axes(Context const& c, Equation& equation) {
 
 using Sizes = std::map<char, DimExpr>;
 
-/// The size of every label; axes of an ellipsis broadcast.
+/// Whether an axis may have another size than its label: one of an ellipsis, or, as in numpy, one of size 1 that is no
+/// part of a diagonal.
+bool broadcasts(std::string const& labels, size_t axis, DimExpr const& size, DimExpr const& full) {
+    bool single = std::count(labels.begin(), labels.end(), labels[axis]) == 1;
+    return of_ellipsis(labels[axis]) || (single && (size == DimExpr(1) || full == DimExpr(1)));
+}
+
+/// The size of every label; axes of an ellipsis broadcast, and those of size 1.
 template <class Context>
 Inferred<Sizes> sizes_of(Context const& c, Equation const& equation, SymbolTable const& symbols) {
     Sizes sizes;
@@ -120,11 +127,11 @@ Inferred<Sizes> sizes_of(Context const& c, Equation const& equation, SymbolTable
         for (size_t k = 0; k < labels.size(); ++k) {
             auto [it, fresh] = sizes.emplace(labels[k], shape[k]);
             if (fresh) continue;
-            if (of_ellipsis(labels[k])) {
+            if (broadcasts(labels, k, shape[k], it->second)) {
                 auto joined = broadcast(it->second, shape[k]);
                 if (!joined)
                     return Err{invalid("the sizes ", it->second.to_string(symbols), " and ",
-                                       shape[k].to_string(symbols), " of an ellipsis do not broadcast")};
+                                       shape[k].to_string(symbols), " of a label do not broadcast")};
                 it->second = *joined;
             } else if (auto failure = frontend::expect_equal(
                            shape[k], it->second, frontend::concat("the size of '", labels[k], "'"), symbols)) {
@@ -183,13 +190,13 @@ Term take_diagonals(LowerContext& c, Term term, Sizes const& sizes) {
     return term;
 }
 
-/// Drops axes of an ellipsis that broadcast, and spreads those of which it is not known.
-Term join_ellipsis(LowerContext& c, Term term, Sizes const& sizes) {
+/// Drops axes that broadcast, and spreads those of an ellipsis of which it is not known.
+Term join_axes(LowerContext& c, Term term, Sizes const& sizes) {
     std::string labels;
     Shape have, want;
     for (size_t i = 0; i < term.labels.size(); ++i) {
         auto const &size = term.edge->value.shape[i], &full = sizes.at(term.labels[i]);
-        bool joins = of_ellipsis(term.labels[i]) && !(size == full);
+        bool joins = !(size == full) && broadcasts(term.labels, i, size, full);
         if (joins && size == DimExpr(1)) continue;
         labels += term.labels[i], have.push_back(size), want.push_back(joins ? full : size);
     }
@@ -200,7 +207,7 @@ Term join_ellipsis(LowerContext& c, Term term, Sizes const& sizes) {
 }
 
 Term operand(LowerContext& c, size_t i, std::string labels, Sizes const& sizes) {
-    return take_diagonals(c, join_ellipsis(c, {c.edge(i), std::move(labels)}, sizes), sizes);
+    return take_diagonals(c, join_axes(c, {c.edge(i), std::move(labels)}, sizes), sizes);
 }
 
 /// Sums over every label that is not in `keep`.

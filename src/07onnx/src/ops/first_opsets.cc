@@ -63,6 +63,8 @@ Status infer_aligned(InferContext& c, NodeView const& n) {
         return invalid("A has the shape ", c.text(a), ", B ", c.text(c.shape(1)), ": ",
                        broadcast ? "B must be a part of A" : "without broadcast they must be equal");
     };
+    // The functions that ONNX gives for operators of opset 1 add scalars without asking for a broadcast.
+    broadcast = broadcast || b.empty();
     if (b.size() > a.size() || (!broadcast && b.size() != a.size())) return differ();
     RG_TRY_STATUS(shape, frontend::broadcast_shapes({a, b}, c.symbols()));
     for (size_t i = 0; i < a.size(); ++i)

@@ -22,7 +22,7 @@ using Edge = LowerContext::Edge;
 Inferred<kernel::GridSampleInfo> options_of(NodeView const& n) {
     kernel::GridSampleInfo info;
     info.align_corners = n.integer("align_corners", 0) != 0;
-    bool old = n.opset < 20;
+    bool old = n.opset < 20;  // com.microsoft has version 1 only, which is the form of opset 16
     std::string_view linear = old ? "bilinear" : "linear", cubic = old ? "bicubic" : "cubic";
     auto mode = n.text("mode", linear), padding = n.text("padding_mode", "zeros");
     if (mode != linear && mode != cubic && mode != "nearest")
@@ -139,13 +139,16 @@ Status lower_affine_grid(LowerContext& c, NodeView const& n) {
 
 void define_grid_sample(Definitions& all) {
     using K = AttributeKind;
-    all.push_back({.name = "GridSample",
-                   .since = 16,
-                   .inputs = {2, 2},
-                   .types = {{kAny}, {kFloats}},
-                   .attributes = {{"align_corners", K::Int}, {"mode", K::String}, {"padding_mode", K::String}},
-                   .infer = infer_grid_sample,
-                   .lower = lower_grid_sample});
+    OperatorDef sample{.name = "GridSample",
+                       .since = 16,
+                       .inputs = {2, 2},
+                       .types = {{kAny}, {kFloats}},
+                       .attributes = {{"align_corners", K::Int}, {"mode", K::String}, {"padding_mode", K::String}},
+                       .infer = infer_grid_sample,
+                       .lower = lower_grid_sample};
+    all.push_back(sample);
+    sample.since = 1, sample.domain = "com.microsoft";
+    all.push_back(std::move(sample));
     all.push_back({.name = "AffineGrid",
                    .since = 20,
                    .inputs = {2, 2},

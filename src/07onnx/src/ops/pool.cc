@@ -57,10 +57,13 @@ Status lower_pool(LowerContext& c, NodeView const& n) {
     pool.info.kind = n.op_type == "MaxPool" ? kernel::PoolKind::Max : kernel::PoolKind::Average;
     pool.info.count_include_pad = n.integer("count_include_pad", 0) != 0;
     pool.info.column_major = n.integer("storage_order", 0) != 0;
-    std::vector<LowerContext::Spec> outputs{{c.dtype(0), *c.output().shape}};
+    // Bytes are exact in f32, for which pooling is vectorised.
+    auto type = bits_of(c.dtype(0)) == 8 ? DataType::F32 : c.dtype(0);
+    std::vector<LowerContext::Spec> outputs{{type, *c.output().shape}};
     if (c.output_count() > 1) outputs.push_back({DataType::I64, *c.output().shape});
-    auto edges =
-        c.emit_all(computation::make_operator(std::move(pool.info), std::move(pool.params)), {c.edge(0)}, outputs);
+    auto edges = c.emit_all(computation::make_operator(std::move(pool.info), std::move(pool.params)),
+                            {c.cast(c.edge(0), type)}, outputs);
+    edges[0] = c.cast(edges[0], c.dtype(0));
     for (size_t i = 0; i < edges.size(); ++i) c.set_output(i, edges[i]);
     return std::nullopt;
 }

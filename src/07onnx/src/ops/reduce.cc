@@ -121,8 +121,11 @@ Status lower_softmax(LowerContext& c, NodeView const& n) {
     if (info.axis < 0) info.axis += rank;
     info.axes = n.opset < 13 ? rank - info.axis : 1;
     info.log = n.op_type == "LogSoftmax";
-    if (info.axis == rank) return unsupported("an axis behind the last");
-    c.emit_output(computation::make_operator(info), {c.edge(0)});
+    // Behind the last axis every element is a row of its own.
+    auto shape = c.shape(0);
+    if (info.axis == rank) shape.emplace_back(1), info.axes = 1;
+    auto* rows = c.emit(computation::make_operator(info), {c.reshape(c.edge(0), shape)}, c.dtype(0), shape);
+    c.set_output(0, c.reshape(rows, c.shape(0)));
     return std::nullopt;
 }
 

@@ -1,4 +1,5 @@
 #include "computation/operator.h"
+#include "kernel/ops/quantize.h"
 #include "operator_def.h"
 
 #include <numeric>
@@ -110,7 +111,16 @@ Status infer_transpose(InferContext& c, NodeView const& n) {
 
 Status lower_transpose(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(perm, permutation(c.shape(0), n));
-    c.set_output(0, c.transpose(c.edge(0), {perm.begin(), perm.end()}));
+    auto type = c.dtype(0);
+    if (bits_of(type) >= 8 || bits_of(type) == 0) {
+        c.set_output(0, c.transpose(c.edge(0), {perm.begin(), perm.end()}));
+        return std::nullopt;
+    }
+    // Elements of less than a byte are moved as bytes; floats of four bits are exact in f8.
+    auto carrier = is_float(type) ? DataType::F8E4M3FN : is_signed(type) ? DataType::I8 : DataType::U8;
+    auto convert = computation::make_operator(kernel::ConvertInfo{});
+    auto* wide = c.emit(convert, {c.edge(0)}, carrier, c.shape(0));
+    c.emit_output(convert, {c.transpose(wide, {perm.begin(), perm.end()})});
     return std::nullopt;
 }
 

@@ -40,7 +40,8 @@ constexpr Choice<ResizeCoordinates> kCoordinates[]{{"half_pixel", ResizeCoordina
                                                    {"pytorch_half_pixel", ResizeCoordinates::PytorchHalfPixel},
                                                    {"align_corners", ResizeCoordinates::AlignCorners},
                                                    {"asymmetric", ResizeCoordinates::Asymmetric},
-                                                   {"tf_crop_and_resize", ResizeCoordinates::TfCropAndResize}};
+                                                   {"tf_crop_and_resize", ResizeCoordinates::TfCropAndResize},
+                                                   {"tf_half_pixel_for_nn", ResizeCoordinates::TfHalfPixelForNn}};
 constexpr Choice<ResizeRounding> kRoundings[]{{"round_prefer_floor", ResizeRounding::RoundPreferFloor},
                                               {"round_prefer_ceil", ResizeRounding::RoundPreferCeil},
                                               {"floor", ResizeRounding::Floor},
@@ -60,6 +61,8 @@ Inferred<ResizeInfo> options_of(NodeView const& n) {
     RG_TRY(coordinates, choose(kCoordinates, "coordinate_transformation_mode",
                                n.text("coordinate_transformation_mode", "half_pixel")));
     RG_TRY(rounding, choose(kRoundings, "nearest_mode", n.text("nearest_mode", "round_prefer_floor")));
+    if (coordinates == ResizeCoordinates::TfHalfPixelForNn && n.opset >= 18)
+        return Err{invalid("coordinate_transformation_mode tf_half_pixel_for_nn does not exist from opset 18 on")};
     info.coordinates = coordinates, info.rounding = rounding;
     info.cubic_a = n.number("cubic_coeff_a", -0.75f);
     info.extrapolation = n.number("extrapolation_value", 0);
@@ -86,11 +89,12 @@ struct Resized {
     std::vector<float> scales, roi;  ///< one (two) per axis; empty: output size / input size
 };
 
-/// floor(size · scale). A symbolic size takes scales that are fractions of small numbers only.
+/// floor(size · scale), for symbolic sizes with the scale as a fraction: of small numbers if it is one, else exactly.
 Inferred<DimExpr> scaled_size(DimExpr const& size, float scale) {
     if (auto number = size.constant()) {
-        auto result = std::floor(static_cast<double>(*number) * scale);
-        if (!(result < 0x1p40)) return Err{invalid("size ", *number, " times ", scale, " is too large")};
+        // The product is rounded to f32, as onnxruntime does: 10 times 0.7 is 7, not 6.9999999.
+        auto result = std::floor(static_cast<float>(*number) * scale);
+        if (!(result < 0x1p40f)) return Err{invalid("size ", *number, " times ", scale, " is too large")};
         return DimExpr(static_cast<int64_t>(result));
     }
     for (int64_t denominator = 1; denominator <= 64; ++denominator) {
@@ -99,7 +103,11 @@ Inferred<DimExpr> scaled_size(DimExpr const& size, float scale) {
         if (static_cast<float>(whole / static_cast<double>(denominator)) == scale && std::abs(whole) < 0x1p40)
             return floor_div(size * static_cast<int64_t>(whole), denominator);
     }
-    return Err{unsupported("the scale ", scale, " on an axis of unknown size")};
+    int exponent = 0;
+    auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(scale, &exponent), 24));
+    // Sizes of up to 2^38 times a mantissa of 24 bits fit into 64.
+    if (exponent < -8 || exponent > 24) return Err{unsupported("the scale ", scale, " on an axis of unknown size")};
+    return floor_div(size * mantissa, int64_t{1} << (24 - exponent));
 }
 
 Inferred<Resized> by_scales(InferContext& c, std::vector<double> const& scales, std::vector<size_t> const& axes) {
@@ -195,10 +203,32 @@ Status infer_resize(InferContext& c, NodeView const& n) {
     return c.set(0, c.dtype(0), resized.shape);
 }
 
+/// Before opset 11 the nearest element was the one after the place on axes that shrink and the one before it on others,
+/// as onnxruntime has it: two steps where there are axes of both kinds.
+void lower_old_nearest(LowerContext& c, ResizeInfo const& info, Resized const& resized) {
+    auto* edge = c.edge(0);
+    auto shape = c.shape(0);
+    for (bool shrinks : {true, false}) {
+        auto step = info;
+        step.rounding = shrinks ? ResizeRounding::Ceil : ResizeRounding::Floor;
+        step.scales.assign(shape.size(), 1);
+        auto before = shape;
+        for (size_t i = 0; i < shape.size(); ++i)
+            if (resized.scales[i] != 1 && (resized.scales[i] < 1) == shrinks)
+                step.scales[i] = resized.scales[i], shape[i] = resized.shape[i];
+        if (shape != before) edge = c.emit(computation::make_operator(std::move(step)), {edge}, c.dtype(0), shape);
+    }
+    c.set_output(0, edge);
+}
+
 Status lower_resize(LowerContext& c, NodeView const& n) {
     auto view = c.view();
     RG_TRY_STATUS(info, options_of(n));
     RG_TRY_STATUS(resized, resize(view, n));
+    if (is_old(n) && info.mode == ResizeMode::Nearest) {
+        lower_old_nearest(c, info, resized);
+        return std::nullopt;
+    }
     info.scales = std::move(resized.scales), info.roi = std::move(resized.roi);
     if (*c.output().shape == c.shape(0) && info.coordinates != ResizeCoordinates::TfCropAndResize)
         c.set_output(0, c.edge(0));
@@ -211,10 +241,9 @@ Status lower_resize(LowerContext& c, NodeView const& n) {
 
 void define_resize(Definitions& all) {
     using K = AttributeKind;
-    constexpr TypeSet kSome = kNumbers;
     OperatorDef upsample{
         .name = "Upsample",
-        .types = {{kSome}},
+        .types = {{kAny}},
         .attributes = {{"mode", K::String}, {"height_scale", K::Float, true}, {"width_scale", K::Float, true}},
         .infer = infer_resize,
         .lower = lower_resize};
@@ -232,7 +261,7 @@ void define_resize(Definitions& all) {
     OperatorDef def{.name = "Resize",
                     .since = 11,
                     .inputs = {1, 4},
-                    .types = {{kSome}, {kFloats}, {types(DataType::F32)}, {kI64}},
+                    .types = {{kAny}, {kFloats}, {types(DataType::F32)}, {kI64}},
                     .attributes = {{"coordinate_transformation_mode", K::String},
                                    {"cubic_coeff_a", K::Float},
                                    {"exclude_outside", K::Int},

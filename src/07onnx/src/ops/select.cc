@@ -130,26 +130,42 @@ Status lower_eye_like(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
+/// The axis along which the maximum is sought, in the shape that puts it there: before opset 13 all axes from `axis` on
+/// count as one.
+struct HardmaxRow {
+    Shape shape;
+    size_t axis;
+};
+Inferred<HardmaxRow> hardmax_row(Shape const& x, NodeView const& n) {
+    auto rank = static_cast<int64_t>(x.size()), given = n.integer("axis", n.opset < 13 ? 1 : -1);
+    if (n.opset < 13 && given == rank) return HardmaxRow{{element_count(x), DimExpr(1)}, 1};
+    RG_TRY(axis, frontend::normalize_axis(given, x.size()));
+    if (n.opset >= 13) return HardmaxRow{x, axis};
+    auto middle = x.begin() + static_cast<std::ptrdiff_t>(axis);
+    return HardmaxRow{{element_count(Shape(x.begin(), middle)), element_count(Shape(middle, x.end()))}, 1};
+}
+
 Status infer_hardmax(InferContext& c, NodeView const& n) {
-    if (n.opset < 13) return unsupported("Hardmax before opset 13");
-    RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), c.shape(0).size()));
+    RG_TRY_STATUS(row, hardmax_row(c.shape(0), n));
     return c.set(0, c.dtype(0), c.shape(0));
 }
 
 /// 1 at the first maximum along the axis: the position equals ArgMax.
 Status lower_hardmax(LowerContext& c, NodeView const& n) {
-    auto const& x = c.shape(0);
-    RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), x.size()));
+    RG_TRY_STATUS(row, hardmax_row(c.shape(0), n));
+    auto const& [x, axis] = row;
     kernel::ArgReduceInfo info;
     info.axis = static_cast<int64_t>(axis);
-    auto* best =
-        c.emit(computation::make_operator(info), {c.edge(0)}, DataType::I64, frontend::without_axes(x, {axis}, true));
+    auto* best = c.emit(computation::make_operator(info), {c.reshape(c.edge(0), x)}, DataType::I64,
+                        frontend::without_axes(x, {axis}, true));
     Shape along(x.size() - axis, DimExpr(1));
     along[0] = x[axis];
     auto* positions = counter(c, 0, x[axis], along);
     Expression e;
     auto hit = e.binary(ExprOp::Equal, e.input(0, DataType::I64), e.input(1, DataType::I64));
-    c.emit_output(computation::make_operator(e.finish(e.cast(hit, c.dtype(0)))), {best, positions});
+    auto* marks =
+        c.emit(computation::make_operator(e.finish(e.cast(hit, c.dtype(0)))), {best, positions}, c.dtype(0), x);
+    c.set_output(0, c.reshape(marks, c.shape(0)));
     return std::nullopt;
 }
 

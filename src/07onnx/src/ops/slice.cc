@@ -20,7 +20,8 @@ struct Bounds {
 
 Inferred<Bounds> bounds_of(InferContext& c, NodeView const& n) {
     Bounds bounds;
-    if (n.opset < 10) {
+    bool dynamic = n.op_type == "DynamicSlice";
+    if (n.opset < 10 && !dynamic) {
         for (auto value : n.integers("starts")) bounds.starts.emplace_back(value);
         for (auto value : n.integers("ends")) bounds.ends.emplace_back(value);
         bounds.axes = n.integers("axes");
@@ -93,6 +94,13 @@ void define_slice(Definitions& all) {
                    .attributes = {{"axes", K::Ints}, {"ends", K::Ints, true}, {"starts", K::Ints, true}},
                    .infer = infer_slice,
                    .lower = lower_slice});
+    // Experimental in ONNX 1.2 to 1.4, then the form of Slice.
+    all.push_back({.name = "DynamicSlice",
+                   .inputs = {3, 4},
+                   .types = {{kAny}, {kIndices, 'I'}},
+                   .infer = infer_slice,
+                   .lower = lower_slice});
+    all.push_back({.name = "DynamicSlice", .since = 10});
     all.push_back({.name = "Slice",
                    .since = 10,
                    .inputs = {3, 5},

@@ -26,6 +26,7 @@ struct Unary {
     } alpha{}, beta{};
 };
 
+constexpr TypeSet kF8 = types(DataType::F8E4M3FN, DataType::F8E4M3FNUZ, DataType::F8E5M2, DataType::F8E5M2FNUZ);
 constexpr Unary kUnary[]{
     {"Abs", ExprOp::Abs, kNumbers},
     {"Acos", ExprOp::Acos, kFloats},
@@ -45,7 +46,7 @@ constexpr Unary kUnary[]{
     {"Floor", ExprOp::Floor, kFloats},
     {"HardSigmoid", ExprOp::HardSigmoid, kFloats, {"alpha", 0.2f}, {"beta", 0.5f}},
     {"HardSwish", ExprOp::HardSwish, kFloats},
-    {"IsNaN", ExprOp::IsNan, kFloats},
+    {"IsNaN", ExprOp::IsNan, kFloats | kF8},
     {"LeakyRelu", ExprOp::LeakyRelu, kFloats, {"alpha", 0.01f}},
     {"Log", ExprOp::Log, kFloats},
     {"Mish", ExprOp::Mish, kFloats},
@@ -144,7 +145,7 @@ void define_unary(Definitions& all) {
         all.push_back(std::move(def));
     }
     all.push_back({.name = "IsInf",
-                   .types = {{kFloats}},
+                   .types = {{kFloats | kF8}},
                    .attributes = {{"detect_negative", AttributeKind::Int}, {"detect_positive", AttributeKind::Int}},
                    .infer = infer_is_inf,
                    .lower = lower_is_inf});

@@ -32,6 +32,14 @@ using InputShapes = std::vector<std::pair<std::string, std::vector<InputDim>>>;
 frontend::Model load_pnnx(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
                           InputShapes const& shapes = {});
 
+/// Reads a model in ncnn's format as pnnx writes it: `param` is the text of `.ncnn.param`, `bin` the content of
+/// `.ncnn.bin`. Its tensors have no batch axis; inputs and outputs keep the names of the file, outputs are the tensors
+/// that no layer reads. An input whose sizes the file does not tell has an unknown rank; it is f32, or i32 if it leads
+/// to an Embed layer. Half-precision weights are widened. Throws as `load_pnnx` does. Source:
+/// https://github.com/Tencent/ncnn (docs/developer-guide).
+frontend::Model load_ncnn(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
+                          InputShapes const& shapes = {});
+
 /// Whether an operator ("nn.Conv2d", "torch.cat", …) is lowered.
 bool is_supported(std::string_view type);
 /// Names of all operators, sorted.

@@ -151,7 +151,7 @@ void build_multihead(Call& c) {
     auto batch = Call::shape(inputs[0])[0], positions = Call::shape(inputs[0])[1];
     Attention a{parts[0], parts[1], parts[2], head_mask(c, batch, heads)};
     Edge weights = nullptr;
-    auto* y = attend(c, a, c.output_count() > 1 ? &weights : nullptr);
+    auto* y = attend(c, a, c.wants(1) ? &weights : nullptr);
     y = c.reshape(c.transpose(y, {0, 2, 1, 3}), {batch, positions, width});
     y = c.matmul(y, c.tensor("out_proj.weight"), true, c.tensor_or_null("out_proj.bias"));
     if (!has_batch)

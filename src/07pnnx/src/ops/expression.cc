@@ -52,7 +52,7 @@ void build_to(Call& c) {
 }  // namespace
 
 void define_expression(Definitions& all) {
-    all.push_back({"pnnx.Expression", "expr", build_expression});
+    all.push_back({"pnnx.Expression", "expr | input x*", build_expression});
     all.push_back(
         {"pnnx.Output nn.Identity torch.positive aten::positive aten::contiguous Tensor.contiguous aten::detach "
          "aten::alias aten::lift_fresh Tensor.alias aten::resolve_conj aten::resolve_neg",

@@ -1,6 +1,5 @@
 #include "common/half.h"
-#include "kernel/ops/conv.h"
-#include "kernel/ops/movement.h"
+#include "kernel/ops/vision.h"
 #include "mem_manager/blob.h"
 #include "operator_def.h"
 
@@ -134,28 +133,17 @@ void build_instance_norm(Call& c) {
     normalize_groups(c, x, 0);
 }
 
-/// x / (k + alpha / size · sum of squares over neighbouring channels)^beta
+/// torch has the odd neighbour before the channel, the kernel behind it: the channels are reversed for the time.
 void build_local_response_norm(Call& c) {
     auto* x = c.tensor("input");
-    c.expect_rank(x, 2, 64, "the input");
-    auto size = c.integer("size");
-    if (size < 1 || size > (1 << 20)) refuse_invalid("size is ", size, ", expected 1 to 2^20");
-    auto alpha = c.number("alpha", 1e-4), beta = c.number("beta", 0.75), k = c.number("k", 1);
-    auto const& shape = Call::shape(x);
-    DimExpr positions = 1;
-    for (size_t i = 2; i < shape.size(); ++i) positions = positions * shape[i];
-    auto* squares = c.binary(ExprOp::Mul, x, x);
-    auto* planes = c.reshape(squares, {shape[0], DimExpr(1), shape[1], positions});
-    kernel::PoolInfo info;
-    info.kind = kernel::PoolKind::Average, info.kernel = {size, 1}, info.count_include_pad = true;
-    // The odd neighbour is the one before.
-    info.window = {{1, 1}, {1, 1}, {size / 2, 0}, {(size - 1) / 2, 0}};
-    auto* mean = c.reshape(c.emit(info, {planes}, Call::type_of(x), Call::shape(planes)), shape);
-    auto dtype = Call::type_of(x);
-    c.set(c.map({x, mean}, [&](Expression& e, auto const& v) {
-        auto base = e.binary(ExprOp::Add, e.binary(ExprOp::Mul, v[1], e.constant(dtype, alpha)), e.constant(dtype, k));
-        return e.binary(ExprOp::Div, v[0], e.binary(ExprOp::Pow, base, e.constant(dtype, beta)));
-    }));
+    c.expect_rank(x, 3, 64, "the input");
+    kernel::LrnInfo info;
+    info.size = c.integer("size");
+    if (info.size < 1 || info.size > (1 << 20)) refuse_invalid("size is ", info.size, ", expected 1 to 2^20");
+    info.alpha = static_cast<float>(c.number("alpha", 1e-4)), info.beta = static_cast<float>(c.number("beta", 0.75));
+    info.bias = static_cast<float>(c.number("k", 1));
+    auto reversed = [&](Edge edge) { return info.size % 2 ? edge : c.slice(edge, 1, -1, INT64_MIN + 1, -1); };
+    c.set(reversed(c.emit(info, {reversed(x)}, Call::type_of(x), Call::shape(x))));
 }
 
 }  // namespace

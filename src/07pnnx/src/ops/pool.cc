@@ -74,7 +74,7 @@ void build_max_pool(Call& c) {
     auto* x = batched(c, count);
     auto pooling = window(c, x, count);
     std::vector<LowerContext::Spec> outputs{{Call::type_of(x), pooling.y}};
-    if (c.output_count() > 1) outputs.push_back({DataType::I64, pooling.y});
+    if (c.wants(1)) outputs.push_back({DataType::I64, pooling.y});
     auto edges = c.emit_all(info_of(pooling, PoolKind::Max), {x}, std::move(outputs));
     if (edges.size() > 1) {
         // torch counts positions within one plane of a channel, the kernel within the whole tensor.
@@ -195,7 +195,7 @@ void build_adaptive(Call& c) {
         if (target[i] == DimExpr(0)) target[i] = Call::shape(x)[i + 2];
     auto* y = adaptive(c, x, target);
     set_unbatched(c, 0, y, count);
-    if (c.output_count() < 2) return;
+    if (!c.wants(1)) return;
     // Positions of the largest: of the whole plane only.
     for (auto const& size : target)
         if (size != DimExpr(1)) refuse_unsupported("positions of an adaptive pooling to other sizes than 1");

@@ -33,7 +33,7 @@ void build_extremum(Call& c) {
     bool keep = c.flag("keepdim", false);
     auto axes = c.axes("dim", Call::rank(x));
     c.set(c.reduce(kMax ? ReduceKind::Max : ReduceKind::Min, x, axes, keep));
-    if (c.output_count() < 2 || axes.size() != 1) return;
+    if (!c.wants(1) || axes.size() != 1) return;
     kernel::ArgReduceInfo info;
     info.min = !kMax, info.axis = static_cast<int64_t>(axes[0]);
     c.set(1, c.emit(info, {x}, DataType::I64, frontend::without_axes(Call::shape(x), axes, keep)));
@@ -70,9 +70,11 @@ struct Moments {
 
 Moments moments(Call& c) {
     auto* x = c.tensor("input");
-    auto axes = c.axes("dim", Call::rank(x));
+    // std(x, unbiased): without dim the flag is in its place.
+    bool whole = c.has("dim") && c.argument("dim")->is(Term::Kind::Bool);
+    auto axes = c.axes(whole ? "no dim" : "dim", Call::rank(x));
     bool keep = c.flag("keepdim", false);
-    double correction = c.flag("unbiased", true) ? 1 : 0;
+    double correction = c.flag(whole ? "dim" : "unbiased", true) ? 1 : 0;
     if (c.has("correction")) correction = c.number("correction");
     auto dtype = Call::type_of(x);
     auto* mean = c.reduce(ReduceKind::Mean, x, axes, true);
@@ -85,15 +87,8 @@ Moments moments(Call& c) {
     return {variance, c.reshape(mean, frontend::without_axes(Call::shape(x), axes, keep))};
 }
 
-/// torch's std(unbiased) and var(unbiased) have no dim: the flag is then the first argument.
-void move_flag(Call& c) {
-    auto* dim = c.argument("dim");
-    if (dim && dim->is(Term::Kind::Bool)) refuse_unsupported("unbiased in the place of dim");
-}
-
 template <bool kRoot, bool kMean>
 void build_variance(Call& c) {
-    move_flag(c);
     auto [variance, mean] = moments(c);
     c.set(kRoot ? c.unary(ExprOp::Sqrt, variance) : variance);
     if (kMean) c.set(1, mean);
@@ -165,27 +160,13 @@ void build_cosine_similarity(Call& c) {
     }));
 }
 
-void build_cumsum(Call& c) {
+template <bool kProduct>
+void build_running(Call& c) {
     auto* x = summand(c, false);
     if (Call::rank(x) == 0) return c.set(x);
     kernel::CumSumInfo info;
-    info.axis = static_cast<int64_t>(c.axis(c.integer("dim"), Call::rank(x)));
+    info.axis = static_cast<int64_t>(c.axis(c.integer("dim"), Call::rank(x))), info.product = kProduct;
     c.set(c.emit(info, {x}, Call::type_of(x), Call::shape(x)));
-}
-
-/// Products of neighbours at distances 1, 2, 4 …: as many steps as the size has bits.
-void build_cumprod(Call& c) {
-    auto* x = summand(c, false);
-    if (Call::rank(x) == 0) return c.set(x);
-    auto axis = c.axis(c.integer("dim"), Call::rank(x));
-    auto size = Call::shape(x)[axis].constant();
-    if (!size) refuse_unsupported("a running product over an axis of unknown size");
-    for (int64_t distance = 1; distance < *size; distance *= 2) {
-        auto* head = c.slice(x, axis, 0, distance);
-        auto* tail = c.binary(ExprOp::Mul, c.slice(x, axis, distance, *size), c.slice(x, axis, 0, *size - distance));
-        x = c.concat({head, tail}, axis);
-    }
-    c.set(x);
 }
 
 /// Whether any (all) elements are true: the largest (smallest) of 0 and 1.
@@ -226,8 +207,8 @@ void define_reduce(Definitions& all) {
                    build_pairwise_distance});
     all.push_back(
         {"F.cosine_similarity nn.CosineSimilarity aten::cosine_similarity", "x1 x2 dim eps", build_cosine_similarity});
-    all.push_back({"torch.cumsum aten::cumsum", "input dim dtype", build_cumsum});
-    all.push_back({"torch.cumprod aten::cumprod", "input dim dtype", build_cumprod});
+    all.push_back({"torch.cumsum aten::cumsum", "input dim dtype", build_running<false>});
+    all.push_back({"torch.cumprod aten::cumprod", "input dim dtype", build_running<true>});
     all.push_back({"torch.any aten::any", "input dim keepdim", build_truth<true>});
     all.push_back({"torch.all aten::all", "input dim keepdim", build_truth<false>});
     all.push_back({"aten::count_nonzero torch.count_nonzero", "input dim", build_count_nonzero});

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from refactor_graph._core import Port
+from refactor_graph._functions import walk
 from refactor_graph._load import LoadedModel
 from refactor_graph.compat._errors import InvalidArgument
 from refactor_graph.compat._options import ModelMetadata, NodeArg
@@ -77,6 +78,26 @@ def describe_outputs(proto: ModelProto, inferred: Iterable[Port]) -> list[NodeAr
         text = type_text(port.type) or (f"tensor({element_name(code)})" if code else "")
         result.append(NodeArg(port.name, text, shape))
     return result
+
+
+_CONSTANT = frozenset(
+    {
+        *("sparse_value", "value", "value_float", "value_floats", "value_int", "value_ints", "value_string"),
+        "value_strings",
+    }
+)
+"""Attributes of Constant."""
+
+
+def forgive(proto: ModelProto) -> None:
+    """Remove what onnxruntime passes over: marks that tools leave on constants as attributes of their own."""
+    for node in walk(proto.graph.node):
+        if node.op_type != "Constant" or len(node.attribute) < 2 or node.domain not in ("", "ai.onnx"):
+            continue
+        known = [item for item in node.attribute if item.name in _CONSTANT]
+        if len(known) < len(node.attribute):
+            del node.attribute[:]
+            node.attribute.extend(known)
 
 
 def replace_initializers(loaded: LoadedModel, values: Mapping[str, OrtValue]) -> None:

@@ -134,6 +134,7 @@ class InferenceSession:
                 loaded = load_model(source, None)
             except InvalidModel as error:
                 raise InvalidProtobuf(f"Failed to load model because protobuf parsing failed: {error}") from error
+            _describe.forgive(loaded.proto)
             _describe.replace_initializers(loaded, options._initializers)
             compiler = Compiler(loaded)
             sizes = options._sizes | _describe.denoted_symbols(loaded.proto, options._sizes_by_denotation)

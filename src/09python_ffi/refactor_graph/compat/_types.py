@@ -62,8 +62,10 @@ def declared_shape(proto: TypeProto) -> list[int | str | None] | None:
         return None
     dims: list[int | str | None] = []
     for dim in getattr(proto, kind).shape.dim:
-        which = dim.WhichOneof("value")
-        dims.append(None if which is None else getattr(dim, which) or (0 if which == "dim_value" else None))
+        if dim.WhichOneof("value") == "dim_value":
+            dims.append(dim.dim_value if dim.dim_value >= 0 else None)  # -1 stands for "unknown" in older models
+        else:
+            dims.append(dim.dim_param or None)
     return dims
 
 

@@ -100,7 +100,8 @@ enum class ResizeCoordinates : uint8_t {
     PytorchHalfPixel,
     AlignCorners,
     Asymmetric,
-    TfCropAndResize
+    TfCropAndResize,
+    TfHalfPixelForNn
 };
 enum class ResizeRounding : uint8_t { RoundPreferFloor, RoundPreferCeil, Floor, Ceil };
 /// Resamples every axis; sizes come from the operands. `scales` (one per axis, empty: output size / input size) feed

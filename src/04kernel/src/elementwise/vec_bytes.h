@@ -1,0 +1,61 @@
+#pragma once
+// u8 and i8 against f32. Needs a `simd/vec_*.h`. Internal linkage.
+#include "elementwise/tile_loops.h"
+
+namespace refactor::kernel::elementwise {
+namespace {
+
+#ifdef __AVX512F__
+RG_SIMD Vec load_bytes(uint8_t const* p, bool is_signed) {
+    __m128i bytes = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
+    return {_mm512_cvtepi32_ps(is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes))};
+}
+RG_SIMD void store_bytes(Vec v, uint8_t* p) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(v.v)));
+}
+#else
+RG_SIMD Vec load_bytes(uint8_t const* p, bool is_signed) {
+    __m128i bytes = _mm_loadl_epi64(reinterpret_cast<__m128i const*>(p));
+    return {_mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes))};
+}
+RG_SIMD void store_bytes(Vec v, uint8_t* p) {
+    __m256i low = _mm256_shuffle_epi8(_mm256_cvttps_epi32(v.v), _mm256_set1_epi32(0x0c080400));
+    __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), both);
+}
+#endif
+
+template <bool kSigned>
+void bytes_to_floats(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<uint8_t const*>(slots[op.in[0]]);
+    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    int64_t const step = op.repeated & 1 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width) load_bytes(a + j, kSigned).store(out + j);
+    for (int j = 0; j < n; ++j) out[j] = kSigned ? static_cast<float>(static_cast<int8_t>(a[j])) : a[j];
+}
+
+/// Truncated; what no i32 holds becomes its lowest, whose low byte is zero. The same bits for u8 and i8.
+void floats_to_bytes(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
+    int64_t const step = op.repeated & 1 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width) store_bytes(Vec::load(a + j), out + j);
+    for (int j = 0; j < n; ++j) out[j] = static_cast<uint8_t>(_mm_cvttss_si32(_mm_set_ss(a[j])));
+}
+
+TileFunction byte_function(TileKey key) {
+    bool to = key.result == DataType::U8 || key.result == DataType::I8;
+    if (key.operand == DataType::F32) return to ? floats_to_bytes : nullptr;
+    if (key.result != DataType::F32) return nullptr;
+    if (key.operand == DataType::U8) return bytes_to_floats<false>;
+    return key.operand == DataType::I8 ? bytes_to_floats<true> : nullptr;
+}
+
+}  // namespace
+}  // namespace refactor::kernel::elementwise
