@@ -21,7 +21,8 @@ Candidates candidates(TensorScatterInfo const& info, Request const& request) {
 namespace {
 
 struct Sizes {
-    int64_t batches, outer, most, rows, row_bytes;  ///< `outer` blocks in each batch; rows of a block and of the update
+    int64_t batches, outer, kept, most, rows, row_bytes;  ///< `outer` blocks in each batch; rows of the cache, of a
+                                                          ///< block of the output, and of the update
     bool circular;
 };
 
@@ -41,29 +42,28 @@ void write(Sizes const& s, std::byte* y, std::byte const* update, int64_t batch,
 }
 
 TaskResult bind_reference(TensorScatterInfo const& info, BindArgs const& args, Isa) {
-    auto const &x = args.inputs[0]->dims, &update = args.inputs[1]->dims;
+    auto const &x = args.inputs[0]->dims, &update = args.inputs[1]->dims, &y = args.outputs[0]->dims;
     auto axis = static_cast<size_t>(info.axis);
-    bool fits = info.axis > 0 && axis < x.size() && update.size() == x.size() && args.outputs[0]->dims == x;
-    for (size_t i = 0; fits && i < x.size(); ++i) fits = i == axis ? update[i] <= x[i] : update[i] == x[i];
+    bool fits = info.axis > 0 && axis < x.size() && update.size() == x.size() && y.size() == x.size();
+    for (size_t i = 0; fits && i < x.size(); ++i)
+        fits = i == axis ? update[i] <= y[i] && x[i] <= y[i] : update[i] == x[i] && y[i] == x[i];
     if (fits && info.indices) fits = args.inputs[2]->dims == Dims{x[0]};
     if (!fits)
-        return Err{Rejection{"cache " + to_string(x) + ", update " + to_string(update) + ", axis " +
-                             std::to_string(info.axis)}};
-    Sizes s{x[0],
-            count_of(x, 1, axis),
-            x[axis],
-            update[axis],
-            count_of(x, axis + 1, x.size()) * element_bytes(args.inputs[0]->dtype),
-            info.circular};
+        return Err{Rejection{"cache " + to_string(x) + ", output " + to_string(y) + ", update " + to_string(update) +
+                             ", axis " + std::to_string(info.axis)}};
+    auto row_bytes = count_of(x, axis + 1, x.size()) * element_bytes(args.inputs[0]->dtype);
+    Sizes s{x[0], count_of(x, 1, axis), x[axis], y[axis], update[axis], row_bytes, info.circular};
     auto output = 2 + info.indices;
     bool indices = info.indices;
     auto body = [s, output, indices](void* const* a, runtime::RunContext const& c) {
         auto* y = static_cast<std::byte*>(a[output]);
-        auto block = s.most * s.row_bytes;
+        auto from = s.kept * s.row_bytes, to = s.most * s.row_bytes;
         if (a[0] != a[output])
-            parallel_bytes(c.pool, s.batches * s.outer, s.batches * s.outer * block, [&](int64_t begin, int64_t end) {
-                std::memcpy(y + begin * block, static_cast<std::byte const*>(a[0]) + begin * block,
-                            static_cast<size_t>((end - begin) * block));
+            parallel_bytes(c.pool, s.batches * s.outer, s.batches * s.outer * to, [&](int64_t begin, int64_t end) {
+                for (auto o = begin; o < end; ++o) {
+                    std::memcpy(y + o * to, static_cast<std::byte const*>(a[0]) + o * from, static_cast<size_t>(from));
+                    std::memset(y + o * to + from, 0, static_cast<size_t>(to - from));
+                }
             });
         for (int64_t b = 0; b < s.batches; ++b)
             write(s, y, static_cast<std::byte const*>(a[1]), b, indices ? static_cast<int64_t const*>(a[2])[b] : 0);

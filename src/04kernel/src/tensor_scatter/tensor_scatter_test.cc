@@ -43,6 +43,19 @@ TEST(TensorScatter, FollowsTheDefinition) {
     EXPECT_EQ(y.as<int16_t>()[0], 100);
 }
 
+TEST(TensorScatter, GrowsTheCache) {
+    std::vector<Tensor> inputs{counted({2, 3, 2}, 1), counted({2, 2, 2}, 100),
+                               Tensor::of<int64_t>(DataType::I64, {2}, {3, 1})};
+    std::vector<Tensor> outputs{Tensor(DataType::I16, {2, 6, 2})};
+    auto in = operands_of(inputs), out = operands_of(outputs);
+    PackCache packs;
+    ThreadPool pool(1);
+    auto found = candidates(TensorScatterInfo{1, false, true}, request_of(in, out, Isa::Scalar, 1));
+    run(*found.kernels.front(), inputs, outputs, packs, pool);
+    std::vector<int16_t> wanted{1, 2, 3, 4, 5, 6, 100, 101, 102, 103, 0, 0, 7, 8, 104, 105, 106, 107, 0, 0, 0, 0, 0, 0};
+    expect_close(outputs[0], Tensor::of(DataType::I16, {2, 6, 2}, wanted), {}, "grown");
+}
+
 TEST(TensorScatter, Refusals) {
     auto cache = counted({1, 4, 2}, 0), update = counted({1, 2, 2}, 9);
     for (int64_t first : {int64_t{-1}, int64_t{3}, INT64_MAX, INT64_MIN})

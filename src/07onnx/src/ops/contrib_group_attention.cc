@@ -168,12 +168,8 @@ Edge extend_cache(LowerContext& c, Edge past, Edge fresh, Edge positions, DimExp
     // A prompt without a cache fills it.
     if (!past && shape[2] == keys) return fresh;
     shape[2] = keys;
-    Edge cache = past;
-    if (!past)
-        cache = c.emit(computation::make_operator(kernel::ExpandInfo{}), {c.scalar(dtype, 0)}, dtype, shape);
-    else if (!(past->value.shape[2] == keys))
-        cache = c.emit(computation::make_operator(kernel::PadInfo{}, std::vector<DimExpr>(4, DimExpr(0))),
-                       {past, c.scalar(dtype, 0)}, dtype, shape);
+    auto* cache = past;
+    if (!past) cache = c.emit(computation::make_operator(kernel::ExpandInfo{}), {c.scalar(dtype, 0)}, dtype, shape);
     return c.emit(computation::make_operator(kernel::TensorScatterInfo{2, false, true}), {cache, fresh, positions},
                   dtype, shape);
 }

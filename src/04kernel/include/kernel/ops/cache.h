@@ -3,10 +3,10 @@
 
 namespace refactor::kernel {
 
-/// Writes rows into a cache: inputs cache [B, …, M, …], update of the same shape but for S ≤ M at `axis` (not 0), and,
-/// if `indices`, i64 [B], where the rows of each batch begin (0 without). Output: the cache after that. A row behind
-/// the end throws InvalidInput, or begins anew at 0 if `circular`. Any fixed-size dtype of at least one byte. Source:
-/// ONNX TensorScatter-24.
+/// Writes rows into a cache: inputs cache [B, …, M, …], update of the same shape but for S at `axis` (not 0), and, if
+/// `indices`, i64 [B], where the rows of each batch begin (0 without). Output [B, …, N, …], N ≥ M and S: the cache,
+/// zeros behind it, and the rows written over both. A row behind the end throws InvalidInput, or begins anew at 0 if
+/// `circular`. Any fixed-size dtype of at least one byte. Source: ONNX TensorScatter-24 (where N = M).
 struct TensorScatterInfo {
     static constexpr char const* kType = "TensorScatter";
     int64_t axis = 1;
