@@ -48,7 +48,7 @@ struct RecurrentInfo {
     bool input_forget = false;         ///< LSTM: f = 1 - i
     bool bias = false, lengths = false, initial_h = false, initial_c = false, peepholes = false;
     bool y = true, y_h = false, y_c = false;
-    float clip = 0;                           ///< 0: none; bounds the sums of the gates to [-clip, clip] (not the cell state, as onnxruntime)
+    float clip = 0;  ///< 0: none; bounds the sums of the gates to [-clip, clip] (not the cell state, as onnxruntime)
     std::vector<CellActivation> activations;  ///< for each direction: RNN f; GRU f, g; LSTM f, g, h
     std::string attributes() const;
 };
