@@ -34,13 +34,13 @@ def scales(shape, random, dtype=np.float32):
 
 
 def run(proto, feeds, passes):
-    """Outputs of our executor, compiled with these passes and verified after each."""
+    """Compute by our executor, compiled with these passes and verified after each."""
     executor = make_compiler(proto).compile("cpu", "default", passes, verify=True)
     return list(executor({name: np.asarray(array) for name, array in feeds.items()}).values())
 
 
 def by_onnxruntime(proto, feeds):
-    """Outputs of onnxruntime."""
+    """Compute by onnxruntime."""
     proto.ir_version = 8
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, feeds)

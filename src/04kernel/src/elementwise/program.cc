@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "common/half.h"
+#include "elementwise/fuse_steps.h"
 #include "mem_manager/blob.h"
 
 #include <cstring>
@@ -85,6 +86,7 @@ public:
         }
         for (size_t i = 0; i < info_.outputs.size(); ++i) bind_output(i);
         if (!error_.empty()) return Rejection{error_};
+        fuse_steps(*program, isa_, find_function);
         remove_dead();
         finish();
         return std::nullopt;

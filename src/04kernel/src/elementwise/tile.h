@@ -37,6 +37,8 @@ enum class TileCode : uint8_t {
     Square,
     Cube,
     SquareRootPower,  ///< pow(x, 0.5)
+    Dequantize,       ///< (x - zero) * scale: u8 or i8, f32, f32
+    RoundToByte,      ///< round(x) + zero within the range of u8 or i8: f32, f32
 };
 constexpr TileCode code_of(ExprOp op) { return static_cast<TileCode>(op); }
 constexpr ExprOp op_of(TileCode code) { return static_cast<ExprOp>(code); }

@@ -1,6 +1,6 @@
 #pragma once
 // u8 and i8 against f32. Needs a `simd/vec_*.h`. Internal linkage.
-#include "elementwise/tile_loops.h"
+#include "elementwise/vec_loops.h"
 
 namespace refactor::kernel::elementwise {
 namespace {
@@ -49,7 +49,50 @@ void floats_to_bytes(TileOp const& op, std::byte* const* slots, int64_t n) {
     for (int j = 0; j < n; ++j) out[j] = static_cast<uint8_t>(_mm_cvttss_si32(_mm_set_ss(a[j])));
 }
 
+template <bool kSigned>
+void dequantize(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<uint8_t const*>(slots[op.in[0]]);
+    auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
+    auto const* scale = reinterpret_cast<float const*>(slots[op.in[2]]);
+    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
+    int64_t const step_scale = op.repeated & 4 ? 0 : kBlock;
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, scale += step_scale, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width)
+            ((load_bytes(a + j, kSigned) - Vec::load(zero + j)) * Vec::load(scale + j)).store(out + j);
+    for (int j = 0; j < n; ++j) {
+        float value = kSigned ? static_cast<float>(static_cast<int8_t>(a[j])) : a[j];
+        out[j] = (value - zero[j]) * scale[j];
+    }
+}
+
+/// NaN becomes zero, as when it is clipped and truncated.
+template <bool kSigned>
+void round_to_byte(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
+    auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
+    Vec low = Vec::set(kSigned ? -128 : 0), high = Vec::set(kSigned ? 127 : 255);
+    auto value = [&](Vec x, Vec z) __attribute__((always_inline)) { return min(high, max(low, round(x) + z)); };
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width) store_bytes(value(Vec::load(a + j), Vec::load(zero + j)), out + j);
+    for (int j = 0; j < n; j += Vec::width) {
+        alignas(64) uint8_t part[64];
+        int64_t left = n - j < Vec::width ? n - j : Vec::width;
+        store_bytes(value(load_lanes(a + j, left), load_lanes(zero + j, left)), part);
+        for (int64_t i = 0; i < left; ++i) out[j + i] = part[i];
+    }
+}
+
 TileFunction byte_function(TileKey key) {
+    bool is_signed = key.operand == DataType::I8 || key.result == DataType::I8;
+    if (key.code == TileCode::Dequantize) return is_signed ? dequantize<true> : dequantize<false>;
+    if (key.code == TileCode::RoundToByte) return is_signed ? round_to_byte<true> : round_to_byte<false>;
     bool to = key.result == DataType::U8 || key.result == DataType::I8;
     if (key.operand == DataType::F32) return to ? floats_to_bytes : nullptr;
     if (key.result != DataType::F32) return nullptr;

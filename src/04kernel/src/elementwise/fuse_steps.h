@@ -1,0 +1,10 @@
+#pragma once
+#include "elementwise/program.h"
+
+namespace refactor::kernel::elementwise {
+
+/// Replaces what quantised models do to every element by single steps, where `find` has functions for them:
+/// `(byte - zero) * scale`, and a byte that is `round(x) + zero` within its range. Steps that become unused stay.
+void fuse_steps(TileProgram& program, Isa isa, TileFunction (*find)(TileKey key, Isa isa, bool& vectorised));
+
+}  // namespace refactor::kernel::elementwise
