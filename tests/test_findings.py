@@ -103,3 +103,19 @@ def test_clip_before_opset_11_makes_infinities_finite(bounds):
     y = _run([node], [models.value("x", ["N"])], {"x": x}, opset=8)
     most = np.finfo(np.float32).max
     np.testing.assert_array_equal(y, np.clip(x, bounds.get("min", -most), bounds.get("max", most)))
+
+
+@pytest.mark.parametrize("last", ["Shape", "Size", "Expand", "ConstantOfShape"])
+def test_a_size_may_be_all_that_is_wanted_of_data(last):
+    x = np.arange(10, dtype=np.float32).reshape(5, 2) - 4
+    mask = np.array([True, False, True, True, False])
+    nodes = [helper.make_node("Compress", ["x", "m"], ["c"], axis=0), helper.make_node("Relu", ["c"], ["r"])]
+    if last in ("Shape", "Size"):
+        nodes.append(helper.make_node(last, ["r"], ["y"]))
+    else:
+        nodes.append(helper.make_node("Shape", ["r"], ["s"]))
+        nodes.append(helper.make_node(last, ["v", "s"] if last == "Expand" else ["s"], ["y"]))
+    inputs = [models.value("x", [5, 2]), models.value("m", [5], TensorProto.BOOL)]
+    y = _run(nodes, inputs, {"x": x, "m": mask}, [models.constant("v", np.float32(1.5))])
+    wanted = {"Shape": [3, 2], "Size": 6, "Expand": np.full((3, 2), 1.5), "ConstantOfShape": np.zeros((3, 2))}[last]
+    np.testing.assert_array_equal(y, wanted)

@@ -36,9 +36,33 @@ class Partitioner {
 
     Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
 
+    /// The node whose results have a size that nothing before it has, for each symbol; or `kNoNode`.
+    std::vector<NodeIdx> makers_of_symbols() const {
+        std::vector<NodeIdx> makers(symbols_.size(), kNoNode);
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            if (!inference_.procedures[n]) continue;
+            for (auto edge : topo_.outputs(n))
+                for (auto const& size : tensor(edge).shape.value_or(Shape{}))
+                    if (auto symbol = size.as_symbol(); symbol && makers[*symbol] == kNoNode) makers[*symbol] = n;
+        }
+        for (auto edge : topo_.global_inputs())
+            for (auto const& size : tensor(edge).shape.value_or(Shape{}))
+                for (auto symbol : size.symbols()) makers[symbol] = kNoNode;
+        return makers;
+    }
+
     void find_places() {
+        auto makers = makers_of_symbols();
+        auto require_sizes = [&](std::vector<DimExpr> const& sizes) {
+            for (auto const& size : sizes)
+                for (auto symbol : size.symbols())
+                    if (makers[symbol] != kNoNode) places_[makers[symbol]] = Place::Program;
+        };
         auto require = [&](EdgeIdx edge) {
-            if (edge == kNoEdge || tensor(edge).is_known()) return;
+            if (edge == kNoEdge) return;
+            // A size may be all that is wanted of what has it.
+            if (tensor(edge).values) require_sizes(*tensor(edge).values);
+            if (tensor(edge).is_known()) return;
             auto producer = topo_.producer(edge).node;
             if (producer != kNoNode) places_[producer] = Place::Program;
         };
