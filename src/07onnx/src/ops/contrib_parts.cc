@@ -56,6 +56,13 @@ Inferred<Edge> add_biases(LowerContext& c, Edge a, Edge b) {
 
 }  // namespace
 
+Edge add_edges(LowerContext& c, Edge x, Edge other) {
+    Expression e;
+    auto dtype = x->value.dtype;
+    auto sum = e.binary(ExprOp::Add, e.input(0, dtype), e.input(1, dtype));
+    return c.emit(computation::make_operator(e.finish(sum)), {x, other}, dtype, x->value.shape);
+}
+
 bool asks_for(LowerContext const& c, size_t i) { return i < c.output_count() && !c.output(i).name.empty(); }
 
 Inferred<float> scale_of(NodeView const& n, DimExpr const& depth) {

@@ -6,6 +6,8 @@ namespace refactor::onnx {
 
 inline constexpr std::string_view kContribDomain = "com.microsoft";
 
+/// x + other, in the shape of x.
+Edge add_edges(LowerContext&, Edge x, Edge other);
 /// Whether output `i` is there.
 bool asks_for(LowerContext const&, size_t i);
 /// The attribute `scale`, or 1 / sqrt(depth).
