@@ -12,7 +12,7 @@ template <int bits, int rows, int columns>
 [[gnu::noinline]] void tile(BlockDots const& t, int64_t row, int64_t column) {
     constexpr int kParts = 8 / bits;
     Vec sum[rows][columns];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
         for (int j = 0; j < columns; ++j) sum[i][j] = Vec::zero();
@@ -36,7 +36,7 @@ template <int bits, int rows, int columns>
                 Vec w[columns];
 #pragma GCC unroll 2
                 for (int j = 0; j < columns; ++j) w[j] = fma(part_of<bits>(packed[j], part), scale[j], offset[j]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (int i = 0; i < rows; ++i) {
                     Vec x = Vec::load(a + i * t.a_row + part * W);
 #pragma GCC unroll 2
@@ -45,7 +45,7 @@ template <int bits, int rows, int columns>
             }
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
         for (int j = 0; j < columns; ++j)
@@ -56,7 +56,9 @@ template <int bits, int rows, int columns>
 template <int bits, int columns>
 RG_SIMD void column_tiles(BlockDots const& t, int64_t column) {
     int64_t row = 0;
-    for (; row + 4 <= t.rows; row += 4) tile<bits, 4, columns>(t, row, column);
+    // Unpacked weights serve as many rows as registers allow: 16 sums of 32 registers (AVX-512), 8 of 16.
+    constexpr int kRows = W == 16 ? 8 : 4;
+    for (; row + kRows <= t.rows; row += kRows) tile<bits, kRows, columns>(t, row, column);
     for (; row < t.rows; ++row) tile<bits, 1, columns>(t, row, column);
 }
 

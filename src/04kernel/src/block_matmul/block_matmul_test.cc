@@ -14,7 +14,7 @@ TEST(BlockMatMul, CandidatesAgree) {
     std::mt19937 random(seed_of(321));
     for (int32_t bits : {2, 4, 8})
         for (int64_t block : {16, 32, 128})
-            for (int64_t rows : {1, 3, 7})
+            for (int64_t rows : {1, 3, 13})
                 for (int zeros = 0; zeros < 3; ++zeros) {
                     BlockMatMulInfo info{7, 257 + 31 * zeros, bits, block};
                     auto scales = info.n * info.blocks();
