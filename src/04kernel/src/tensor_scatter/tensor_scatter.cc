@@ -56,17 +56,18 @@ TaskResult bind_reference(TensorScatterInfo const& info, BindArgs const& args, I
     auto output = 2 + info.indices;
     bool indices = info.indices;
     auto body = [s, output, indices](void* const* a, runtime::RunContext const& c) {
-        auto* y = static_cast<std::byte*>(a[output]);
+        auto* cache = static_cast<std::byte*>(a[output]);
         auto from = s.kept * s.row_bytes, to = s.most * s.row_bytes;
         if (a[0] != a[output])
             parallel_bytes(c.pool, s.batches * s.outer, s.batches * s.outer * to, [&](int64_t begin, int64_t end) {
                 for (auto o = begin; o < end; ++o) {
-                    std::memcpy(y + o * to, static_cast<std::byte const*>(a[0]) + o * from, static_cast<size_t>(from));
-                    std::memset(y + o * to + from, 0, static_cast<size_t>(to - from));
+                    std::memcpy(cache + o * to, static_cast<std::byte const*>(a[0]) + o * from,
+                                static_cast<size_t>(from));
+                    std::memset(cache + o * to + from, 0, static_cast<size_t>(to - from));
                 }
             });
         for (int64_t b = 0; b < s.batches; ++b)
-            write(s, y, static_cast<std::byte const*>(a[1]), b, indices ? static_cast<int64_t const*>(a[2])[b] : 0);
+            write(s, cache, static_cast<std::byte const*>(a[1]), b, indices ? static_cast<int64_t const*>(a[2])[b] : 0);
     };
     return make_task(body, 1);
 }
