@@ -47,7 +47,7 @@ std::map<std::string_view, OperatorDef> const& registry() {
 
 class PnnxOperator final : public frontend::Operator {
     OperatorDef const* def_;
-    std::string type_;
+    std::string type_, label_;
     Arguments arguments_;
 
     /// Runs the build function; the values of the outputs, if they are known.
@@ -66,10 +66,10 @@ class PnnxOperator final : public frontend::Operator {
     }
 
 public:
-    PnnxOperator(OperatorDef const* def, std::string type, Arguments arguments)
-        : def_(def), type_(std::move(type)), arguments_(std::move(arguments)) {}
+    PnnxOperator(OperatorDef const* def, std::string type, Arguments arguments, std::string label)
+        : def_(def), type_(std::move(type)), label_(std::move(label)), arguments_(std::move(arguments)) {}
     std::string_view type() const override { return type_; }
-    std::string describe() const override { return type_; }
+    std::string describe() const override { return label_.empty() ? type_ : label_; }
 
     Status infer(InferContext& c) const override {
         if (!def_) return frontend::UnknownVariable{type_};
@@ -159,8 +159,9 @@ std::vector<std::string> bind(OperatorDef const& def, Arguments& arguments) {
     return problems;
 }
 
-std::shared_ptr<frontend::Operator const> make_operator(OperatorDef const* def, std::string type, Arguments arguments) {
-    return std::make_shared<PnnxOperator>(def, std::move(type), std::move(arguments));
+std::shared_ptr<frontend::Operator const> make_operator(OperatorDef const* def, std::string type, Arguments arguments,
+                                                        std::string label) {
+    return std::make_shared<PnnxOperator>(def, std::move(type), std::move(arguments), std::move(label));
 }
 
 }  // namespace refactor::pnnx

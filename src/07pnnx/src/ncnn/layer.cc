@@ -162,7 +162,7 @@ std::string NcnnLayer::emit(std::string const& type, std::vector<std::pair<std::
     }
     for (auto const& problem : bind(*def, arguments)) refuse(problem);
     auto first = outputs[0];
-    auto op = make_operator(failed_ ? nullptr : def, node_.type, std::move(arguments));
+    auto op = make_operator(failed_ ? nullptr : def, type, std::move(arguments), node_.type);
     maker_.add(node_.name, {node_.name, std::move(op)}, std::move(names), std::move(outputs));
     return first;
 }

@@ -83,9 +83,26 @@ void matmul(Layer& l) {
     l.emit("torch.matmul", {{"input", l.input(0)}, {"other", right}}, {}, {l.output()});
 }
 
+/// A · Bᵀ + C with constant B and C: what a linear layer of rows becomes.
+void constant_gemm(Layer& l) {
+    auto columns = l.integer(8, 0), inner = l.integer(9, 0), broadcast = l.integer(10, 0);
+    bool rows = l.integer(2, 0) == 0 && l.integer(3, 0) == 1 && l.number(0, 1) == 1 && l.number(1, 1) == 1;
+    bool as_linear = l.integer(4, 0) == 0 && l.integer(5, 0) == 1 && rows && l.integer(14, 0) == 0;
+    if (!as_linear || l.integer(18, 0)) return l.refuse("constant operands in this arrangement");
+    std::vector<std::pair<std::string, std::string>> inputs{{"input", l.input(0)},
+                                                            {"weight", l.weight("weight", {columns, inner}, true)}};
+    if (l.integer(6, 0) && broadcast != -1) {
+        if (broadcast != 4) return l.refuse("a third operand that is no row");
+        inputs.emplace_back("bias", l.weight("bias", {columns}, true));
+    } else if (l.node().inputs.size() > 1) {
+        return l.refuse("a third operand that is not constant");
+    }
+    l.emit("nn.Linear", inputs, {}, {l.output()});
+}
+
 void gemm(Layer& l) {
     for (auto id : {4, 5, 6})
-        if (l.integer(id, 0)) return l.refuse("constant operands");
+        if (l.integer(id, 0)) return constant_gemm(l);
     std::string sides[2];
     for (size_t i = 0; i < 2; ++i) {
         sides[i] = l.input(i);
