@@ -1,5 +1,6 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
+#include "kernel/procedures/text.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -95,6 +96,12 @@ Status lower_binary(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
+bool is_text(frontend::ProcedureContext const& p, NodeView const&) { return p.dtype(0) == DataType::String; }
+
+Inferred<frontend::ProcedurePtr> text_equal(frontend::ProcedureContext const&, NodeView const&) {
+    return kernel::make_text_equal();
+}
+
 Status infer_mean(InferContext& c, NodeView const& n) { return infer_broadcast(c, n, c.dtype(0)); }
 
 Status lower_mean(LowerContext& c, NodeView const&) {
@@ -176,6 +183,10 @@ void define_binary(Definitions& all) {
         if (binary.op == ExprOp::PRelu) def.infer = infer_prelu;
         // Before, operands were aligned by attributes.
         if (has_first_form(binary)) def.since = 7;
+        all.push_back(def);
+        if (binary.op != ExprOp::Equal) continue;
+        def.since = 19, def.types[0].types |= types(DataType::String);
+        def.procedure = text_equal, def.is_procedure = is_text;
         all.push_back(std::move(def));
     }
     all.push_back({.name = "Mean",

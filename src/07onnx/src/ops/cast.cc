@@ -1,6 +1,7 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
 #include "kernel/ops/quantize.h"
+#include "kernel/procedures/text.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -81,10 +82,7 @@ Status lower_cast(LowerContext& c, NodeView const& n) {
     auto from = c.dtype(0), to = c.output().dtype;
     bool saturate = n.integer("saturate", 1) != 0;
     RG_TRY_STATUS(rounding, rounding_of(n));
-    if (from == DataType::String || to == DataType::String) {
-        if (from != to) return unsupported("a cast from ", name_of(from), " to ", name_of(to));
-        c.set_output(0, c.edge(0));
-    } else if (from == to || is_expression(from, to, saturate)) {
+    if (from == to || is_expression(from, to, saturate)) {
         c.set_output(0, c.cast(c.edge(0), to));
     } else {
         kernel::ConvertInfo info{.saturate = saturate};
@@ -93,6 +91,15 @@ Status lower_cast(LowerContext& c, NodeView const& n) {
         c.emit_output(computation::make_operator(info), {c.edge(0)});
     }
     return std::nullopt;
+}
+
+bool casts_text(frontend::ProcedureContext const& p, NodeView const&) {
+    return p.dtype(0) == DataType::String || p.outputs[0].dtype == DataType::String;
+}
+
+Inferred<frontend::ProcedurePtr> cast_procedure(frontend::ProcedureContext const& p, NodeView const& n) {
+    RG_TRY(rounding, rounding_of(n));
+    return kernel::make_text_cast({p.dtype(0), p.outputs[0].dtype, n.integer("saturate", 1) != 0, rounding});
 }
 
 Status infer_bit_cast(InferContext& c, NodeView const& n) {
@@ -117,9 +124,15 @@ Status lower_bit_cast(LowerContext& c, NodeView const&) {
 
 void define_cast(Definitions& all) {
     using K = AttributeKind;
-    OperatorDef cast{
-        .name = "Cast", .since = 6, .attributes = {{"to", K::Int, true}}, .infer = infer_cast, .lower = lower_cast};
-    OperatorDef like{.name = "CastLike", .since = 15, .inputs = {2, 2}, .infer = infer_cast_like, .lower = lower_cast};
+    OperatorDef cast{.name = "Cast",
+                     .since = 6,
+                     .attributes = {{"to", K::Int, true}},
+                     .infer = infer_cast,
+                     .lower = lower_cast,
+                     .procedure = cast_procedure,
+                     .is_procedure = casts_text};
+    auto like = cast;
+    like.name = "CastLike", like.since = 15, like.inputs = {2, 2}, like.attributes = {}, like.infer = infer_cast_like;
     all.push_back(cast);
     all.push_back(like);
     for (auto* def : {&cast, &like}) {
