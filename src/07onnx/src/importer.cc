@@ -209,13 +209,7 @@ std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::
         return nullptr;
     }
     auto* def = find_operator(domain, node.op_type, opset->second);
-    if (!def) {
-        auto where = concat("node ", label, ": operator ", domain, domain.empty() ? "" : ".", type);
-        problems_.unsupported.push_back(
-            concat(where, is_known(domain, node.op_type) ? " does not exist in" : " is not supported in", " opset ",
-                   opset->second));
-        return nullptr;
-    }
+    if (!def) return custom_operator(node, label, opset->second, std::move(converted));
     // A hint for memory reuse that operators had before opset 6; it never changed results.
     if (domain.empty() && opset->second < 6)
         std::erase_if(converted, [](auto const& attribute) { return attribute.first == "consumed_inputs"; });
@@ -226,6 +220,20 @@ std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::
     if (node.inputs.size() < def->padded_inputs) node.inputs.resize(def->padded_inputs);
     node.inputs.insert(node.inputs.end(), captures.begin(), captures.end());
     return make_operator(*def, opset->second, std::move(converted));
+}
+
+std::shared_ptr<frontend::Operator const> Importer::custom_operator(GraphBuilder::Node const& node,
+                                                                    std::string const& label, int64_t version,
+                                                                    frontend::Attributes attributes) {
+    auto domain = node.domain == "ai.onnx" ? std::string() : node.domain;
+    if (auto custom = frontend::find_custom(source_.customs_, domain, node.op_type, version))
+        return frontend::make_custom(std::move(custom), version, std::move(attributes));
+    bool known = is_known(domain, node.op_type);
+    for (auto const& custom : source_.customs_) known |= custom->domain == domain && custom->name == node.op_type;
+    problems_.unsupported.push_back(concat("node ", label, ": operator ", domain, domain.empty() ? "" : ".",
+                                           shortened(node.op_type),
+                                           known ? " does not exist in" : " is not supported in", " opset ", version));
+    return nullptr;
 }
 
 std::optional<Importer::Imported> Importer::import(GraphBuilder& source, Names const* outer) {

@@ -62,6 +62,9 @@ private:
                                     std::vector<std::string>& captures);
     std::shared_ptr<frontend::Operator const> node_operator(GraphBuilder::Node& node, std::string const& label,
                                                             Names const& visible);
+    /// Of an operator that is not built in; null after reporting that nobody else has defined it either.
+    std::shared_ptr<frontend::Operator const> custom_operator(GraphBuilder::Node const& node, std::string const& label,
+                                                              int64_t version, frontend::Attributes attributes);
 };
 
 }  // namespace refactor::onnx

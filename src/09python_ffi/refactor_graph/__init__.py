@@ -7,6 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from refactor_graph._core import CancellationToken, Device, Port, __version__, find_device
+from refactor_graph._custom import (
+    CustomOp,
+    Dim,
+    LibraryOp,
+    TensorType,
+    custom_op,
+    get_include,
+    load_library,
+    register_library,
+    register_op,
+    unregister_op,
+)
 from refactor_graph._errors import (
     Cancelled,
     DeviceError,
@@ -14,6 +26,7 @@ from refactor_graph._errors import (
     InternalError,
     InvalidInput,
     InvalidModel,
+    OperatorError,
     OutOfMemory,
     Unsupported,
 )
@@ -27,23 +40,34 @@ if TYPE_CHECKING:
 __all__ = [
     "CancellationToken",
     "Cancelled",
+    "CustomOp",
     "Device",
     "DeviceError",
+    "Dim",
     "Error",
     "Executor",
     "InternalError",
     "InvalidInput",
     "InvalidModel",
+    "LibraryOp",
     "Operand",
+    "OperatorError",
     "OutOfMemory",
     "Port",
     "Problem",
     "SupportedOp",
+    "TensorType",
     "Unsupported",
     "__version__",
     "check",
+    "custom_op",
     "find_device",
+    "get_include",
+    "load_library",
+    "register_library",
+    "register_op",
     "supported_ops",
+    "unregister_op",
 ]
 
 # These need the onnx package, which takes longer to import than all else.

@@ -58,6 +58,10 @@ class Cancelled(Error, RuntimeError):
     """A run was cancelled or ran past its deadline."""
 
 
+class OperatorError(Error, RuntimeError):
+    """A custom operator failed, or gave something else than it had announced; `__cause__` is what it raised."""
+
+
 class InternalError(Error, RuntimeError):
     """A defect of the library itself: please report it."""
 

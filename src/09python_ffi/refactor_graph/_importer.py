@@ -22,6 +22,7 @@ from refactor_graph._attributes import (
     duplicate_names,
     kind_name,
 )
+from refactor_graph._custom import natives as custom_natives
 from refactor_graph._errors import quote
 from refactor_graph._functions import Functions, domain_of, label, operator_body, same_meaning, schema_of
 from refactor_graph._inference import operand_types
@@ -87,6 +88,8 @@ class Importer:
             self._builder.add_invalid(problem)
         if proto.HasField("ir_version"):
             self._builder.set_ir_version(proto.ir_version)
+        for op in custom_natives(self._loaded.custom_ops):
+            self._builder.add_custom(op)
         for opset in proto.opset_import:
             self._builder.add_opset(opset.domain, opset.version)
         scope = Scope({domain_of(opset.domain): opset.version for opset in proto.opset_import})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
+from refactor_graph._custom import AnyOp
 from refactor_graph._errors import InvalidInput, InvalidModel, quote
 from refactor_graph._external import ExternalFiles, directory_of
 from refactor_graph._wire import strip_weights
@@ -32,6 +34,8 @@ class LoadedModel:
     """How messages call it."""
     raw: dict[int, memoryview] = field(default_factory=dict)
     """Bytes of initializers (by number) that were left out of `proto`."""
+    custom_ops: Sequence[AnyOp] = ()
+    """Operators of this model alone."""
 
 
 def load_model(model: ModelSource, base: str | os.PathLike[str] | None) -> LoadedModel:

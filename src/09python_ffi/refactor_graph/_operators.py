@@ -12,6 +12,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProt
 
 from refactor_graph import _core
 from refactor_graph._functions import Schema, domain_of, operator_body, schema_of, walk
+from refactor_graph._python_ops import PYTHON_OPS
 
 Range = tuple[int, int]
 """First and last version of a domain's operator set."""
@@ -137,7 +138,8 @@ def supported_ops() -> list[SupportedOp]:
     An operator may still be refused for a type or an attribute: `check` says so for a model.
     """
     native: dict[tuple[str, str], list[Range]] = defaultdict(list)
-    for domain, name, first, last in _core.supported_operators():
+    in_python = [(op.domain, op.name, *op.versions) for op in PYTHON_OPS]
+    for domain, name, first, last in [*_core.supported_operators(), *in_python]:
         schemas = schema_ranges().get((domain, name))
         oldest = schemas[0][1][0] if schemas else 1
         newest = newest_version(domain) if last is None else last

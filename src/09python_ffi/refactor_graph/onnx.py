@@ -23,6 +23,7 @@ __all__ = ["Compiler", "check", "find_device", "make_compiler"]
 
 if TYPE_CHECKING:
     from refactor_graph._core import Port
+    from refactor_graph._custom import CustomOp, LibraryOp
 
 _TARGETS = {"cpu": "cpu", "cuda": "nvidia"}
 
@@ -164,7 +165,12 @@ class Compiler:
 _MAX_THREADS = 1024
 
 
-def make_compiler(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None) -> Compiler:
+def make_compiler(
+    model: ModelSource,
+    base_dir_or_uri: str | os.PathLike[str] | None = None,
+    *,
+    custom_ops: Sequence[CustomOp | LibraryOp] = (),
+) -> Compiler:
     """Read and check an ONNX model.
 
     Parameters
@@ -174,6 +180,8 @@ def make_compiler(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | 
         truncated while the compiler or an executor made from it lives: weights are mapped, not copied.
     base_dir_or_uri
         Directory of external data, as a path or `file://` URI; by default the model's own directory.
+    custom_ops
+        Operators of your own for this model alone; they come before those of `refactor_graph.register_op`.
 
     Raises
     ------
@@ -184,11 +192,17 @@ def make_compiler(model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | 
     Unsupported
         If it is legal but something in it is not supported; lists all of it.
     """
-    return Compiler(load_model(model, base_dir_or_uri))
+    loaded = load_model(model, base_dir_or_uri)
+    loaded.custom_ops = custom_ops
+    return Compiler(loaded)
 
 
 def check(
-    model: ModelSource, base_dir_or_uri: str | os.PathLike[str] | None = None, target: str | Sequence[str] = "cpu"
+    model: ModelSource,
+    base_dir_or_uri: str | os.PathLike[str] | None = None,
+    target: str | Sequence[str] = "cpu",
+    *,
+    custom_ops: Sequence[CustomOp | LibraryOp] = (),
 ) -> list[Problem]:
     """Return every reason why a model cannot run on `target`, empty if it can.
 
@@ -207,6 +221,7 @@ def check(
         loaded = load_model(model, base_dir_or_uri)
     except InvalidModel as error:
         return [Problem("invalid", text) for text in error.problems]
+    loaded.custom_ops = custom_ops
     return find_problems(
         loaded,
         target if isinstance(target, str) else ", ".join(target),

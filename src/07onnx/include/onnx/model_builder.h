@@ -1,5 +1,6 @@
 #pragma once
 #include "frontend/attributes.h"
+#include "frontend/custom_operator.h"
 #include "frontend/model.h"
 
 #include <memory>
@@ -94,6 +95,8 @@ class ModelBuilder {
 public:
     void set_ir_version(int64_t version) { ir_version_ = version; }
     void add_opset(std::string domain, int64_t version);
+    /// An operator for nodes that no built-in one is for. Of several for one node the last one counts.
+    void add_custom(std::shared_ptr<frontend::CustomOperator const> op) { customs_.push_back(std::move(op)); }
     GraphBuilder& graph() { return graph_; }
 
     /// Something that the caller found wrong (or not supported) while reading: reported by `build` together with
@@ -110,6 +113,7 @@ private:
     std::optional<int64_t> ir_version_;
     std::vector<std::pair<std::string, int64_t>> opsets_;
     GraphBuilder graph_;
+    frontend::CustomOperators customs_;
     std::vector<std::string> invalid_, unsupported_;
 };
 
