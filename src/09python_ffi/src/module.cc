@@ -10,5 +10,6 @@ PYBIND11_MODULE(_core, module) {
     bind_builder(module);
     bind_model(module);
     bind_executor(module);
+    bind_images(module);
     bind_pnnx(module);
 }

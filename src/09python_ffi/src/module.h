@@ -13,6 +13,7 @@ void bind_custom(py::module_& module);
 void bind_builder(py::module_& module);
 void bind_model(py::module_& module);
 void bind_executor(py::module_& module);
+void bind_images(py::module_& module);
 void bind_pnnx(py::module_& module);
 
 }  // namespace refactor::python
