@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from refactor_graph import InvalidInput, InvalidModel, Unsupported
+from refactor_graph import Cancelled, InvalidInput, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -171,8 +171,10 @@ def test_unique_texts_and_nans():
 def test_non_max_suppression_equals_onnxruntime(center):
     proto = make(
         [node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"], ["y"], center_point_box=center)],
-        [value("boxes", F32, [2, "n", 4]), value("scores", F32, [2, 3, "n"]), value("most", I64, [1])]
-        + [value("overlap", F32, [1]), value("least", F32, [1])],
+        [
+            *(value("boxes", F32, [2, "n", 4]), value("scores", F32, [2, 3, "n"]), value("most", I64, [1])),
+            *(value("overlap", F32, [1]), value("least", F32, [1])),
+        ],
         [value("y", I64, None)],
     )
     random = models.generator()
@@ -246,7 +248,8 @@ def test_inputs_of_unknown_rank():
     )
     random = models.generator()
     b = np.ones(1, np.float32)
-    feeds = [{"x": random.standard_normal(shape, np.float32), "b": b} for shape in ((3,), (2, 3), (), (2, 3), (1, 2, 2))]
+    shapes = ((3,), (2, 3), (), (2, 3), (1, 2, 2))
+    feeds = [{"x": random.standard_normal(shape, np.float32), "b": b} for shape in shapes]
     executor = compare(proto, *feeds)
     with pytest.raises(InvalidInput, match="f32"):
         executor({"x": np.zeros(3), "b": b})
@@ -298,7 +301,8 @@ def test_loop_whose_state_grows():
         [value("y", F32, None)],
     )
     x = np.array([1, 2], np.float32)
-    compare(proto, *({"go": np.array(go), "x": x, "limit": np.float32(limit)} for go, limit in ((True, 20), (False, 1))))
+    cases = ((True, 20), (False, 1))
+    compare(proto, *({"go": np.array(go), "x": x, "limit": np.float32(limit)} for go, limit in cases))
 
 
 def test_nested_loops_see_outer_values():
@@ -334,13 +338,13 @@ def test_an_endless_loop_can_be_stopped():
         [value("i", I64, []), value("going", BOOL, []), value("s", F32, [1])],
         [value("going_on", BOOL, []), value("t", F32, [1])],
     )
-    proto = make([node("Loop", ["", "go", "x"], ["y"], body=body)], [value("go", BOOL, []), value("x", F32, [1])], [
-        value("y", F32, [1])
-    ])
+    proto = make(
+        [node("Loop", ["", "go", "x"], ["y"], body=body)],
+        [value("go", BOOL, []), value("x", F32, [1])],
+        [value("y", F32, [1])],
+    )
     executor = make_compiler(proto).compile("cpu")
-    import refactor_graph
-
-    with pytest.raises(refactor_graph.Cancelled):
+    with pytest.raises(Cancelled):
         executor({"go": np.array(True), "x": np.ones(1, np.float32)}, timeout=0.05)
     assert executor({"go": np.array(False), "x": np.ones(1, np.float32)})["y"] == 1
 
@@ -400,9 +404,11 @@ def test_what_is_wrong_with_a_body_is_said():
         [value("i", I64, []), value("c", BOOL, []), value("s", F32, [1])],
         [value("d", BOOL, []), value("n", F32, [1])],
     )
-    proto = make([node("Loop", ["t", "", "x"], ["y"], body=body)], [value("t", I64, []), value("x", F32, [1])], [
-        value("y", F32, [1])
-    ])
+    proto = make(
+        [node("Loop", ["t", "", "x"], ["y"], body=body)],
+        [value("t", I64, []), value("x", F32, [1])],
+        [value("y", F32, [1])],
+    )
     with pytest.raises(InvalidModel, match="nope"):
         make_compiler(proto)
     body.node[0].input[1] = "i"
@@ -453,7 +459,7 @@ def test_sequences_in_and_out():
         executor({"s": elements, "x": x, "k": np.array(4)})
     with pytest.raises(InvalidInput, match="list"):
         executor({"s": x, "x": x, "k": np.array(0)})
-    with pytest.raises(InvalidInput, match="'s'|\"s\""):
+    with pytest.raises(InvalidInput, match=r"['\"]s['\"]"):
         executor({"s": [np.zeros(3)], "x": x, "k": np.array(0)})
 
 

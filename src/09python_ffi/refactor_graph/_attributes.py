@@ -7,8 +7,8 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, SparseTensorProto, TensorProto
 
-from refactor_graph._errors import quote
 from refactor_graph._declared import raw_type
+from refactor_graph._errors import quote
 
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = range(1, 9)
 SPARSE, TYPE = 11, 13

@@ -13,7 +13,7 @@ RawType = tuple[Any, ...]
 _SEQUENCE, _OPTIONAL, _MAP = 1, 2, 3
 
 
-class UnsupportedType(Exception):
+class UnsupportedTypeError(Exception):
     """Says which type, with its article."""
 
 
@@ -33,7 +33,7 @@ def raw_type(proto: TypeProto) -> RawType:
 
     Raises
     ------
-    UnsupportedType
+    UnsupportedTypeError
         For sparse tensors and opaque types.
     """
     kind = proto.WhichOneof("value")
@@ -47,4 +47,6 @@ def raw_type(proto: TypeProto) -> RawType:
         return 0, None, _OPTIONAL, raw_type(proto.optional_type.elem_type)
     if kind == "map_type":
         return proto.map_type.key_type, None, _MAP, raw_type(proto.map_type.value_type)
-    raise UnsupportedType(f"a {kind.removesuffix('_type')}; only tensors, sequences, optionals and maps are supported")
+    raise UnsupportedTypeError(
+        f"a {kind.removesuffix('_type')}; only tensors, sequences, optionals and maps are supported"
+    )

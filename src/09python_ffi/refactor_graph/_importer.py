@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 
 from refactor_graph import _core
 from refactor_graph._attributes import (
@@ -23,12 +32,12 @@ from refactor_graph._attributes import (
     kind_name,
 )
 from refactor_graph._custom import natives as custom_natives
+from refactor_graph._declared import RawType, UnsupportedTypeError, raw_dims, raw_type
 from refactor_graph._errors import quote
 from refactor_graph._functions import Functions, domain_of, label, operator_body, same_meaning, schema_of
 from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
 from refactor_graph._tensors import Tensor, TensorError, read_sparse, read_tensor
-from refactor_graph._declared import RawType, UnsupportedType, raw_dims, raw_type
 
 
 @dataclass(slots=True)
@@ -147,7 +156,7 @@ class Importer:
             return TensorProto.FLOAT, None
         try:
             return raw_type(declared)
-        except UnsupportedType as error:
+        except UnsupportedTypeError as error:
             self._builder.add_unsupported(f"{what} {quote(port.name)} is {error}")
             return TensorProto.FLOAT, None
 
@@ -199,7 +208,7 @@ class Importer:
         for attribute in node.attribute:
             try:
                 converted = self._attribute(attribute, scope)
-            except (AttributeValueError, TensorError, UnsupportedType) as error:
+            except (AttributeValueError, TensorError, UnsupportedTypeError) as error:
                 self._builder.add_invalid(f"{label(node)}: attribute {quote(attribute.name)}: {error}")
                 continue
             if converted is not None:

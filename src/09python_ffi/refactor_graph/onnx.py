@@ -50,7 +50,6 @@ class Compiler:
         except (InvalidModel, Unsupported) as error:
             raise type(error)(f"{loaded.name}: {error}", error.problems) from None
 
-
     @property
     def inputs(self) -> list[Port]:
         """Inputs in order; sizes are numbers or symbols, the shape is None where the rank is unknown."""
@@ -109,7 +108,7 @@ class Compiler:
     ) -> Executor:
         """Optimise the model and return an executor.
 
-        The compiler stays usable. What depends on more than sizes (the rank of an input that the model does not declare,
+        The compiler stays usable. What depends on more than sizes (the rank of an input that the model leaves open,
         axes that are an input) is compiled when a run knows it, once for each case.
 
         Parameters
@@ -153,9 +152,7 @@ class Compiler:
         device = _find_targets(target)
 
         def compile_for(kind: str) -> _core.Program:
-            return self._model.compile(
-                kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes
-            )
+            return self._model.compile(kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes)
 
         executor = Executor(compile_for(device), allocator, num_threads)
         executor._compile_for = compile_for

@@ -154,8 +154,8 @@ void bind_builder(py::module_& module) {
         .def(py::init<>())
         .def("set_ir_version", &ModelBuilder::set_ir_version)
         .def("add_opset", &ModelBuilder::add_opset)
-        .def("add_custom", [](ModelBuilder& self,
-                              std::shared_ptr<frontend::CustomOperator> op) { self.add_custom(std::move(op)); })
+        .def("add_custom",
+             [](ModelBuilder& self, std::shared_ptr<frontend::CustomOperator> op) { self.add_custom(std::move(op)); })
         .def("graph", &ModelBuilder::graph, py::return_value_policy::reference_internal)
         .def("add_invalid", &ModelBuilder::add_invalid)
         .def("add_unsupported", &ModelBuilder::add_unsupported)

@@ -70,7 +70,8 @@ inline std::vector<Operand> operands_of(std::vector<Tensor> const& tensors) {
     return operands;
 }
 
-/// Runs `kernel` (an input without a type is absent); the workspace has exactly the size asked for, followed by bytes that must stay.
+/// Runs `kernel` (an input without a type is absent); the workspace has exactly the size asked for, followed by bytes
+/// that must stay.
 inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, PackCache& packs,
                 ThreadPool& pool) {
     std::vector<TensorDesc const*> in, out;
