@@ -27,6 +27,7 @@ class Grams {
     std::unordered_map<int64_t, int32_t> numbers_;
     std::unordered_map<int64_t, int32_t> children_;
     std::vector<int32_t> grams_{kNone};
+    std::vector<int32_t> roots_;  ///< children of the root by item
 
     static int64_t key(int32_t node, int32_t item) { return static_cast<int64_t>(node) << 32 | item; }
 
@@ -46,11 +47,16 @@ public:
                 grams_[static_cast<size_t>(node)] = static_cast<int32_t>(gram);
             }
         }
+        roots_.assign(std::max(texts_.size(), numbers_.size()), kNone);
+        for (size_t item = 0; item < roots_.size(); ++item)
+            roots_[item] = find(children_, key(0, static_cast<int32_t>(item)));
     }
 
     int32_t item(std::string_view text) const { return find(texts_, text); }
     int32_t item(int64_t number) const { return find(numbers_, number); }
-    int32_t child(int32_t node, int32_t item) const { return find(children_, key(node, item)); }
+    int32_t child(int32_t node, int32_t item) const {
+        return node == 0 ? roots_[static_cast<size_t>(item)] : find(children_, key(node, item));
+    }
     /// Number of the n-gram that ends at the node.
     int32_t gram(int32_t node) const { return grams_[static_cast<size_t>(node)]; }
 
