@@ -152,7 +152,10 @@ std::vector<std::string> bind(OperatorDef const& def, Arguments& arguments) {
     for (auto& term : arguments.positional) {
         // Inputs without a name fill what has none yet: pnnx names some of them only.
         while (next < names.size() && arguments.find(names[next])) ++next;
-        if (next == names.size()) break;
+        if (next == names.size()) {
+            problems.push_back("there are more inputs than arguments without a value");
+            break;
+        }
         arguments.named.emplace_back(names[next++], std::move(term));
     }
     arguments.positional = std::move(tensors);

@@ -130,7 +130,8 @@ Edge rows_of(Call& c, Edge x, bool batch_first) {
 /// Inputs are query, key and value; one stands for all, a second one for key and value.
 void build_multihead(Call& c) {
     std::vector<Edge> inputs;
-    for (auto name : {"query", "key", "value"})
+    // One input alone is called so.
+    for (auto name : {"input", "query", "key", "value"})
         if (c.has(name)) inputs.push_back(c.tensor(name));
     if (inputs.empty()) refuse_invalid("there is no query");
     for (auto name : {"add_bias_kv", "add_zero_attn"})
@@ -170,11 +171,12 @@ void build_multihead(Call& c) {
 void define_attention(Definitions& all) {
     all.push_back({"F.scaled_dot_product_attention aten::scaled_dot_product_attention",
                    "query key value attn_mask dropout_p is_causal | scale enable_gqa", build_attention});
-    all.push_back({"nn.MultiheadAttention",
-                   "query key value | attn_mask in_proj_weight in_proj_bias q_proj_weight k_proj_weight v_proj_weight "
-                   "out_proj.weight out_proj.bias add_bias_kv add_zero_attn batch_first bias embed_dim kdim vdim "
-                   "num_heads bias_k bias_v dropout",
-                   build_multihead});
+    all.push_back(
+        {"nn.MultiheadAttention",
+         "query key value | input attn_mask in_proj_weight in_proj_bias q_proj_weight k_proj_weight v_proj_weight "
+         "out_proj.weight out_proj.bias add_bias_kv add_zero_attn batch_first bias embed_dim kdim vdim "
+         "num_heads bias_k bias_v dropout",
+         build_multihead});
 }
 
 }  // namespace refactor::pnnx
