@@ -212,8 +212,8 @@ Status lower_scores(LowerContext& c, Classifier const& s) {
                             DataType::F32, {rows});
         Expression e;
         auto limit = e.constant(DataType::F32, s.positive_weights ? 0.5 : 0);
-        auto hit = e.binary(s.positive_weights ? ExprOp::GreaterEqual : ExprOp::Greater, e.input(0, DataType::F32),
-                            limit);
+        auto hit =
+            e.binary(s.positive_weights ? ExprOp::GreaterEqual : ExprOp::Greater, e.input(0, DataType::F32), limit);
         auto y = e.select(hit, e.constant(DataType::I64, 1), e.input(1, DataType::I64));
         index = c.emit(computation::make_operator(e.finish(y)), {most, index}, DataType::I64, {rows});
     }

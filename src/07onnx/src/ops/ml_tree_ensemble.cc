@@ -166,6 +166,18 @@ Status read_members(NodeView const& n, TreeSource& trees, size_t sets) {
     return std::nullopt;
 }
 
+/// Attributes that `TreeEnsemble` numbers instead of naming.
+Status read_numbered(NodeView const& n, TreeEnsembleInfo& info) {
+    auto transform = n.integer("post_transform", 0), aggregate = n.integer("aggregate_function", 1);
+    if (transform < 0 || transform > 4) return invalid("post_transform is ", transform, ", expected 0 to 4");
+    if (aggregate < 0 || aggregate > 3) return invalid("aggregate_function is ", aggregate, ", expected 0 to 3");
+    info.transform = static_cast<PostTransform>(transform);
+    info.aggregate = static_cast<TreeAggregate>(aggregate);
+    info.targets = n.integer("n_targets", 1);
+    if (info.targets < 1) return invalid("n_targets is ", info.targets, ", expected at least 1");
+    return std::nullopt;
+}
+
 Inferred<Ensemble> read_indexed(NodeView const& n) {
     Ensemble e;
     auto features = n.integers("nodes_featureids"), roots = n.integers("tree_roots");
@@ -205,14 +217,7 @@ Inferred<Ensemble> read_indexed(NodeView const& n) {
             return Err{invalid("a root is node ", root, " of ", count)};
         e.trees.roots.push_back(static_cast<uint32_t>(root));
     }
-    constexpr PostTransform kTransforms[]{PostTransform::None, PostTransform::Softmax, PostTransform::Logistic,
-                                          PostTransform::SoftmaxZero, PostTransform::Probit};
-    auto transform = n.integer("post_transform", 0), aggregate = n.integer("aggregate_function", 1);
-    if (transform < 0 || transform > 4) return Err{invalid("post_transform is ", transform, ", expected 0 to 4")};
-    if (aggregate < 0 || aggregate > 3) return Err{invalid("aggregate_function is ", aggregate, ", expected 0 to 3")};
-    e.info.transform = kTransforms[transform], e.info.aggregate = static_cast<TreeAggregate>(aggregate);
-    e.info.targets = n.integer("n_targets", 1);
-    if (e.info.targets < 1) return Err{invalid("n_targets is ", e.info.targets, ", expected at least 1")};
+    if (auto failure = read_numbered(n, e.info)) return Err{*failure};
     return e;
 }
 
