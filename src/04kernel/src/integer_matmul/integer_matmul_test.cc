@@ -17,7 +17,9 @@ void check(Product const& p, std::mt19937& random) {
         info.result.relu = c.relu;
         auto others = check_candidates(info, inputs, {Tensor(c.y, p.y)}, {}, c.constant ? "constant B" : "");
         if (testing::Test::HasFailure()) return;
-        if (cpu_features().isa >= Isa::Avx2) EXPECT_GE(others, 1);
+        if (cpu_features().isa >= Isa::Avx2) {
+            EXPECT_GE(others, 1);
+        }
     }
 }
 

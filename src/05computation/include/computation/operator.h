@@ -39,7 +39,9 @@ public:
     explicit Basic(Info i, std::vector<DimExpr> params = {}) : Operator(std::move(params)), info(std::move(i)) {}
     std::string_view type() const override { return Info::kType; }
     std::string attributes() const override { return info.attributes(); }
-    bool is_random() const override { return requires { Info::kRandom; }; }
+    bool is_random() const override {
+        return requires { Info::kRandom; };
+    }
     kernel::Candidates candidates(kernel::Request const& request) const override { return detail::ask(info, request); }
 };
 

@@ -114,6 +114,11 @@ Status infer_dropout(InferContext& c, NodeView const& n) {
         if (c.has(i) && !is_one_element(c.shape(i)))
             return invalid("\"", c.input(i).name, "\" has the shape ", c.text(c.shape(i)), ", expected a scalar");
     auto const& x = c.input(0);
+    if (c.has(1) && c.input(1).constant) {
+        RG_TRY_STATUS(ratio, c.floats(1, "the ratio"));
+        if (!(ratio[0] >= 0 && ratio[0] < 1))
+            return invalid("the ratio is ", ratio[0], ", expected at least 0, below 1");
+    }
     RG_CHECK_STATUS(c.set(0, x.dtype, *x.shape));
     if (is_training(c, n, c.output_count()) == false) {
         if (x.values) c.set_values(0, *x.values);

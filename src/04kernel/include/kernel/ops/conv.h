@@ -41,8 +41,9 @@ Candidates candidates(ConvTransposeInfo const&, Request const&);
 enum class PoolKind : uint8_t { Max, Average, Sum };
 /// Sliding-window pooling over the spatial axes. Input [N, C, spatial…], Plain or Blocked; output sizes (ceil_mode
 /// resolved) are the output operand's. Average divides by the number of elements inside the input, or, if
-/// `count_include_pad`, inside the padded input. Pads that are symbolic are params, as in ConvInfo. With `indices`, output 1 (i64) holds flat positions in the Plain input
-/// (`column_major`: storage_order 1). NaN propagates through Max. Source: ONNX MaxPool-12, AveragePool-19.
+/// `count_include_pad`, inside the padded input. Pads that are symbolic are params, as in ConvInfo. With `indices`,
+/// output 1 (i64) holds flat positions in the Plain input (`column_major`: storage_order 1). NaN propagates through
+/// Max. Source: ONNX MaxPool-12, AveragePool-19.
 struct PoolInfo {
     static constexpr char const* kType = "Pool";
     PoolKind kind = PoolKind::Max;
@@ -53,8 +54,8 @@ struct PoolInfo {
 };
 Candidates candidates(PoolInfo const&, Request const&);
 
-/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides. Source: ONNX
-/// GlobalAveragePool-1.
+/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides.
+/// Source: ONNX GlobalAveragePool-1.
 struct GlobalPoolInfo {
     static constexpr char const* kType = "GlobalPool";
     PoolKind kind = PoolKind::Average;
