@@ -119,3 +119,10 @@ def test_a_size_may_be_all_that_is_wanted_of_data(last):
     y = _run(nodes, inputs, {"x": x, "m": mask}, [models.constant("v", np.float32(1.5))])
     wanted = {"Shape": [3, 2], "Size": 6, "Expand": np.full((3, 2), 1.5), "ConstantOfShape": np.zeros((3, 2))}[last]
     np.testing.assert_array_equal(y, wanted)
+
+
+def test_attention_to_nothing_but_nan_is_nan():
+    q, k, v = (np.ones((1, 1, rows, 4), np.float32) for rows in (2, 3, 3))
+    k[:] = np.nan
+    proto = single.model("Attention", {"q": q, "k": k, "v": v}, opset=24)
+    assert np.isnan(single.run(proto, {"q": q, "k": k, "v": v})[0]).all()

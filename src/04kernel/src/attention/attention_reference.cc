@@ -38,15 +38,16 @@ class AttentionReference final : public runtime::Task {
         auto mask_base = batch * s.mask_step[0] + head * s.mask_step[1] + query * s.mask_step[2];
         auto visible = s.visible(info, query);
         double max = -INFINITY, sum = 0;
+        bool none = true;
         for (int64_t t = 0; t < visible; ++t) {
             p[t] = 0;
             for (int64_t d = 0; d < s.depth; ++d) p[t] += widen(q[d]) * widen(k[t * k_step + d * k_depth]);
             p[t] *= static_cast<double>(info.scale);
             if (info.has_mask) p[t] += self.mask_at(arguments[3], self.mask_type_, mask_base + t * s.mask_step[3]);
             max = std::fmax(max, p[t]);
+            none &= p[t] == -INFINITY;
         }
         for (int64_t t = 0; t < visible; ++t) sum += p[t] = std::exp(p[t] - max);
-        auto none = max == -INFINITY;
         for (int64_t d = 0; d < s.value_depth; ++d) {
             double value = 0;
             for (int64_t t = 0; t < visible; ++t) value += p[t] * widen(v[t * s.value_depth + d]);

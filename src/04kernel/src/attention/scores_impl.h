@@ -56,6 +56,9 @@ void update(ScoreRow const& r) {
     float largest = r.visible > 0 ? mask_and_find_largest(r) : -kInf;
     float old = *r.maximum, now = largest > old ? largest : old;
     if (now == -kInf) {
+        // Nothing seen so far, unless it was NaN, which no maximum shows.
+        for (int64_t i = 0; i < r.visible; ++i)
+            if (r.scores[i] != r.scores[i]) *r.sum = __builtin_nanf("");
         for (int64_t i = 0; i < r.count; i += kWidth) store_part(Vec::zero(), r.scores + i, left_of(r.count - i));
         return;
     }

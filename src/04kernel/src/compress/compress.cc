@@ -27,12 +27,12 @@ public:
             for (size_t i = 0; i < dims.size(); ++i)
                 if (i != axis) (i < axis ? outer : inner) *= dims[i];
         }
-        if (condition.count() > size)
-            throw InvalidInput("the condition has " + std::to_string(condition.count()) + " elements, x has " +
-                               std::to_string(size));
         std::vector<int64_t> kept;
         for (int64_t i = 0; i < condition.count(); ++i)
             if (condition.data<uint8_t>()[i]) kept.push_back(i);
+        if (!kept.empty() && kept.back() >= size)
+            throw InvalidInput("the condition asks for element " + std::to_string(kept.back()) + ", x has " +
+                               std::to_string(size));
         dims[axis] = static_cast<int64_t>(kept.size());
         auto each = [&](auto const& copy) {
             int64_t to = 0;
