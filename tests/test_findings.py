@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 from refactor_graph import InvalidModel
 from refactor_graph.onnx import make_compiler
 
-from tests import models
+from tests import models, single
 
 
 def _run(nodes, inputs, feeds, constants=(), opset=17):
