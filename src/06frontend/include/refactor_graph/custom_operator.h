@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// NOLINTBEGIN(readability-identifier-naming): names of a C interface carry their prefix.
 #define REFACTOR_CUSTOM_ABI 1
 
 #ifdef __cplusplus
@@ -126,3 +127,4 @@ RefactorLibrary const* refactor_custom_operators(void);
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(readability-identifier-naming)

@@ -292,6 +292,33 @@ Inferred<frontend::ProcedurePtr> procedure(frontend::ProcedureContext const& p, 
     return frontend::make_text_labels(with_positions(n, infer, lower), labels.texts, p);
 }
 
+/// Version 5, which replaces both.
+OperatorDef tree_ensemble() {
+    using K = AttributeKind;
+    return {.name = "TreeEnsemble",
+            .since = 5,
+            .types = {{types(DataType::F32, DataType::F64, DataType::F16)}},
+            .attributes = {{"aggregate_function", K::Int},
+                           {"leaf_targetids", K::Ints, true},
+                           {"leaf_weights", K::Tensor, true},
+                           {"membership_values", K::Tensor},
+                           {"n_targets", K::Int},
+                           {"nodes_falseleafs", K::Ints, true},
+                           {"nodes_falsenodeids", K::Ints, true},
+                           {"nodes_featureids", K::Ints, true},
+                           {"nodes_hitrates", K::Tensor},
+                           {"nodes_missing_value_tracks_true", K::Ints},
+                           {"nodes_modes", K::Tensor, true},
+                           {"nodes_splits", K::Tensor, true},
+                           {"nodes_trueleafs", K::Ints, true},
+                           {"nodes_truenodeids", K::Ints, true},
+                           {"post_transform", K::Int},
+                           {"tree_roots", K::Ints, true}},
+            .infer = infer,
+            .lower = lower,
+            .domain = kMlDomain};
+}
+
 }  // namespace
 
 void define_ml_tree_ensemble(Definitions& all) {
@@ -338,28 +365,7 @@ void define_ml_tree_ensemble(Definitions& all) {
         d->attributes.push_back({d == &def ? "target_weights_as_tensor" : "class_weights_as_tensor", K::Tensor});
         all.push_back(*d);
     }
-    all.push_back({.name = "TreeEnsemble",
-                   .since = 5,
-                   .types = {{types(DataType::F32, DataType::F64, DataType::F16)}},
-                   .attributes = {{"aggregate_function", K::Int},
-                                  {"leaf_targetids", K::Ints, true},
-                                  {"leaf_weights", K::Tensor, true},
-                                  {"membership_values", K::Tensor},
-                                  {"n_targets", K::Int},
-                                  {"nodes_falseleafs", K::Ints, true},
-                                  {"nodes_falsenodeids", K::Ints, true},
-                                  {"nodes_featureids", K::Ints, true},
-                                  {"nodes_hitrates", K::Tensor},
-                                  {"nodes_missing_value_tracks_true", K::Ints},
-                                  {"nodes_modes", K::Tensor, true},
-                                  {"nodes_splits", K::Tensor, true},
-                                  {"nodes_trueleafs", K::Ints, true},
-                                  {"nodes_truenodeids", K::Ints, true},
-                                  {"post_transform", K::Int},
-                                  {"tree_roots", K::Ints, true}},
-                   .infer = infer,
-                   .lower = lower,
-                   .domain = kMlDomain});
+    all.push_back(tree_ensemble());
 }
 
 }  // namespace refactor::onnx

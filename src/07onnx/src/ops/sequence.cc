@@ -173,11 +173,35 @@ Status infer_get_element(InferContext& c, NodeView const&) {
     return std::nullopt;
 }
 
+/// What operators on sequences and optionals take.
+InputDef const kSequence{kAny, 0, kSequences}, kValue{kAny, 0, kAnyKind}, kPosition{kIndices};
+
+void define_optional(Definitions& all) {
+    using K = AttributeKind;
+    all.push_back({.name = "Optional",
+                   .since = 15,
+                   .inputs = {0, 1},
+                   .types = {kValue},
+                   .attributes = {{"type", K::Type}},
+                   .infer = infer_optional,
+                   .procedure = make<kernel::make_identity>});
+    all.push_back({.name = "OptionalHasElement",
+                   .since = 15,
+                   .inputs = {0, 1},
+                   .types = {kValue},
+                   .infer = infer_has_element,
+                   .procedure = make<kernel::make_optional_has_element>});
+    all.push_back({.name = "OptionalGetElement",
+                   .since = 15,
+                   .types = {kValue},
+                   .infer = infer_get_element,
+                   .procedure = make<kernel::make_optional_get_element>});
+}
+
 }  // namespace
 
 void define_sequence(Definitions& all) {
     using K = AttributeKind;
-    InputDef const sequence{kAny, 0, kSequences}, value{kAny, 0, kAnyKind}, position{kIndices};
     all.push_back({.name = "SequenceEmpty",
                    .since = 11,
                    .inputs = {0, 0},
@@ -187,63 +211,46 @@ void define_sequence(Definitions& all) {
     all.push_back({.name = "SequenceConstruct",
                    .since = 11,
                    .inputs = {1, kVariadic},
-                   .types = {value},
+                   .types = {kValue},
                    .infer = infer_construct,
                    .procedure = make<kernel::make_sequence_construct>});
     all.push_back({.name = "SequenceInsert",
                    .since = 11,
                    .inputs = {2, 3},
-                   .types = {sequence, value, position},
+                   .types = {kSequence, kValue, kPosition},
                    .infer = infer_insert,
                    .procedure = make<kernel::make_sequence_insert>});
     all.push_back({.name = "SequenceErase",
                    .since = 11,
                    .inputs = {1, 2},
-                   .types = {sequence, position},
+                   .types = {kSequence, kPosition},
                    .infer = infer_erase,
                    .procedure = make<kernel::make_sequence_erase>});
     all.push_back({.name = "SequenceAt",
                    .since = 11,
                    .inputs = {2, 2},
-                   .types = {sequence, position},
+                   .types = {kSequence, kPosition},
                    .infer = infer_at,
                    .procedure = make<kernel::make_sequence_at>});
     all.push_back({.name = "SequenceLength",
                    .since = 11,
-                   .types = {sequence},
+                   .types = {kSequence},
                    .infer = infer_length,
                    .procedure = make<kernel::make_sequence_length>});
     all.push_back({.name = "SplitToSequence",
                    .since = 11,
                    .inputs = {1, 2},
-                   .types = {{kAny}, position},
+                   .types = {{kAny}, kPosition},
                    .attributes = {{"axis", K::Int}, {"keepdims", K::Int}},
                    .infer = infer_split,
                    .procedure = make_split});
     all.push_back({.name = "ConcatFromSequence",
                    .since = 11,
-                   .types = {sequence},
+                   .types = {kSequence},
                    .attributes = {{"axis", K::Int, true}, {"new_axis", K::Int}},
                    .infer = infer_concat,
                    .procedure = make_concat});
-    all.push_back({.name = "Optional",
-                   .since = 15,
-                   .inputs = {0, 1},
-                   .types = {value},
-                   .attributes = {{"type", K::Type}},
-                   .infer = infer_optional,
-                   .procedure = make<kernel::make_identity>});
-    all.push_back({.name = "OptionalHasElement",
-                   .since = 15,
-                   .inputs = {0, 1},
-                   .types = {value},
-                   .infer = infer_has_element,
-                   .procedure = make<kernel::make_optional_has_element>});
-    all.push_back({.name = "OptionalGetElement",
-                   .since = 15,
-                   .types = {value},
-                   .infer = infer_get_element,
-                   .procedure = make<kernel::make_optional_get_element>});
+    define_optional(all);
 }
 
 }  // namespace refactor::onnx

@@ -13,7 +13,8 @@ using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
 ProcedurePtr make_nonzero();
 
 /// x, condition (bool of one axis): the slices of x along `axis` whose condition holds, of all elements in order if
-/// there is no axis; a short condition stands for false behind its end, a long one has to be false there. Source: ONNX Compress-11.
+/// there is no axis; a short condition stands for false behind its end, a long one has to be false there. Source: ONNX
+/// Compress-11.
 ProcedurePtr make_compress(std::optional<int64_t> axis);
 
 /// x of any type: its distinct elements (slices along `axis`), in ascending order or that of the first occurrences;
