@@ -1,6 +1,6 @@
 # Everything is set up on demand: a virtual environment (.venv, or the active one), the tools from PyPI, the build folder.
 #
-#   make [build]          build everything            make test         C++ and Python tests
+#   make [build]          build the package           make test         C++ and Python tests
 #   make install-python   install into the environment make demo         read a picture with a real network
 #   make lint             all checks                  make format       format all sources
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU
@@ -45,13 +45,16 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: configure build install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
+.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
 	lint-names lint-docs demo bench test-cuda docs golden
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
 
 build: configure
+	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS) python_package
+
+build-tests: configure
 	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS)
 
 reconfig:
@@ -62,18 +65,19 @@ reconfig:
 install-python: build $(STAMPS)/run
 	$(PIP) install --no-build-isolation --no-deps --force-reinstall . \
 		--config-settings=build-dir=$(BUILD) --config-settings=cmake.build-type=$(TYPE) \
+		--config-settings=build.targets=python_package \
 		$(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES) Python_EXECUTABLE=$(PY))
 
 test: test-cpp test-python
 
-test-cpp: build
+test-cpp: build-tests
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(PY) tools/lint/isa_objects.py $(BUILD)
 
 test-python: build $(STAMPS)/test
 	$(RUN) -m pytest
 
-test-cuda: build $(STAMPS)/test
+test-cuda: build-tests $(STAMPS)/test
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
 	$(RUN) -m pytest -m cuda
 
