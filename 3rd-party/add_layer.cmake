@@ -3,7 +3,8 @@
 #     [SOURCES file.cc...]    sorted; static library rg_<name> (alias refactor::<name>), an INTERFACE library if empty
 #     [TESTS file_test.cc...] sorted; one GoogleTest executable <name>_test, registered with ctest
 #     [BENCHES file_bench.cc...]  sorted; one executable for each, built by the target `benches` only
-#     [LIBRARIES target...])  further libraries, linked PUBLIC
+#     [LIBRARIES target...]   further libraries, linked PUBLIC
+#     [SMALL])                compiled for size: code that runs once for each node of a model that is read
 #
 # The public headers of a layer are in src/NNname/include, its private ones in src/NNname/src; paths are relative to src/NNname.
 #
@@ -48,7 +49,7 @@ function(rg_isa_sources out)
 endfunction()
 
 function(add_layer number name)
-    cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;TESTS;BENCHES;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ARG "SMALL" "" "DEPENDS;SOURCES;TESTS;BENCHES;LIBRARIES" ${ARGN})
     if(ARG_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "add_layer(${number} ${name}): unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
     endif()
@@ -79,6 +80,9 @@ function(add_layer number name)
         add_library(${target} STATIC ${sources})
         set(scope PUBLIC)
         target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+        if(ARG_SMALL)
+            target_compile_options(${target} PRIVATE ${RG_SMALL})
+        endif()
     else()
         add_library(${target} INTERFACE)
         set(scope INTERFACE)

@@ -18,6 +18,8 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 # CMake's own default is -O3, which costs build time and gains nothing outside the ISA files.
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+# For code that is not worth the time of optimising it for speed.
+set(RG_SMALL "$<$<CONFIG:Release>:-Os>")
 
 set(RG_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough)
 if(RG_WERROR)

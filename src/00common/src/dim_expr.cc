@@ -110,17 +110,6 @@ void collect_symbols(DimExpr const& x, std::unordered_set<DimAtom const*>& seen,
 SymbolId SymbolTable::intern(std::string_view name) {
     if (auto known = find(name)) return *known;
     names_.emplace_back(name);
-    fresh_.push_back(false);
-    return static_cast<SymbolId>(names_.size() - 1);
-}
-
-SymbolId SymbolTable::fresh(std::string_view prefix) {
-    auto number = names_.size();
-    std::string name;
-    do name = std::string(prefix) + std::to_string(number++);
-    while (find(name));
-    names_.push_back(std::move(name));
-    fresh_.push_back(true);
     return static_cast<SymbolId>(names_.size() - 1);
 }
 

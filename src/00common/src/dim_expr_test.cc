@@ -17,14 +17,8 @@ protected:
 TEST_F(Dim, Symbols) {
     EXPECT_EQ(table.intern("N"), 0u);
     EXPECT_EQ(table.size(), 3u);
-    auto fresh = table.fresh("nonzero");
-    EXPECT_TRUE(table.is_fresh(fresh) && !table.is_fresh(0));
-    EXPECT_EQ(table.find(table.name(fresh)), fresh);
+    EXPECT_EQ(table.find(table.name(1)), SymbolId{1});
     EXPECT_FALSE(table.find("missing"));
-    // A user's name may look like a generated one.
-    table.intern("u5");
-    auto other = table.fresh("u");
-    EXPECT_NE(table.name(other), "u5");
     EXPECT_EQ((N * S + H * 2 - floor_div(S, 3)).symbols(), (std::vector<SymbolId>{0, 1, 2}));
     EXPECT_EQ(N.as_symbol(), 0u);
     EXPECT_FALSE((N + 1).as_symbol() || (N * 2).as_symbol() || DimExpr(3).as_symbol());

@@ -47,7 +47,6 @@ Executor::Executor(Executor&&) noexcept = default;
 
 int Executor::threads() const { return pool_->threads(); }
 
-void Executor::set_allocator(std::string allocator) { dispatch(*device_, std::move(allocator)); }
 
 std::unique_ptr<Executor::Memory> Executor::make_memory(std::string const& allocator, mem_manager::Device& device) {
     auto memory = std::make_unique<Memory>();

@@ -220,7 +220,7 @@ TEST_F(RemoteExecutor, DispatchKeepsInputsAndOutputs) {
     EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{2, 3}));
     EXPECT_EQ(second.downloads, 1);
     EXPECT_EQ(executor.allocator(), "mru");
-    executor.set_allocator("default");
+    executor.dispatch(executor.device(), "default");
     EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{2, 3}));
     try {
         executor.dispatch(mem_manager::cpu_device(), "default");

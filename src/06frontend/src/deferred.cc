@@ -36,7 +36,6 @@ class DeferredGraph final : public runtime::Procedure {
     Graph graph_;
     mutable SymbolTable symbols_;
     computation::CompileOptions options_;
-    std::string reasons_;
 
     struct Entry {
         std::string key;
@@ -146,11 +145,10 @@ class DeferredGraph final : public runtime::Procedure {
     }
 
 public:
-    DeferredGraph(Graph graph, SymbolTable symbols, computation::CompileOptions options, std::string reasons)
+    DeferredGraph(Graph graph, SymbolTable symbols, computation::CompileOptions options)
         : graph_(std::move(graph)),
           symbols_(std::move(symbols)),
           options_(std::move(options)),
-          reasons_(std::move(reasons)),
           by_content_(graph_.topo.global_inputs().size()) {
         options_.keep.clear();
     }
@@ -217,9 +215,7 @@ ProcedurePtr make_deferred(Graph const& graph, Inference const& inference, std::
     part.topo = std::move(built->graph.topo), part.nodes = std::move(built->graph.nodes);
     part.tensors = std::move(built->graph.edges);
     part.formal_inputs = operands.size();
-    std::string reasons;
-    for (auto const& reason : inference.reasons) reasons += "\n  " + reason;
-    return std::make_shared<DeferredGraph>(std::move(part), symbols, options, std::move(reasons));
+    return std::make_shared<DeferredGraph>(std::move(part), symbols, options);
 }
 
 }  // namespace refactor::frontend

@@ -1,8 +1,10 @@
 #include "common/error.h"
 #include "common/thread_pool.h"
+#include "computation/compile.h"
 #include "computation/evaluate.h"
 #include "lowering.h"
 #include "mem_manager/blob.h"
+#include "runtime/procedure.h"
 #include "values.h"
 
 #include <algorithm>

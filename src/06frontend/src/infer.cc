@@ -1,3 +1,4 @@
+#include "computation/compile.h"
 #include "lowering.h"
 #include "mem_manager/blob.h"
 #include "values.h"

@@ -5,6 +5,7 @@
 #include "mem_manager/blob.h"
 #include "module.h"
 #include "runtime/operator_error.h"
+#include "runtime/procedure.h"
 
 #include <pybind11/stl.h>
 

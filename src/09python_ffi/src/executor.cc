@@ -183,11 +183,6 @@ void bind_executor(py::module_& module) {
                 return self.output(self.output_index(key));
             },
             py::arg("key"))
-        .def("set_allocator",
-             [](PyExecutor& self, std::string name) {
-                 PyExecutor::Use use(self);
-                 self.native().dispatch(self.native().device(), std::move(name));
-             })
         .def_property_readonly(
             "device", [](PyExecutor& self) { return &self.native().device(); }, py::return_value_policy::reference)
         .def(

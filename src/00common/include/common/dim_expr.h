@@ -18,16 +18,12 @@ using SymbolId = uint32_t;
 /// stops adding to it.
 class SymbolTable {
     std::vector<std::string> names_;
-    std::vector<bool> fresh_;
 
 public:
     /// The symbol called `name`, created on first use.
     SymbolId intern(std::string_view name);
-    /// A new symbol whose value a node binds at run time (NonZero, NMS, …); its name is `prefix` and a number.
-    SymbolId fresh(std::string_view prefix);
     std::optional<SymbolId> find(std::string_view name) const;
     std::string const& name(SymbolId id) const { return names_[id]; }
-    bool is_fresh(SymbolId id) const { return fresh_[id]; }
     size_t size() const { return names_.size(); }
 };
 

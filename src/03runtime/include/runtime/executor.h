@@ -89,8 +89,6 @@ public:
     void trace(TraceVisitor const& visit);
 
     std::unique_ptr<Executor> clone() const;
-    /// Moves to another allocator (and thread count), keeping the inputs.
-    void set_allocator(std::string allocator);
     /// Moves to another device of the same kind and another allocator, keeping inputs and outputs. Throws `Unsupported`
     /// if the Program was compiled for another kind.
     void dispatch(mem_manager::Device& device, std::string allocator);

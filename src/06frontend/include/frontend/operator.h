@@ -1,13 +1,19 @@
 #pragma once
-#include "computation/compile.h"
+#include "computation/graph.h"
 #include "frontend/tensor.h"
-#include "runtime/procedure.h"
 
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace refactor::runtime {
+class Procedure;
+}
+namespace refactor::computation {
+struct CompileOptions;
+}
 
 namespace refactor::frontend {
 
