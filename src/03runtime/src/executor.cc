@@ -47,7 +47,6 @@ Executor::Executor(Executor&&) noexcept = default;
 
 int Executor::threads() const { return pool_->threads(); }
 
-
 std::unique_ptr<Executor::Memory> Executor::make_memory(std::string const& allocator, mem_manager::Device& device) {
     auto memory = std::make_unique<Memory>();
     if (allocator != "default") memory->allocator = mem_manager::make_allocator(allocator, device);
@@ -81,7 +80,6 @@ void Executor::check_input(size_t index, Value const& value) const {
     if (!fits)
         throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
                            ", got " + describe(value));
-    if (port.shape_only) return;
     auto needed = storage_bytes(value.dtype, element_count(value.dims));
     if (!value.blob || value.blob->bytes() < needed)
         throw InvalidInput("input \"" + port.name + "\": " + describe(value.dtype, value.dims) + " needs " +

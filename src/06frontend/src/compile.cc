@@ -41,17 +41,19 @@ class Compiler {
     Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
 
     /// Inputs whose sizes are all that the program reads of them.
-    std::vector<EdgeIdx> add_binders(Part const& part, computation::Model& model) const {
+    std::vector<uint32_t> add_binders(Part const& part, computation::Model& model) const {
         auto missing = symbols_of(model);
         for (auto edge : part.inputs)
             for (auto const& size : *tensor(edge).shape)
                 if (auto symbol = size.as_symbol()) missing.erase(*symbol);
-        std::vector<EdgeIdx> binders;
+        std::vector<uint32_t> binders;
         for (auto symbol : missing) {
             auto edge = symbol < partition_.binders.size() ? partition_.binders[symbol] : kNoEdge;
             if (edge == kNoEdge || std::find(binders.begin(), binders.end(), edge) != binders.end()) continue;
             binders.push_back(edge);
-            model.graph.add_input({tensor(edge).name, tensor(edge).dtype, *tensor(edge).shape, {}, nullptr});
+            auto carrier = partition_.carriers.find(edge);
+            auto const& type = carrier == partition_.carriers.end() ? tensor(edge) : carrier->second;
+            model.graph.add_input({type.name, type.dtype, *type.shape, {}, nullptr});
         }
         return binders;
     }

@@ -29,17 +29,25 @@ void check_declared(Node const& node, std::span<Tensor const* const> inputs, Ten
                                           name_of(output.dtype)));
 }
 
+/// What inference finds out about a node besides its outputs.
+struct NodeTraits {
+    bool is_procedure = false;
+    std::vector<size_t> sized;  ///< inputs whose content became symbols
+};
+
 /// One node; why its outputs stay unknown, if they do.
 Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::span<Tensor> outputs,
-                  SymbolTable& symbols, Problems& problems, bool& is_procedure) {
-    InferContext context(inputs, outputs, symbols);
+                  SymbolTable& symbols, Problems& problems, bool is_open, NodeTraits& traits) {
+    InferContext context(inputs, outputs, symbols, is_open);
     if (auto failure = node.op->infer(context)) {
         problems.add(describe(node, inputs, symbols), *failure);
         for (auto& output : outputs) output.reset();
         return failure;
     }
+    traits.sized.assign(context.sized().begin(), context.sized().end());
     static computation::CompileOptions const kOptions;
-    is_procedure = context.is_procedure() || node.op->is_procedure({inputs, outputs, symbols, node.name, kOptions});
+    traits.is_procedure =
+        context.is_procedure() || node.op->is_procedure({inputs, outputs, symbols, node.name, kOptions});
     for (auto& output : outputs) {
         check_declared(node, inputs, output, symbols, problems);
         materialise(output);
@@ -52,6 +60,8 @@ Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::
 }
 
 }  // namespace
+
+std::string content_symbol(Tensor const& tensor, int64_t element) { return concat(tensor.name, "[", element, "]"); }
 
 void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
     std::set<SymbolId> bound;
@@ -71,48 +81,105 @@ void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
     }
 }
 
+namespace {
+
+/// One pass over the nodes.
+class Walk {
+    Graph const& graph_;
+    SymbolTable& symbols_;
+    std::span<Tensor const> earlier_;
+    bool is_open_;
+    Inference result_;
+    std::vector<Tensor const*> in_;
+    std::vector<Tensor> out_;
+    NodeTraits traits_;
+
+    /// Whether a node's inputs are known well enough to infer it.
+    bool gather_inputs(graph_topo::NodeIdx n) {
+        in_.clear();
+        bool ready = true;
+        for (auto edge : graph_.topo.inputs(n)) {
+            in_.push_back(edge == graph_topo::kNoEdge ? nullptr : &result_.tensors[edge]);
+            ready = ready && (!in_.back() || in_.back()->is_complete());
+        }
+        return ready;
+    }
+
+    /// Takes over what has been folded before.
+    bool take_earlier(graph_topo::NodeIdx n) {
+        auto outputs = graph_.topo.outputs(n);
+        auto folded = [&](auto edge) {
+            return edge < earlier_.size() && (earlier_[edge].constant || earlier_[edge].literal);
+        };
+        if (outputs.empty() || !std::all_of(outputs.begin(), outputs.end(), folded)) return false;
+        for (auto edge : outputs) result_.tensors[edge] = earlier_[edge];
+        return true;
+    }
+
+    void note_failure(graph_topo::NodeIdx n, InferError const& failure) {
+        result_.deferred[n] = true;
+        if (auto* needs = std::get_if<NeedsValue>(&failure)) {
+            result_.needed.push_back(graph_.topo.inputs(n)[needs->input]);
+            result_.reasons.push_back(concat(describe(graph_.nodes[n], in_, symbols_), ": ", needs->reason));
+        } else if (auto* unknown = std::get_if<UnknownVariable>(&failure)) {
+            result_.reasons.push_back(
+                concat(describe(graph_.nodes[n], in_, symbols_), ": the type of \"", unknown->name, "\" is unknown"));
+        }
+    }
+
+    void visit(graph_topo::NodeIdx n, Problems& problems) {
+        auto outputs = graph_.topo.outputs(n);
+        out_.clear(), traits_ = {};
+        for (auto edge : outputs) out_.push_back(std::move(result_.tensors[edge]));
+        auto failure = infer_node(graph_.nodes[n], in_, out_, symbols_, problems, is_open_, traits_);
+        auto& sized = result_.sized;
+        for (auto i : traits_.sized)
+            if (auto edge = graph_.topo.inputs(n)[i]; std::find(sized.begin(), sized.end(), edge) == sized.end())
+                sized.push_back(edge);
+        result_.procedures[n] = traits_.is_procedure;
+        if (failure) note_failure(n, *failure);
+        for (size_t i = 0; i < out_.size(); ++i) result_.tensors[outputs[i]] = std::move(out_[i]);
+    }
+
+public:
+    Walk(Graph const& graph, SymbolTable& symbols, std::span<Tensor const> earlier, bool is_open)
+        : graph_(graph), symbols_(symbols), earlier_(earlier), is_open_(is_open) {}
+
+    Inference run(std::span<Tensor const> inputs, Problems& problems) {
+        auto count = graph_.topo.node_count();
+        result_.tensors = graph_.tensors;
+        result_.deferred.resize(count), result_.procedures.resize(count);
+        for (size_t i = 0; i < inputs.size(); ++i) result_.tensors[graph_.topo.global_inputs()[i]] = inputs[i];
+        for (graph_topo::NodeIdx n = 0; n < count; ++n) {
+            bool ready = gather_inputs(n);
+            result_.deferred[n] = !ready;
+            if (ready && !take_earlier(n)) visit(n, problems);
+        }
+        return std::move(result_);
+    }
+};
+
+void append(std::vector<std::string>& to, std::vector<std::string> from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
 Inference infer(Graph const& graph, std::vector<Tensor> inputs, SymbolTable& symbols, Problems& problems,
                 std::span<Tensor const> earlier) {
-    auto const& topo = graph.topo;
-    auto count = topo.node_count();
-    Inference result{graph.tensors, std::vector<bool>(count), std::vector<bool>(count), {}, {}};
-    auto& tensors = result.tensors;
-    for (size_t i = 0; i < inputs.size(); ++i) tensors[topo.global_inputs()[i]] = std::move(inputs[i]);
-    std::vector<Tensor const*> in;
-    std::vector<Tensor> out;
-    for (graph_topo::NodeIdx n = 0; n < count; ++n) {
-        in.clear(), out.clear();
-        bool ready = true;
-        for (auto edge : topo.inputs(n)) {
-            in.push_back(edge == graph_topo::kNoEdge ? nullptr : &tensors[edge]);
-            ready = ready && (!in.back() || in.back()->is_complete());
-        }
-        result.deferred[n] = !ready;
-        if (!ready) continue;
-        auto outputs = topo.outputs(n);
-        auto folded = [&](auto edge) {
-            return edge < earlier.size() && (earlier[edge].constant || earlier[edge].literal);
-        };
-        if (!outputs.empty() && std::all_of(outputs.begin(), outputs.end(), folded)) {
-            for (auto edge : outputs) tensors[edge] = earlier[edge];
-            continue;
-        }
-        for (auto edge : outputs) out.push_back(std::move(tensors[edge]));
-        bool is_procedure = false;
-        auto failure = infer_node(graph.nodes[n], in, out, symbols, problems, is_procedure);
-        result.procedures[n] = is_procedure;
-        if (failure) {
-            result.deferred[n] = true;
-            if (auto* needs = std::get_if<NeedsValue>(&*failure)) {
-                result.needed.push_back(topo.inputs(n)[needs->input]);
-                result.reasons.push_back(concat(describe(graph.nodes[n], in, symbols), ": ", needs->reason));
-            } else if (auto* unknown = std::get_if<UnknownVariable>(&*failure)) {
-                result.reasons.push_back(
-                    concat(describe(graph.nodes[n], in, symbols), ": the type of \"", unknown->name, "\" is unknown"));
-            }
-        }
-        for (size_t i = 0; i < out.size(); ++i) tensors[outputs[i]] = std::move(out[i]);
+    Inference result;
+    Problems found;
+    // Where an operator needs a number for a size that was left to the run, the content is asked for instead.
+    for (bool is_open : {true, false}) {
+        found = {};
+        auto table = symbols;
+        result = Walk(graph, table, earlier, is_open).run(inputs, found);
+        bool retry = is_open && !found.empty() && table.size() > symbols.size();
+        if (retry) continue;
+        symbols = std::move(table);
+        break;
     }
+    append(problems.invalid, std::move(found.invalid)), append(problems.unsupported, std::move(found.unsupported));
     return result;
 }
 

@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "common/half.h"
+#include "frontend/graph.h"
 #include "frontend/operator.h"
 #include "mem_manager/blob.h"
 #include "values.h"
@@ -22,6 +23,19 @@ Inferred<std::vector<DimExpr>> InferContext::values(size_t i, std::string_view r
     auto const& tensor = input(i);
     return Err{InferError(
         NeedsValue{i, concat(role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_), ") depends on data")})};
+}
+
+Inferred<std::vector<DimExpr>> InferContext::sizes(size_t i, std::string_view role) {
+    auto const& tensor = input(i);
+    auto count = constant_count(*tensor.shape);
+    bool is_index = tensor.dtype == DataType::I32 || tensor.dtype == DataType::I64;
+    if (!is_open_ || known_values(i) || !is_index || !count || *count > static_cast<int64_t>(kMaxSizes))
+        return values(i, role);
+    std::vector<DimExpr> symbols;
+    for (int64_t element = 0; element < *count; ++element)
+        symbols.push_back(DimExpr::symbol(symbols_.intern(content_symbol(tensor, element))));
+    sized_.push_back(i);
+    return symbols;
 }
 
 Inferred<std::vector<int64_t>> InferContext::integers(size_t i, std::string_view role) const {

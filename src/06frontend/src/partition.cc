@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "deferred.h"
+#include "kernel/procedures/select.h"
 
 #include <algorithm>
 
@@ -32,9 +33,17 @@ class Partitioner {
     uint32_t levels_ = 1;
     bool deferred_ = false;
     Partition result_;
-    std::vector<EdgeIdx> output_edges_;  ///< by value number past the edges: what is copied there
+    std::vector<std::pair<uint32_t, PlannedCall>> readers_;  ///< of the content of `sized_`, with their levels
+    std::vector<EdgeIdx> sized_;                             ///< edges whose content is needed as sizes
 
     Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
+
+    std::vector<SymbolId> content_symbols(EdgeIdx edge) const {
+        std::vector<SymbolId> found;
+        auto count = element_count(*tensor(edge).shape).constant().value_or(0);
+        for (int64_t i = 0; i < count; ++i) found.push_back(*symbols_.find(content_symbol(tensor(edge), i)));
+        return found;
+    }
 
     /// The node whose results have a size that nothing before it has, for each symbol; or `kNoNode`.
     std::vector<NodeIdx> makers_of_symbols() const {
@@ -45,6 +54,8 @@ class Partitioner {
                 for (auto const& size : tensor(edge).shape.value_or(Shape{}))
                     if (auto symbol = size.as_symbol(); symbol && makers[*symbol] == kNoNode) makers[*symbol] = n;
         }
+        for (auto edge : inference_.sized)
+            for (auto symbol : content_symbols(edge)) makers[symbol] = topo_.producer(edge).node;
         for (auto edge : topo_.global_inputs())
             for (auto const& size : tensor(edge).shape.value_or(Shape{}))
                 for (auto symbol : size.symbols()) makers[symbol] = kNoNode;
@@ -112,8 +123,49 @@ class Partitioner {
         return level;
     }
 
+    /// Of the edges whose content became symbols, those whose symbols something uses.
+    void find_sized() {
+        std::vector<bool> used(symbols_.size());
+        auto mark = [&](std::vector<DimExpr> const& sizes) {
+            for (auto const& size : sizes)
+                for (auto symbol : size.symbols()) used[symbol] = true;
+        };
+        for (EdgeIdx edge = 0; edge < topo_.edge_count(); ++edge) {
+            auto producer = topo_.producer(edge).node;
+            if (producer != kNoNode && places_[producer] == Place::Nowhere && !tensor(edge).values) continue;
+            if (tensor(edge).shape) mark(*tensor(edge).shape);
+            if (tensor(edge).values) mark(*tensor(edge).values);
+        }
+        for (auto edge : inference_.sized) {
+            auto symbols = content_symbols(edge);
+            if (std::any_of(symbols.begin(), symbols.end(), [&](auto symbol) { return used[symbol]; }))
+                sized_.push_back(edge);
+        }
+    }
+    bool is_sized(EdgeIdx edge) const { return std::find(sized_.begin(), sized_.end(), edge) != sized_.end(); }
+
+    /// The content of `edge`, which is known after `level`, binds symbols from then on.
+    void bind_content(EdgeIdx edge, uint32_t level) {
+        if (!is_sized(edge)) return;
+        auto number = result_.values++;
+        auto& carrier = result_.carriers[number];
+        carrier.name = tensor(edge).name, carrier.dtype = DataType::U8;
+        carrier.shape.emplace(1, DimExpr(0));
+        for (auto symbol : content_symbols(edge)) {
+            carrier.shape->push_back(DimExpr::symbol(symbol));
+            if (result_.binders[symbol] != kNoEdge) continue;
+            result_.binders[symbol] = number, symbol_levels_[symbol] = level + 1;
+        }
+        PlannedCall call;
+        call.procedure = kernel::make_content_sizes(carrier.name);
+        call.name = carrier.name, call.type = "ContentSizes";
+        call.operands = {edge}, call.results = {number};
+        readers_.emplace_back(level, std::move(call));
+        levels_ = std::max(levels_, level + 2);
+    }
+
     void find_levels() {
-        for (auto edge : topo_.global_inputs()) bind_symbols(edge, 0);
+        for (auto edge : topo_.global_inputs()) bind_symbols(edge, 0), bind_content(edge, 0);
         for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
             if (places_[n] == Place::Nowhere || places_[n] == Place::Deferred) continue;
             auto& level = node_levels_[n];
@@ -127,7 +179,10 @@ class Partitioner {
                 else
                     level = std::max(level, level_of_sizes(edge));
             }
-            for (auto edge : topo_.outputs(n)) edge_levels_[edge] = level + is_procedure;
+            for (auto edge : topo_.outputs(n)) {
+                edge_levels_[edge] = level + is_procedure;
+                bind_content(edge, edge_levels_[edge]);
+            }
             levels_ = std::max(levels_, level + is_procedure + 1);
         }
     }
@@ -171,6 +226,7 @@ class Partitioner {
             bool symbolic = t.values && !t.constant && level_of_sizes(edge) == level;
             bool computed = !t.is_known() && is_made_by_program(edge) && edge_levels_[edge] == level;
             if (!symbolic && !computed) continue;
+            if (computed && is_sized(edge)) add(edge);
             for (auto const& consumer : topo_.consumers(edge)) {
                 auto place = places_[consumer.node];
                 bool later = place == Place::Program && computed && node_levels_[consumer.node] > level;
@@ -222,6 +278,11 @@ class Partitioner {
         }
     }
 
+    void add_readers(uint32_t level) {
+        for (auto& [own, call] : readers_)
+            if (own == level) result_.calls.push_back(std::move(call));
+    }
+
     void add_deferred() {
         std::vector<bool> nodes(topo_.node_count());
         for (NodeIdx n = 0; n < topo_.node_count(); ++n) nodes[n] = places_[n] == Place::Deferred;
@@ -252,15 +313,17 @@ public:
         result_.binders.assign(symbols_.size(), kNoEdge);
         result_.output_values.assign(topo_.global_outputs().begin(), topo_.global_outputs().end());
         find_places();
+        find_sized();
         find_levels();
         bool only =
-            levels_ == 1 && !deferred_ &&
+            levels_ == 1 && !deferred_ && readers_.empty() &&
             std::none_of(places_.begin(), places_.end(), [](Place p) { return p == Place::Procedure; }) &&
             std::all_of(topo_.global_inputs().begin(), topo_.global_inputs().end(), [&](EdgeIdx edge) {
                 return tensor(edge).is_complete() && tensor(edge).is_tensor() && tensor(edge).dtype != DataType::String;
             });
         for (uint32_t level = 0; level < levels_; ++level) {
             add_program(level, only);
+            add_readers(level);
             add_procedures(level);
         }
         if (deferred_) add_deferred();

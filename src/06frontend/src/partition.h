@@ -1,6 +1,8 @@
 #pragma once
 #include "lowering.h"
 
+#include <map>
+
 namespace refactor::frontend {
 
 /// One call of the executable: a part that becomes a program, or a procedure with its operands.
@@ -18,8 +20,11 @@ struct Partition {
     std::vector<PlannedCall> calls;
     std::vector<uint32_t> output_values;
     uint32_t values = 0;
-    /// Where each symbol is bound: an edge with that symbol as one of its sizes, or `kNoEdge`.
-    std::vector<graph_topo::EdgeIdx> binders;
+    /// Where each symbol is bound: an edge, or a value of `carriers`, with that symbol as one of its sizes; or
+    /// `kNoEdge`.
+    std::vector<uint32_t> binders;
+    /// Types of values that are no edges: their sizes are the content of an edge.
+    std::map<uint32_t, Tensor> carriers;
 };
 
 Partition partition(Graph const& graph, Inference const& inference, SymbolTable const& symbols,

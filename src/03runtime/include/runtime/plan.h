@@ -75,7 +75,6 @@ struct PortInfo {
     std::vector<int64_t> dims;         ///< -1 where symbolic
     std::vector<std::string> symbols;  ///< text of each size
     bool ranked = true;
-    bool shape_only = false;  ///< only the sizes of this input are used: its value needs no data
     ValueKind kind = ValueKind::Tensor;
     /// Of the elements of a sequence, the content of an optional, the values of a map (whose keys are of `dtype`).
     std::shared_ptr<PortInfo const> element = nullptr;

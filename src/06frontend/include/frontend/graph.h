@@ -46,10 +46,14 @@ struct Inference {
     std::vector<bool> deferred;
     std::vector<bool> procedures;             ///< by node: it runs as a procedure
     std::vector<graph_topo::EdgeIdx> needed;  ///< edges whose content was asked for in vain
+    std::vector<graph_topo::EdgeIdx> sized;   ///< edges whose elements are symbols (`content_symbol`)
     std::vector<std::string> reasons;         ///< why nodes are deferred, for those that asked
 
     bool complete() const { return needed.empty() && reasons.empty(); }
 };
+
+/// Name of the symbol for an element of a tensor whose content only the run tells.
+std::string content_symbol(Tensor const& tensor, int64_t element);
 
 /// Makes types of some graph fit to be inputs of another one: sizes are numbers or symbols that are one size of an
 /// input (others become such), and no input carries sizes except as a constant.

@@ -62,10 +62,14 @@ class InferContext {
     std::span<Tensor> outputs_;
     SymbolTable& symbols_;
     bool is_procedure_ = false;
+    bool is_open_;
+    std::vector<size_t> sized_;
 
 public:
-    InferContext(std::span<Tensor const* const> inputs, std::span<Tensor> outputs, SymbolTable& symbols)
-        : inputs_(inputs), outputs_(outputs), symbols_(symbols) {}
+    /// `is_open`: sizes that depend on data may be left to the run.
+    InferContext(std::span<Tensor const* const> inputs, std::span<Tensor> outputs, SymbolTable& symbols,
+                 bool is_open = true)
+        : inputs_(inputs), outputs_(outputs), symbols_(symbols), is_open_(is_open) {}
 
     size_t input_count() const { return inputs_.size(); }
     bool has(size_t i) const { return i < inputs_.size() && inputs_[i]; }
@@ -88,6 +92,11 @@ public:
     std::optional<std::vector<DimExpr>> known_values(size_t i) const;
     /// As `known_values`; where they depend on data, the error that defers the node until they have been computed.
     Inferred<std::vector<DimExpr>> values(size_t i, std::string_view role) const;
+    /// As `values`, for sizes (≥ 0): if they depend on data, but their number does not, they are symbols that the run
+    /// binds to the content. A negative one is then refused when it has been computed.
+    Inferred<std::vector<DimExpr>> sizes(size_t i, std::string_view role);
+    /// Inputs of which `sizes` made symbols.
+    std::span<size_t const> sized() const { return sized_; }
     /// As `values`, but every one a number.
     Inferred<std::vector<int64_t>> integers(size_t i, std::string_view role) const;
     /// Elements of a constant float tensor (any float type).
@@ -103,12 +112,15 @@ public:
     /// The node has to run as a procedure, for a reason that `Operator::is_procedure` does not see.
     void make_procedure() { is_procedure_ = true; }
     bool is_procedure() const { return is_procedure_; }
+    /// The same for a node whose sizes depend on data: returns whether that is allowed; else its content has to be
+    /// asked for.
+    bool leave_to_run() { return is_procedure_ = is_procedure_ || is_open_; }
     /// Sets an output to a sequence, optional or map with elements of type `element`; `keys` of a map.
     void set_kind(size_t i, ValueKind kind, Tensor element, DataType keys = DataType::Undefined);
     /// Gives output `i` type and content of `tensor`, but not its name.
     void copy(size_t i, Tensor const& tensor);
 
-    static constexpr size_t kMaxValues = 1024, kMaxRank = 64;
+    static constexpr size_t kMaxValues = 1024, kMaxRank = 64, kMaxSizes = 16;
     static constexpr int64_t kMaxBytes = int64_t{1} << 40;
 };
 

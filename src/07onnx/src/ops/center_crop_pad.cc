@@ -12,7 +12,7 @@ namespace {
 /// Sizes of the result.
 Inferred<Shape> centered_shape(InferContext& c, NodeView const& n) {
     auto shape = c.shape(0);
-    RG_TRY(sizes, c.values(1, "shape"));
+    RG_TRY(sizes, c.sizes(1, "shape"));
     std::vector<int64_t> given = n.integers("axes");
     if (!n.has("axes"))
         for (size_t i = 0; i < shape.size(); ++i) given.push_back(static_cast<int64_t>(i));

@@ -75,7 +75,7 @@ Status infer_constant_of_shape(InferContext& c, NodeView const& n) {
     if (fill && element_count(fill->dims) != 1)
         return invalid("value has ", element_count(fill->dims), " elements, expected 1");
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 1, 1));
-    RG_TRY_STATUS(sizes, c.values(0, "the shape"));
+    RG_TRY_STATUS(sizes, c.sizes(0, "the shape"));
     auto dtype = fill ? fill->dtype : DataType::F32;
     RG_CHECK_STATUS(c.set(0, dtype, sizes));
     auto count = element_count(sizes).constant();

@@ -16,7 +16,7 @@ void repeat_value(InferContext& c, Shape const& shape) {
 
 Status infer_expand(InferContext& c, NodeView const&) {
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), 1, 1));
-    RG_TRY_STATUS(target, c.values(1, "the target shape"));
+    RG_TRY_STATUS(target, c.sizes(1, "the target shape"));
     for (auto const& size : target)
         if (size.constant().value_or(0) < 0)
             return invalid("the target shape ", c.text(target), " has a negative size");
@@ -36,7 +36,7 @@ Status lower_expand(LowerContext& c, NodeView const&) {
 
 /// Opset 1 repeated one axis; its inputs had the type of the data.
 Status infer_tile_1(InferContext& c, NodeView const&) {
-    RG_TRY_STATUS(tiles, c.values(1, "tiles"));
+    RG_TRY_STATUS(tiles, c.sizes(1, "tiles"));
     RG_TRY_STATUS(axes, c.integers(2, "axis"));
     if (tiles.size() != 1 || axes.size() != 1)
         return invalid("tiles and axis have ", tiles.size(), " and ", axes.size(), " elements, expected one each");
@@ -50,7 +50,7 @@ Status infer_tile_1(InferContext& c, NodeView const&) {
 Status infer_tile(InferContext& c, NodeView const&) {
     auto shape = c.shape(0);
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), 1, 1));
-    RG_TRY_STATUS(repeats, c.values(1, "repeats"));
+    RG_TRY_STATUS(repeats, c.sizes(1, "repeats"));
     if (repeats.size() != shape.size())
         return invalid("repeats has ", repeats.size(), " entries, expected ", shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {

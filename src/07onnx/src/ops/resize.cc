@@ -176,7 +176,8 @@ Inferred<Resized> resize(InferContext& c, NodeView const& n) {
         RG_TRY(resized, by_scales(c, scales, axes));
         result = std::move(resized);
     } else {
-        RG_TRY(sizes, c.values(3, "sizes"));
+        bool stretch = n.text("keep_aspect_ratio_policy", "stretch") == "stretch";
+        RG_TRY(sizes, stretch ? c.sizes(3, "sizes") : c.values(3, "sizes"));
         RG_TRY(resized, by_sizes(c, n, sizes, axes));
         result = std::move(resized);
     }

@@ -17,7 +17,7 @@ Status infer_top_k(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), c.shape(0).size()));
     DimExpr k = n.integer("k", 0);
     if (c.has(1)) {
-        RG_TRY_STATUS(values, c.values(1, "k"));
+        RG_TRY_STATUS(values, c.sizes(1, "k"));
         if (values.size() != 1) return invalid("k has ", values.size(), " elements, expected 1");
         k = values[0];
     }
@@ -43,7 +43,7 @@ Status lower_top_k(LowerContext& c, NodeView const& n) {
 
 Status infer_one_hot(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), c.shape(0).size() + 1));
-    RG_TRY_STATUS(depth, c.values(1, "depth"));
+    RG_TRY_STATUS(depth, c.sizes(1, "depth"));
     if (depth.size() != 1) return invalid("depth has ", depth.size(), " elements, expected 1");
     if (depth[0].constant().value_or(1) < 1) return invalid("depth is ", *depth[0].constant(), ", expected at least 1");
     RG_CHECK_STATUS(frontend::expect_rank(c.input(2), 1, 1));

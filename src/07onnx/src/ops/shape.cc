@@ -1,5 +1,6 @@
 #include "computation/operator.h"
 #include "kernel/ops/movement.h"
+#include "kernel/procedures/select.h"
 #include "operator_def.h"
 
 #include <cmath>
@@ -62,7 +63,11 @@ Status infer_range(InferContext& c, NodeView const&) {
     for (size_t i = 0; i < 3; ++i)
         if (!c.shape(i).empty() && c.shape(i) != Shape{DimExpr(1)})
             return invalid("\"", c.input(i).name, "\" has the shape ", c.text(c.shape(i)), ", expected a scalar");
-    RG_TRY_STATUS(length, range_length(c));
+    auto length_or = range_length(c);
+    if (!length_or.ok() && std::holds_alternative<frontend::NeedsValue>(length_or.error()) && c.leave_to_run())
+        return c.set(0, c.dtype(0), {c.fresh(0)});
+    if (!length_or.ok()) return length_or.error();
+    auto const& length = *length_or;
     RG_CHECK_STATUS(c.set(0, c.dtype(0), {length}));
     auto count = length.constant();
     auto start = c.known_values(0), delta = c.known_values(2);
@@ -84,6 +89,10 @@ Status lower_range(LowerContext& c, NodeView const&) {
     return std::nullopt;
 }
 
+Inferred<frontend::ProcedurePtr> make_range(frontend::ProcedureContext const&, NodeView const&) {
+    return kernel::make_range();
+}
+
 }  // namespace
 
 void define_shape(Definitions& all) {
@@ -100,7 +109,8 @@ void define_shape(Definitions& all) {
                    .inputs = {3, 3},
                    .types = {{kFloats | kSigned, 'T'}},
                    .infer = infer_range,
-                   .lower = lower_range});
+                   .lower = lower_range,
+                   .procedure = make_range});
 }
 
 }  // namespace refactor::onnx

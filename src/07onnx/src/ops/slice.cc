@@ -1,6 +1,10 @@
 #include "computation/operator.h"
 #include "kernel/ops/movement.h"
+#include "kernel/procedures/select.h"
 #include "operator_def.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace refactor::onnx {
 
@@ -61,8 +65,31 @@ Inferred<Sliced> slice(InferContext& c, NodeView const& n) {
     return result;
 }
 
+/// The type of a slice whose bounds depend on data, along axes that do not.
+Status infer_open_slice(InferContext& c) {
+    auto shape = c.shape(0);
+    std::vector<int64_t> axes;
+    if (c.has(3)) {
+        RG_TRY_STATUS(given, c.integers(3, "axes"));
+        axes = given;
+    } else {
+        auto count = element_count(c.shape(1)).constant();
+        if (!count) return unsupported("the number of starts is not known");
+        axes.resize(static_cast<size_t>(std::min(*count, InferContext::kMaxBytes)));
+        std::iota(axes.begin(), axes.end(), 0);
+    }
+    RG_TRY_STATUS(sorted, frontend::normalize_axes(axes, shape.size()));
+    for (auto axis : sorted) shape[axis] = c.fresh(0, axis);
+    return c.set(0, c.dtype(0), std::move(shape));
+}
+
+bool needs_value(frontend::InferError const& error) { return std::holds_alternative<frontend::NeedsValue>(error); }
+
 Status infer_slice(InferContext& c, NodeView const& n) {
-    RG_TRY_STATUS(sliced, slice(c, n));
+    auto sliced_or = slice(c, n);
+    if (!sliced_or.ok() && needs_value(sliced_or.error()) && c.leave_to_run()) return infer_open_slice(c);
+    if (!sliced_or.ok()) return sliced_or.error();
+    auto const& sliced = *sliced_or;
     RG_CHECK_STATUS(c.set(0, c.dtype(0), sliced.shape));
     auto values = c.shape(0).size() == 1 && !c.input(0).constant ? c.known_values(0) : std::nullopt;
     if (!values) return std::nullopt;
@@ -86,6 +113,10 @@ Status lower_slice(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
+Inferred<frontend::ProcedurePtr> make_slice(frontend::ProcedureContext const&, NodeView const&) {
+    return kernel::make_slice();
+}
+
 }  // namespace
 
 void define_slice(Definitions& all) {
@@ -99,14 +130,16 @@ void define_slice(Definitions& all) {
                    .inputs = {3, 4},
                    .types = {{kAny}, {kIndices, 'I'}},
                    .infer = infer_slice,
-                   .lower = lower_slice});
+                   .lower = lower_slice,
+                   .procedure = make_slice});
     all.push_back({.name = "DynamicSlice", .since = 10});
     all.push_back({.name = "Slice",
                    .since = 10,
                    .inputs = {3, 5},
                    .types = {{kAny}, {kIndices, 'I'}},
                    .infer = infer_slice,
-                   .lower = lower_slice});
+                   .lower = lower_slice,
+                   .procedure = make_slice});
 }
 
 }  // namespace refactor::onnx

@@ -28,4 +28,15 @@ ProcedurePtr make_unique(std::optional<int64_t> axis, bool sorted);
 /// Source: ONNX NonMaxSuppression-11.
 ProcedurePtr make_non_max_suppression(bool center);
 
+/// start, limit, delta (scalars of one type): start, start + delta … before limit. Source: ONNX Range-11.
+ProcedurePtr make_range();
+
+/// x of any type, starts, ends, axes (all in order if omitted), steps (1 if omitted), i32 or i64: bounds as numpy
+/// clamps them. Source: ONNX Slice-13.
+ProcedurePtr make_slice();
+
+/// Integers of any shape: a tensor without elements, whose sizes are 0 and these integers, for programs that have them
+/// as sizes. A negative one is refused; `name` is that of the operand.
+ProcedurePtr make_content_sizes(std::string name);
+
 }  // namespace refactor::kernel
