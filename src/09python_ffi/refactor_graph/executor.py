@@ -55,7 +55,7 @@ class Executor(_core.Executor):
         array
             A numpy array (of an ml_dtypes type for bfloat16 and the 8-, 4- and 2-bit types) or an object with
             `__dlpack__` or `__array__`. Memory order, alignment and byte order do not matter; the dtype must be the
-            declared one.
+            declared one, but the bits of a bfloat16 input may also come as uint16.
 
         Raises
         ------
