@@ -180,6 +180,7 @@ class Executor(_core.Executor):
         lines = [f"inputs:  {', '.join(map(repr, self.inputs))}", f"outputs: {', '.join(map(repr, self.outputs))}"]
         lines += [f"device: {self.device.name}, threads: {self.num_threads}, allocator: {self.allocator}", "passes:"]
         lines += [f"  {item.name}: {item.changes} changes, {item.microseconds:.0f} µs" for item in self.program.passes]
+        lines += [f"  {item.name}: {note}" for item in self.program.passes for note in item.notes]
         try:
             lines += ["steps: number, node, operator, kernel, operands"]
             lines += ["  " + line for line in self.describe_plan().splitlines()]
