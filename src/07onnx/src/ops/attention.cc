@@ -135,12 +135,6 @@ Status lower_attention(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-struct Rotated {
-    DimExpr batch, length, heads, depth;
-    Rotation rotation;
-    bool packed;
-};
-
 /// Whether a cache has more columns than are turned, of which the first count: as in ONNX 1.18, which introduced the
 /// operator; later releases ask for equal sizes.
 bool is_wider(DimExpr const& size, DimExpr const& half) {
@@ -200,16 +194,9 @@ Status lower_rotary(LowerContext& c, NodeView const& n) {
         caches[i] = c.edge(i + 1);
         auto last = c.shape(i + 1).size() - 1;
         if (is_wider(c.shape(i + 1)[last], half)) caches[i] = emit_slice(c, caches[i], last, 0, half);
-        if (!c.has(3)) continue;
-        auto shape = c.shape(3);
-        shape.push_back(caches[i]->value.shape[1]);
-        caches[i] =
-            c.emit(computation::make_operator(kernel::GatherInfo{0}), {caches[i], c.edge(3)}, c.dtype(1), shape);
+        if (c.has(3)) caches[i] = gather_rows(c, caches[i], c.edge(3));
     }
-    auto* x =
-        r.packed ? c.reshape(c.edge(0), {r.batch, r.length, r.heads, r.depth}) : c.transpose(c.edge(0), {0, 2, 1, 3});
-    auto* y = emit_rotation(c, x, caches[0], caches[1], r.rotation);
-    c.set_output(0, r.packed ? c.reshape(y, c.shape(0)) : c.transpose(y, {0, 2, 1, 3}));
+    c.set_output(0, emit_rotary(c, r, c.edge(0), caches[0], caches[1]));
     return std::nullopt;
 }
 
