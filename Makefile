@@ -4,17 +4,22 @@
 #   make install-python   install into the environment make demo         read a picture with a real network
 #   make lint             all checks                  make format       format all sources
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU
+#   make fuzz             fuzz with sanitizers (Clang)
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
 #
-# Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>.
+# Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>;
+# of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
 CUDA ?= OFF
 WERROR ?= OFF
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_SECONDS ?= 30
+FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
+FUZZ_CXX ?= $(firstword $(notdir $(shell command -v clang++ clang++-19 clang++-16 clang++-15 2>/dev/null)) clang++)
 
 ifeq ($(filter $(TYPE),Debug Release),)
 $(error TYPE is '$(TYPE)', expected Debug or Release)
@@ -41,12 +46,12 @@ CONFIGURE = $(VENV)/bin/cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(TYP
 	-DCMAKE_MAKE_PROGRAM=$(VENV)/bin/ninja $(addprefix -D,$(CMAKE_DEFINES))
 
 # clang-format and the checkers look at the same files.
-CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/*.cc' 'src/*.cuh' 'src/*.cu'
+CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/*.cc' 'src/*.cuh' 'src/*.cu' 'fuzz/*.h' 'fuzz/*.cc'
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 .PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
-	lint-names lint-docs demo bench test-cuda docs golden
+	lint-names lint-docs demo bench test-cuda docs golden fuzz
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
@@ -112,6 +117,20 @@ docs: build $(STAMPS)/run
 
 golden: build $(STAMPS)/test
 	$(RUN) -m tests.backend_suite --update
+
+# The corpus grows in build/fuzz/corpus; what ends a target is left in build/fuzz/findings.
+fuzz: $(STAMPS)/build $(STAMPS)/run
+	@$(VENV)/bin/cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=Debug -DRG_FUZZ=ON -DRG_BUILD_PYTHON=OFF \
+		-DCMAKE_CXX_COMPILER=$(FUZZ_CXX) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)) \
+		-DPython_EXECUTABLE=$(PY) -DCMAKE_MAKE_PROGRAM=$(VENV)/bin/ninja --log-level=WARNING
+	$(VENV)/bin/ninja -C build/fuzz -j $(JOBS) $(addprefix fuzz_,$(FUZZ_TARGETS))
+	@mkdir -p build/fuzz/findings $(addprefix build/fuzz/corpus/,$(FUZZ_TARGETS))
+	$(PY) fuzz/make_corpus.py build/fuzz/corpus/onnx_models
+	set -e; for target in $(FUZZ_TARGETS); do \
+		build/fuzz/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -max_len=4096 \
+			-print_final_stats=1 -artifact_prefix=build/fuzz/findings/$$target- build/fuzz/corpus/$$target fuzz/corpus/$$target \
+			$$(test $$target != onnx || echo build/fuzz/corpus/onnx_models); \
+	done
 
 format: $(STAMPS)/lint
 	$(CXX_FILES) | xargs -r clang-format -i

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from refactor_graph import InvalidModel
 from refactor_graph.onnx import make_compiler
 
+from tests import models
+
 Feeds = Mapping[str, Any]
+
+
+def floats(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
+    """Make normal numbers of both signs."""
+    return models.generator(seed).standard_normal(shape).astype(dtype)
 
 
 def model(
@@ -92,6 +102,20 @@ def check(op: str, feeds: Feeds, *, steps: float = 8, oracle: Any = None, **opti
     actual = run(proto, feeds)
     assert_same(actual, reference(proto, feeds) if oracle is None else oracle, steps)
     return actual
+
+
+def refuse(pattern: str, op: str, feeds: Feeds, kind: type[Exception] = InvalidModel, **options: Any) -> None:
+    """Expect that compiling one node fails with a message that `pattern` is found in."""
+    with pytest.raises(kind, match=re.compile(pattern, re.S)):
+        make_compiler(model(op, feeds, **options))
+
+
+def compare_with_onnxruntime(op: str, feeds: Feeds, *, steps: float = 16, **options: Any) -> None:
+    """Run one node and compare with onnxruntime."""
+    proto = model(op, feeds, **options)
+    ports = {port.name for port in proto.graph.input}
+    wanted = models.expected(proto, {name: array for name, array in feeds.items() if name in ports})
+    assert_same(run(proto, feeds), wanted, steps)
 
 
 def positional(

@@ -180,6 +180,21 @@ def test_rotary(interleaved, size, packed, positions, dtype):
     assert_close(run(proto, feeds)[0], reference(proto, feeds)[0], epsilon, epsilon)
 
 
+@pytest.mark.parametrize("positions", [False, True])
+def test_rotary_takes_the_first_part_of_wider_caches(positions):
+    random = models.generator(7)
+    x = random.standard_normal((2, 3, 5, 8)).astype(np.float32)
+    angles = random.uniform(-3, 3, (11, 4) if positions else (2, 5, 4))
+    caches = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
+    rest = [random.integers(0, 11, (2, 5))] if positions else []
+    results = []
+    for width in (2, 4):
+        arrays = [x, *(cache[..., :width] for cache in caches), *rest]
+        proto, feeds = positional("RotaryEmbedding", arrays, opset=23, rotary_embedding_dim=4)
+        results.append(run(proto, feeds)[0])
+    np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize(
     ("shapes", "attributes", "pattern"),
     [

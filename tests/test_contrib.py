@@ -364,9 +364,7 @@ def test_refusals(op, arrays, attributes, pattern):
     ("attributes", "pattern"),
     [
         ({"num_heads": 3}, "expected a multiple of kv_num_heads"),
-        ({"k_quant_type": "PER_TENSOR"}, "k_quant_type"),
         ({"do_rotary": 1}, "without cos_cache"),
-        ({"smooth_softmax": 1}, "smooth_softmax"),
     ],
 )
 def test_refused_groups(attributes, pattern):

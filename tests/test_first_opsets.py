@@ -1,22 +1,10 @@
 """Opsets 1 to 6: attributes that later became inputs, and broadcasting before numpy's rules."""
 
-import re
-
 import numpy as np
 import pytest
-from refactor_graph import InvalidModel
-from refactor_graph.onnx import make_compiler
 
-from tests import models, single
-
-
-def floats(*shape, seed=0):
-    return models.generator(seed).standard_normal(shape, np.float32)
-
-
-def refuse(pattern, op, feeds, **options):
-    with pytest.raises(InvalidModel, match=re.compile(pattern, re.S)):
-        make_compiler(single.model(op, feeds, **options))
+from tests import single
+from tests.single import floats, refuse
 
 
 @pytest.mark.parametrize("opset", [1, 5, 6])

@@ -1,32 +1,12 @@
 """Pad, Resize and Upsample against numpy, `onnx.reference` and onnxruntime."""
 
-import re
-
 import numpy as np
 import pytest
-from refactor_graph import InvalidModel, Unsupported
+from refactor_graph import Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models, single
-
-
-def floats(*shape, seed=0, dtype=np.float32):
-    return models.generator(seed).standard_normal(shape).astype(dtype)
-
-
-def refuse(pattern, op, feeds, kind=InvalidModel, **options):
-    with pytest.raises(kind, match=re.compile(pattern, re.S)):
-        make_compiler(single.model(op, feeds, **options))
-
-
-def compare_with_onnxruntime(op, feeds, *, steps=16, **options):
-    proto = single.model(op, feeds, **options)
-    ports = {port.name for port in proto.graph.input}
-    single.assert_same(
-        single.run(proto, feeds),
-        models.expected(proto, {name: array for name, array in feeds.items() if name in ports}),
-        steps,
-    )
+from tests.single import compare_with_onnxruntime, floats, refuse
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from refactor_graph import InvalidModel, Unsupported
+from refactor_graph import InvalidInput, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models, single
@@ -392,10 +392,16 @@ def test_mod_special_cases():
     single.check("Mod", {"x": x, "y": y}, opset=28, fmod=0)
 
 
-def test_mod_of_floats_needed_fmod_before():
+@pytest.mark.parametrize("opset", [10, 13])
+def test_mod_of_floats_without_fmod_before_opset_28(opset):
+    x = np.array([-4.3, 7.2, 5.0, 4.3, -7.2, 8.0])
+    y = np.array([2.1, -3.4, 8.0, -2.1, 3.4, 5.0])
+    (actual,) = single.run(single.model("Mod", {"x": x, "y": y}, opset=opset), {"x": x, "y": y})
+    np.testing.assert_allclose(actual, np.mod(x, y), rtol=1e-15)
+
+
+def test_mod_refuses_other_values_of_fmod():
     x = np.ones(3, np.float32)
-    with pytest.raises(InvalidModel, match="fmod must be 1 for f32 in opset 13"):
-        make_compiler(single.model("Mod", {"x": x, "y": x}, opset=13))
     with pytest.raises(InvalidModel, match="fmod is 2, expected 0 or 1"):
         make_compiler(single.model("Mod", {"x": x, "y": x}, opset=28, fmod=2))
 
@@ -407,6 +413,21 @@ def test_packed_types_move(dtype):
     same_bits(moved, x.transpose(2, 0, 1))
     (same,) = single.run(single.model("Identity", {"x": x}, opset=25), {"x": x})
     same_bits(same, x)
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), ()])
+def test_bits_of_bf16_in_uint16(shape):
+    """ONNX's test data before 1.19 and torch's `view` keep them so."""
+    x = models.generator(503).standard_normal(shape).astype(ml_dtypes.bfloat16)
+    executor = make_compiler(single.model("Cast", {"x": x}, opset=21, to=1)).compile("cpu")
+    for bits in (x.view(np.uint16), np.array(x.view(np.uint16), order="F")):
+        np.testing.assert_array_equal(executor({"x": bits})["y0"], x.astype(np.float32))
+    executor.set_input(0, x.view(np.uint16))
+    executor.run()
+    np.testing.assert_array_equal(executor.get_output(0), x.astype(np.float32))
+    for other in (x.view(np.int16), x.view(np.float16), x.view(np.uint16).astype(">u2")):
+        with pytest.raises(InvalidInput, match=r'"x": expected bf16.*, got'):
+            executor({"x": other})
 
 
 @pytest.mark.parametrize("code_of_f6", [27, 28])

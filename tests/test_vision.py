@@ -1,38 +1,19 @@
 """Operators of vision models against `onnx.reference` or onnxruntime, on odd sizes and all float types."""
 
 import itertools
-import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper
-from refactor_graph import InvalidInput, InvalidModel
+from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models, single
+from tests.single import compare_with_onnxruntime, floats, refuse
 
 EPSILON = 2.0**-10  # exact as the f32 that attributes are
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
-
-
-def floats(*shape, seed=0, dtype=np.float32):
-    return models.generator(seed).standard_normal(shape).astype(dtype)
-
-
-def refuse(pattern, op, feeds, kind=InvalidModel, **options):
-    with pytest.raises(kind, match=re.compile(pattern, re.S)):
-        make_compiler(single.model(op, feeds, **options))
-
-
-def compare_with_onnxruntime(op, feeds, *, steps=16, **options):
-    proto = single.model(op, feeds, **options)
-    ports = {port.name for port in proto.graph.input}
-    single.assert_same(
-        single.run(proto, feeds),
-        models.expected(proto, {name: array for name, array in feeds.items() if name in ports}),
-        steps,
-    )
 
 
 # ---------------------------------------------------------------------- LRN and norms of order p

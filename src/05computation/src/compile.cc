@@ -42,12 +42,12 @@ void check_after(Pass const& pass, Model& model) {
     throw InternalError(text);
 }
 
-std::vector<PassReport> run_passes(Model& model, std::vector<Pass> const& passes, PassContext const& context) {
+std::vector<PassReport> run_passes(Model& model, std::vector<Pass> const& passes, PassContext context) {
     using Clock = std::chrono::steady_clock;
     std::vector<PassReport> reports;
     for (auto const& pass : passes) {
         auto& report = reports.emplace_back();
-        report.name = pass.name;
+        report.name = pass.name, context.notes = &report.notes;
         auto start = Clock::now();
         try {
             report.changes = pass.run(model, context);

@@ -8,6 +8,11 @@ struct PassContext {
     CompileOptions const& options;
     Isa isa;
     int threads;
+    std::vector<std::string>* notes = nullptr;  ///< of the report, for people; null: nobody asks
+
+    void note(std::string text) const {
+        if (notes) notes->push_back(std::move(text));
+    }
 };
 
 /// Rewrites the graph in place and returns how many changes it made. A pass keeps names and dtypes of global inputs and

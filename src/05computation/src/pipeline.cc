@@ -1,14 +1,17 @@
 #include "common/error.h"
 #include "pass.h"
+#include "passes/channels_last_integers.h"
 #include "passes/cut_wide_strides.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/move_quantization.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
@@ -21,6 +24,12 @@ namespace refactor::computation {
 
 std::span<Pass const> pipeline() {
     static constexpr Pass kPasses[] = {
+        {"remove_dead_nodes", remove_dead_nodes},
+        {"remove_identities", remove_identities},
+        {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+        {"move_quantization", move_quantization},
+        {"fold_quantization", fold_quantization},
+        {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
         {"fold_constants", fold_constants},

@@ -78,6 +78,7 @@ class Compiler {
             auto& total = result_.passes[i];
             total.changes += reports[i].changes, total.microseconds += reports[i].microseconds;
             total.graph += reports[i].graph;
+            total.notes.insert(total.notes.end(), reports[i].notes.begin(), reports[i].notes.end());
         }
     }
 

@@ -53,7 +53,7 @@ Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::
         materialise(output);
     }
     auto known = [](Tensor const& tensor) { return tensor.constant || tensor.literal; };
-    if (!node.op->can_fold() || std::all_of(outputs.begin(), outputs.end(), known)) return std::nullopt;
+    if (!node.op->can_fold(inputs) || std::all_of(outputs.begin(), outputs.end(), known)) return std::nullopt;
     if (std::all_of(inputs.begin(), inputs.end(), [&](Tensor const* input) { return !input || known(*input); }))
         fold(node, inputs, outputs, symbols);
     return std::nullopt;

@@ -55,7 +55,7 @@ class Executor(_core.Executor):
         array
             A numpy array (of an ml_dtypes type for bfloat16 and the 8-, 4- and 2-bit types) or an object with
             `__dlpack__` or `__array__`. Memory order, alignment and byte order do not matter; the dtype must be the
-            declared one.
+            declared one, but the bits of a bfloat16 input may also come as uint16.
 
         Raises
         ------
@@ -180,6 +180,7 @@ class Executor(_core.Executor):
         lines = [f"inputs:  {', '.join(map(repr, self.inputs))}", f"outputs: {', '.join(map(repr, self.outputs))}"]
         lines += [f"device: {self.device.name}, threads: {self.num_threads}, allocator: {self.allocator}", "passes:"]
         lines += [f"  {item.name}: {item.changes} changes, {item.microseconds:.0f} µs" for item in self.program.passes]
+        lines += [f"  {item.name}: {note}" for item in self.program.passes for note in item.notes]
         try:
             lines += ["steps: number, node, operator, kernel, operands"]
             lines += ["  " + line for line in self.describe_plan().splitlines()]

@@ -112,6 +112,12 @@ py::object as_array(py::handle object, PortInfo const& port) {
     mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a numpy array)");
 }
 
+/// Whether `have` holds the bits of `type`: numpy has no bf16 of its own, and ONNX's helpers and test data before 1.19,
+/// `torch.view(uint16)` and onnxruntime's OrtValue keep its bits in uint16.
+bool holds_bits(PyObject* have, DataType type) {
+    return type == DataType::BF16 && api().PyArray_EquivTypes_(have, descriptor_of(DataType::U16));
+}
+
 /// `array` in the port's dtype, C order, aligned, native byte order; itself if it is so already.
 py::object normalised(py::object array, PortInfo const& port, PyObject* wanted) {
     auto const* proxy = py::detail::array_proxy(array.ptr());
@@ -182,26 +188,36 @@ PyObject* descriptor_of(DataType type) {
 
 namespace {
 
-std::string text_of(py::handle object, PortInfo const& port) {
-    if (PyBytes_Check(object.ptr()))
-        return {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
-    if (!PyUnicode_Check(object.ptr()))
-        mismatch(port, std::string("an element of type ") + Py_TYPE(object.ptr())->tp_name);
-    auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
+std::string text_of(PyObject* object, PortInfo const& port) {
+    if (PyBytes_Check(object)) return {PyBytes_AS_STRING(object), static_cast<size_t>(PyBytes_GET_SIZE(object))};
+    if (!PyUnicode_Check(object)) mismatch(port, std::string("an element of type ") + Py_TYPE(object)->tp_name);
+    Py_ssize_t size = 0;
+    if (auto const* kept = PyUnicode_AsUTF8AndSize(object, &size)) return {kept, static_cast<size_t>(size)};
+    PyErr_Clear();  // a lone surrogate: perhaps a byte of an earlier output that was no UTF-8
+    auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape"));
     if (!bytes) throw py::error_already_set();
     return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
 /// Text from an array of Python strings, or of numpy's own kinds.
 Value strings_of(py::handle object, PortInfo const& port) {
-    auto numpy = py::module_::import("numpy");
     auto array = as_array(object, port);
     auto kind = array.attr("dtype").attr("kind").cast<std::string>();
     if (kind != "O" && kind != "U" && kind != "S" && kind != "T") mismatch(port, describe_array(array.ptr()));
-    Dims dims;
-    for (auto size : array.attr("shape")) dims.push_back(size.cast<int64_t>());
+    auto const* proxy = py::detail::array_proxy(array.ptr());
+    Dims dims(proxy->dimensions, proxy->dimensions + proxy->nd);
     std::vector<std::string> elements;
-    for (auto element : array.attr("ravel")().attr("tolist")()) elements.push_back(text_of(element, port));
+    if (kind == "O" && (proxy->flags & kContiguous) && (proxy->flags & kAligned)) {
+        size_t count = 1;
+        for (auto size : dims) count *= static_cast<size_t>(size);
+        auto* const* items = reinterpret_cast<PyObject* const*>(proxy->data);
+        elements.reserve(count);
+        for (size_t i = 0; i < count; ++i) elements.push_back(text_of(items[i] ? items[i] : Py_None, port));
+    } else {
+        auto list = array.attr("ravel")().attr("tolist")();
+        elements.reserve(py::len(list));
+        for (auto element : list) elements.push_back(text_of(element.ptr(), port));
+    }
     return Value::strings(std::move(dims), std::move(elements));
 }
 
@@ -242,6 +258,24 @@ Value map_of(py::handle object, PortInfo const& port) {
     return Value::map(array("keys", port.dtype), array("values", port.element->dtype));
 }
 
+/// An array of Python's own strings.
+py::object text_array(Value const& value) {
+    auto const& strings = value.contents->strings;
+    py::tuple shape(value.dims.size());
+    for (size_t i = 0; i < value.dims.size(); ++i) shape[i] = value.dims[i];
+    auto array = py::module_::import("numpy").attr("empty")(shape, py::str("O"));
+    auto** items = static_cast<PyObject**>(array_data(array.ptr()));  // each holds None
+    py::str const nothing("");
+    for (size_t i = 0; i < strings.size(); ++i) {
+        auto size = static_cast<Py_ssize_t>(strings[i].size());
+        auto* text = size ? PyUnicode_DecodeUTF8(strings[i].data(), size, "surrogateescape") : nothing.inc_ref().ptr();
+        if (!text) throw py::error_already_set();
+        std::swap(items[i], text);
+        Py_XDECREF(text);
+    }
+    return array;
+}
+
 py::object to_object(Value const& value) {
     if (value.kind == runtime::ValueKind::Optional) return py::none();
     if (value.kind == runtime::ValueKind::Sequence) {
@@ -250,7 +284,6 @@ py::object to_object(Value const& value) {
             list.append(py::reinterpret_steal<py::object>(to_array(element)));
         return list;
     }
-    auto numpy = py::module_::import("numpy");
     if (value.kind == runtime::ValueKind::Map) {
         auto part = [&](size_t i) {
             auto array = py::reinterpret_steal<py::object>(to_array(value.contents->elements[i]));
@@ -258,17 +291,7 @@ py::object to_object(Value const& value) {
         };
         return py::dict(py::module_::import("builtins").attr("zip")(part(0), part(1)));
     }
-    auto const& strings = value.contents->strings;
-    auto array = numpy.attr("empty")(strings.size(), py::str("O"));
-    for (size_t i = 0; i < strings.size(); ++i) {
-        auto text = py::reinterpret_steal<py::object>(
-            PyUnicode_DecodeUTF8(strings[i].data(), static_cast<Py_ssize_t>(strings[i].size()), "surrogateescape"));
-        if (!text) throw py::error_already_set();
-        array[py::int_(i)] = text;
-    }
-    py::tuple shape(value.dims.size());
-    for (size_t i = 0; i < value.dims.size(); ++i) shape[i] = value.dims[i];
-    return array.attr("reshape")(shape);
+    return text_array(value);
 }
 
 }  // namespace
@@ -289,7 +312,11 @@ Value to_value(py::handle object, PortInfo const& port, Ownership ownership) {
         if (any.dtype == DataType::Undefined) mismatch(port, "an array of an unknown type");
         return to_value(object, any, ownership);
     }
-    auto array = normalised(as_array(object, port), port, descriptor_of(port.dtype));
+    auto given = as_array(object, port);
+    auto* wanted = descriptor_of(port.dtype);
+    if (holds_bits(py::detail::array_proxy(given.ptr())->descr, port.dtype))
+        given = given.attr("view")(py::reinterpret_borrow<py::object>(wanted));
+    auto array = normalised(std::move(given), port, wanted);
     auto const* proxy = py::detail::array_proxy(array.ptr());
     Value value;
     value.dtype = port.dtype;

@@ -69,7 +69,8 @@ void bind_program(py::module_& module) {
     py::class_<computation::PassReport>(module, "PassReport", "What a pass did.")
         .def_readonly("name", &computation::PassReport::name)
         .def_readonly("changes", &computation::PassReport::changes)
-        .def_readonly("microseconds", &computation::PassReport::microseconds);
+        .def_readonly("microseconds", &computation::PassReport::microseconds)
+        .def_readonly("notes", &computation::PassReport::notes, "What the pass left as it was, and why.");
     py::class_<PyProgram>(module, "Program", "A compiled model: immutable, shared by executors.")
         .def_property_readonly("passes", [](PyProgram const& self) { return self.passes; })
         .def_property_readonly(

@@ -15,6 +15,9 @@ std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args
     if (v[1] != kv_heads || k[0] != batch || v[0] != batch) return "batches or heads of Q, K and V differ";
     if (kv_heads == 0 || heads % kv_heads)
         return std::to_string(heads) + " heads are not a multiple of " + std::to_string(kv_heads);
+    if (info.has_sinks)
+        if (auto const& sinks = args.inputs[3 + info.has_mask]->dims; sinks != Dims{heads})
+            return "the sinks have " + std::to_string(sinks.size()) + " axes, expected one of " + std::to_string(heads);
     if (!info.has_mask) return {};
     auto const& mask = *args.inputs[3];
     bool_mask = mask.dtype == DataType::Bool;
@@ -34,7 +37,7 @@ std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args
 
 std::string AttentionInfo::attributes() const {
     return "scale=" + exact_text(scale) + (causal ? ",causal" : "") + (has_mask ? ",mask" : "") +
-           (k_transposed ? ",k_transposed" : "") + (nan_to_zero ? ",nan_to_zero" : "");
+           (has_sinks ? ",sinks" : "") + (k_transposed ? ",k_transposed" : "") + (nan_to_zero ? ",nan_to_zero" : "");
 }
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {

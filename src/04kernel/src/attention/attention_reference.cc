@@ -33,11 +33,12 @@ class AttentionReference final : public runtime::Task {
         auto const* q = static_cast<T const*>(arguments[0]) + row * s.depth;
         auto const* k = static_cast<T const*>(arguments[1]) + kv * s.keys * s.depth;
         auto const* v = static_cast<T const*>(arguments[2]) + kv * s.keys * s.value_depth;
-        auto* y = static_cast<T*>(arguments[3 + info.has_mask]) + row * s.value_depth;
+        auto* y = static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + row * s.value_depth;
         auto k_step = info.k_transposed ? 1 : s.depth, k_depth = info.k_transposed ? s.keys : 1;
         auto mask_base = batch * s.mask_step[0] + head * s.mask_step[1] + query * s.mask_step[2];
         auto visible = s.visible(info, query);
-        double max = -INFINITY, sum = 0;
+        double sink = info.has_sinks ? widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]) : -INFINITY;
+        double max = sink, sum = 0;
         bool none = true;
         for (int64_t t = 0; t < visible; ++t) {
             p[t] = 0;
@@ -47,11 +48,12 @@ class AttentionReference final : public runtime::Task {
             max = std::fmax(max, p[t]);
             none &= p[t] == -INFINITY;
         }
+        if (info.has_sinks && sink != -INFINITY) sum = std::exp(sink - max);
         for (int64_t t = 0; t < visible; ++t) sum += p[t] = std::exp(p[t] - max);
         for (int64_t d = 0; d < s.value_depth; ++d) {
             double value = 0;
             for (int64_t t = 0; t < visible; ++t) value += p[t] * widen(v[t * s.value_depth + d]);
-            y[d] = narrow<T>(none ? (info.nan_to_zero ? 0. : static_cast<double>(NAN)) : value / sum);
+            y[d] = narrow<T>(none ? (info.nan_to_zero || info.has_sinks ? 0. : static_cast<double>(NAN)) : value / sum);
         }
     }
     size_t scratch_bytes() const { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }
@@ -96,6 +98,10 @@ MaybeKernel make_attention_reference(AttentionInfo const& info, Request const& r
         if (request.inputs[i].dtype != dtype)
             return reject("inputs are of types " + std::string(refactor::name_of(dtype)) + " and " +
                           std::string(refactor::name_of(request.inputs[i].dtype)));
+    if (info.has_sinks && request.inputs[3 + info.has_mask].dtype != dtype)
+        return reject("the sinks are of type " +
+                      std::string(refactor::name_of(request.inputs[3 + info.has_mask].dtype)) + ", expected " +
+                      std::string(refactor::name_of(dtype)));
     if (info.has_mask && request.inputs[3].dtype != DataType::Bool && !is_any_float(request.inputs[3].dtype))
         return reject("the mask is of type " + std::string(refactor::name_of(request.inputs[3].dtype)) +
                       ", expected a float or bool");

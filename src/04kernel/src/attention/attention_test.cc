@@ -12,14 +12,14 @@ struct Case {
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
 };
 
-void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> masks) {
+/// `others`: the mask and the sinks that `info` speaks of.
+void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> others) {
     info.scale = 1 / std::sqrt(static_cast<float>(c.depth));
     auto k_dims =
         info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
     std::vector<Tensor> inputs{random_f32({c.batch, c.heads, c.queries, c.depth}, random), random_f32(k_dims, random),
                                random_f32({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
-    for (auto& mask : masks) inputs.push_back(mask);
-    info.has_mask = !masks.empty();
+    for (auto& other : others) inputs.push_back(other);
     check_candidates(info, inputs, {Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})}, kTolerance);
 }
 
@@ -57,7 +57,7 @@ TEST(Attention, CandidatesAgreeOnMasks) {
             for (auto const& dims : {Dims{c.queries, c.keys}, Dims{c.batch, 1, 1, c.keys}, Dims{c.heads, c.queries, 1},
                                      Dims{c.batch, c.heads, c.queries, c.keys}}) {
                 AttentionInfo info;
-                info.causal = bits & 1, info.nan_to_zero = bits & 2;
+                info.causal = bits & 1, info.nan_to_zero = bits & 2, info.has_mask = true;
                 Tensor mask(bits & 4 ? DataType::Bool : DataType::F32, dims);
                 for (int64_t i = 0; i < mask.desc.count(); ++i) {
                     auto draw = random() % 4;
@@ -70,12 +70,57 @@ TEST(Attention, CandidatesAgreeOnMasks) {
             }
 }
 
+/// Sinks that dominate, that vanish and that are absent.
+Tensor random_sinks(int64_t heads, std::mt19937& random) {
+    Tensor sinks(DataType::F32, {heads});
+    for (int64_t h = 0; h < heads; ++h) {
+        auto draw = random() % 5;
+        sinks.as<float>()[h] = draw == 0 ? -INFINITY : draw == 1 ? -200.f : static_cast<float>(draw) * 3 - 9;
+    }
+    return sinks;
+}
+
+TEST(Attention, CandidatesAgreeOnSinks) {
+    std::mt19937 random(seed_of(94));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 16; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.nan_to_zero = bits & 2, info.has_mask = bits & 4, info.k_transposed = bits & 8;
+            info.has_sinks = true;
+            std::vector<Tensor> others;
+            if (info.has_mask) {
+                Tensor mask(DataType::F32, {c.queries, c.keys});
+                for (int64_t i = 0; i < mask.desc.count(); ++i)
+                    mask.as<float>()[i] = random() % 4 ? static_cast<float>(random() % 7) - 3 : -INFINITY;
+                others.push_back(mask);
+            }
+            others.push_back(random_sinks(c.heads, random));
+            check(c, info, random, others);
+        }
+}
+
+TEST(Attention, SinkTakesWeight) {
+    std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 2}, {1, 0}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 2}, {0, 5, std::log(3.f), 7}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 1}, {4, 8}),
+                               Tensor::of<float>(DataType::F32, {1}, {std::log(6.f)})},
+        outputs{Tensor(DataType::F32, {1, 1, 1, 1})};
+    AttentionInfo info;
+    info.has_sinks = true;
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(info, request_of(in, results, Isa::Scalar, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    EXPECT_FLOAT_EQ(*outputs[0].as<float>(), 2.8f);  // weights 1, 3 and 6 of 10
+}
+
 TEST(Attention, RowsWithoutKeys) {
     std::mt19937 random(seed_of(93));
     for (bool zero : {false, true})
         for (bool boolean : {false, true}) {
             AttentionInfo info;
-            info.nan_to_zero = zero;
+            info.nan_to_zero = zero, info.has_mask = true;
             Tensor mask(boolean ? DataType::Bool : DataType::F32, {20, 70});
             for (int64_t i = 0; i < 20 * 70; ++i) {
                 auto masked = i / 70 == 3 || i / 70 == 17 || i % 70 < 66;

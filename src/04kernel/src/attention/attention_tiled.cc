@@ -97,14 +97,16 @@ class TiledAttention final : public runtime::Task {
         p.k = static_cast<float const*>(arguments[1]) + kv * shape_.keys * shape_.depth;
         p.v = static_cast<float const*>(arguments[2]) + kv * shape_.keys * shape_.value_depth;
         p.mask = info_.has_mask ? arguments[3] : nullptr;
-        p.y = static_cast<float*>(arguments[3 + info_.has_mask]) + row * shape_.value_depth;
+        p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + row * shape_.value_depth;
         p.scores = reinterpret_cast<float*>(workspace);
         p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + block_;
         p.scratch = reinterpret_cast<float*>(workspace + score_bytes_);
         int64_t end = 0;
+        for (int64_t i = 0; i < p.rows; ++i) end = std::max(end, visible(p.row + i));
+        auto const* sinks = info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr;
         for (int64_t i = 0; i < p.rows; ++i) {
-            p.maxima[i] = -INFINITY, p.sums[i] = 0;
-            end = std::max(end, visible(p.row + i));
+            p.maxima[i] = sinks ? sinks[p.head + (p.row + i) / shape_.queries] : -INFINITY;
+            p.sums[i] = p.maxima[i] == -INFINITY || !end ? 0 : 1;
         }
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
@@ -113,7 +115,8 @@ class TiledAttention final : public runtime::Task {
             multiply_values(p, first, count);
         }
         for (int64_t i = 0; i < p.rows; ++i)
-            functions_.scores.divide(p.y + i * shape_.value_depth, shape_.value_depth, p.sums[i], info_.nan_to_zero);
+            functions_.scores.divide(p.y + i * shape_.value_depth, shape_.value_depth, p.sums[i],
+                                     info_.nan_to_zero || info_.has_sinks);
     }
 
 public:
@@ -167,10 +170,12 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
     if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
     if (request.isa < isa)
         return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
-    for (int i = 0; i < 3 + info.has_mask; ++i)
-        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32 && (i < 3 || dtype != DataType::Bool))
+    for (int i = 0; i < 3 + info.has_mask + info.has_sinks; ++i) {
+        bool is_mask = info.has_mask && i == 3;
+        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32 && (!is_mask || dtype != DataType::Bool))
             return "input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected f32" +
-                   (i < 3 ? "" : " or bool");
+                   (is_mask ? " or bool" : "");
+    }
     return {};
 }
 

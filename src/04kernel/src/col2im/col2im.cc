@@ -1,5 +1,6 @@
 #include "col2im/col2im.h"
 
+#include "col2im/col2im_row.h"
 #include "conv/geometry.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
@@ -133,7 +134,66 @@ TaskResult bind_rows(Col2ImInfo const& info, BindArgs const& args, Isa) {
     return args.inputs[0]->dtype == DataType::F32 ? make_rows<float>(*shapes) : make_rows<double>(*shapes);
 }
 
+#if RG_X86
+/// The taps of an axis that reach element `at`, as pairs of tap and place; their number.
+int64_t reaching(Shapes const& s, int axis, int64_t at, int64_t (*pairs)[2]) {
+    int64_t n = 0;
+    for (int64_t part = 0; part < s.kernel[axis]; ++part) {
+        auto from = at + s.pad[axis] - part * s.dilation[axis];
+        if (from >= 0 && from % s.stride[axis] == 0 && from / s.stride[axis] < s.places[axis])
+            pairs[n][0] = part, pairs[n++][1] = from / s.stride[axis];
+    }
+    return n;
+}
+
+/// Taps of the outer axes whose rows are added up at once.
+constexpr int64_t kMostRows = 256;
+
+TaskResult bind_phases(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    auto const& found = *shapes;
+    if (found.kernel[0] > kMostRows || found.kernel[1] > kMostRows || found.kernel[0] * found.kernel[1] > kMostRows ||
+        found.stride[2] > kCol2ImScratch || found.size[2] + 16 * found.stride[2] > kCol2ImScratch)
+        return bind_rows(info, args, isa);
+    return make_task([s = found](void* const* a, runtime::RunContext const& context) {
+        auto lines = s.size[0] * s.size[1];
+        auto ns = 0.2 * static_cast<double>(s.size[2]) + 0.2 * static_cast<double>(s.taps() * s.positions() / lines);
+        movement::for_ranges(context.pool, s.pictures * lines, ns, [&](int64_t begin, int64_t end) {
+            float scratch[kCol2ImScratch];
+            float const* from[kMostRows];
+            int64_t deep[kMostRows][2], high[kMostRows][2];
+            for (auto line = begin; line < end; ++line) {
+                auto n = line / lines, z = line % lines / s.size[1], i = line % s.size[1];
+                auto* columns = static_cast<float const*>(a[0]) + n * s.taps() * s.positions();
+                int64_t rows = 0, depth = reaching(s, 0, z, deep), height = reaching(s, 1, i, high);
+                for (int64_t d = 0; d < depth; ++d)
+                    for (int64_t h = 0; h < height; ++h) {
+                        auto tap = (deep[d][0] * s.kernel[1] + high[h][0]) * s.kernel[2];
+                        auto place = (deep[d][1] * s.places[1] + high[h][1]) * s.places[2];
+                        from[rows++] = columns + tap * s.positions() + place;
+                    }
+                col2im_row_avx2({static_cast<float*>(a[1]) + line * s.size[2], s.size[2], from, rows, s.places[2],
+                                 s.kernel[2], s.positions(), -s.pad[2], s.dilation[2], s.stride[2], scratch});
+            }
+        });
+    });
+}
+#endif
+
 }  // namespace
+
+movement::KernelResult col2im_phases(Col2ImInfo const& info, Request const& request) {
+    if (auto no = movement::refuse(request)) return Err{*no};
+    if (auto type = request.inputs[0].dtype; type != DataType::F32)
+        return Err{Rejection{"input of " + std::string(name_of(type)) + ", expected f32"}};
+#if RG_X86
+    if (request.isa >= Isa::Avx2)
+        return movement::KernelResult(std::make_unique<movement::InfoKernel<Col2ImInfo>>(
+            info, movement::make_id("col2im", "phases", request, name_of(Isa::Avx2)), Isa::Avx2, bind_phases));
+#endif
+    return Err{Rejection{"needs avx2, allowed is " + std::string(name_of(request.isa))}};
+}
 
 movement::KernelResult col2im_rows(Col2ImInfo const& info, Request const& request) {
     if (auto no = movement::refuse(request)) return Err{*no};

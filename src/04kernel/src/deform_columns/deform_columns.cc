@@ -2,6 +2,7 @@
 
 #include "conv/geometry.h"
 #include "grid_sample/blend.h"
+#include "grid_sample/pairs.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
 
@@ -145,6 +146,65 @@ TaskResult bind_taps(DeformColumnsInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
+#if RG_X86
+/// Coordinates that tap `tap` (of row `row` of the offsets) looks at from `count` positions on.
+void places_of(Shapes const& s, int64_t row, int64_t tap, int64_t first, int count, float const* offsets, float* rows,
+               float* columns) {
+    auto const& w = s.info.window;
+    auto *down = offsets + 2 * row * s.positions() + first, *right = down + s.positions();
+    for (int p = 0; p < count;) {
+        auto i = (first + p) / s.out[1], j = (first + p) % s.out[1];
+        auto end = static_cast<int>(std::min<int64_t>(count, p + s.out[1] - j));
+        auto top = static_cast<float>(i * w.strides[0] - w.pads_begin[0] + tap / s.info.kernel[1] * w.dilations[0]);
+        auto left = static_cast<int>(j * w.strides[1] - w.pads_begin[1] + tap % s.info.kernel[1] * w.dilations[1]),
+             stride = static_cast<int>(w.strides[1]);
+        for (int k = p; k < end; ++k) {
+            rows[k] = top + down[k];
+            columns[k] = static_cast<float>(left + stride * (k - p)) + right[k];
+        }
+        p = end;
+    }
+    for (int p = count; p < pair_step(count); ++p) rows[p] = columns[p] = 0;
+}
+
+TaskResult bind_pairs(DeformColumnsInfo const& info, BindArgs const& args, Isa isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    // Places are counted in 32 bits.
+    auto const& w = info.window;
+    auto reach = std::max(shapes->out[0] * w.strides[0] + info.kernel[0] * w.dilations[0],
+                          shapes->out[1] * w.strides[1] + info.kernel[1] * w.dilations[1]);
+    if (shapes->in[1] < 2 || shapes->plane() > INT32_MAX || reach > INT32_MAX / 2) return bind_taps(info, args, isa);
+    return make_task([s = *shapes](void* const* a, runtime::RunContext const& context) {
+        auto *x = static_cast<float const*>(a[0]), *offsets = static_cast<float const*>(a[1]);
+        auto* mask = s.masked ? static_cast<float const*>(a[2]) : nullptr;
+        auto* y = static_cast<float*>(a[s.masked ? 3 : 2]);
+        constexpr int kStep = kBlockPairs / 2;
+        auto blocks = (s.positions() + kStep - 1) / kStep, shared = s.channels / s.info.groups;
+        auto ns = kStep * (3 + static_cast<double>(shared));
+        auto items = s.batch * s.info.groups * s.taps() * blocks;
+        movement::for_ranges(context.pool, items, ns, [&](int64_t begin, int64_t end) {
+            PairBlock block;
+            float rows[kStep], columns[kStep], shares[kStep];
+            for (auto item = begin; item < end; ++item) {
+                auto first = item % blocks * kStep, row = item / blocks, tap = row % s.taps(), set = row / s.taps();
+                auto n = set / s.info.groups, group = set % s.info.groups;
+                auto count = static_cast<int>(std::min<int64_t>(kStep, s.positions() - first));
+                places_of(s, row, tap, first, count, offsets, rows, columns);
+                if (mask) {
+                    std::copy_n(mask + row * s.positions() + first, count, shares);
+                    std::fill(shares + count, shares + pair_step(count), 0.f);
+                }
+                make_pairs_avx2({rows, columns, mask ? shares : nullptr, count, s.in[0], s.in[1], false}, block);
+                for (auto c = n * s.channels + group * shared, last = c + shared; c < last; ++c)
+                    blend_pairs_avx2(block, 2, count, x + c * s.plane(),
+                                     y + (c * s.taps() + tap) * s.positions() + first);
+            }
+        });
+    });
+}
+#endif
+
 std::optional<Rejection> refuse_columns(Request const& request) {
     if (auto no = movement::refuse(request, {.min_inputs = 2, .max_inputs = 3})) return no;
     for (auto const& input : request.inputs)
@@ -153,12 +213,27 @@ std::optional<Rejection> refuse_columns(Request const& request) {
     return std::nullopt;
 }
 
+std::optional<Rejection> refuse_all_but_f32(Request const& request) {
+    if (auto no = refuse_columns(request)) return no;
+    if (request.inputs[0].dtype != DataType::F32)
+        return Rejection{"input of " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32"};
+    return std::nullopt;
+}
+
 }  // namespace
 
+movement::KernelResult deform_columns_pairs(DeformColumnsInfo const& info, Request const& request) {
+    if (auto no = refuse_all_but_f32(request)) return Err{*no};
+#if RG_X86
+    if (request.isa >= Isa::Avx2)
+        return movement::KernelResult(std::make_unique<movement::InfoKernel<DeformColumnsInfo>>(
+            info, movement::make_id("deform_columns", "pairs", request, name_of(Isa::Avx2)), Isa::Avx2, bind_pairs));
+#endif
+    return Err{Rejection{"needs avx2, allowed is " + std::string(name_of(request.isa))}};
+}
+
 movement::KernelResult deform_columns_taps(DeformColumnsInfo const& info, Request const& request) {
-    if (auto no = refuse_columns(request)) return Err{*no};
-    if (request.inputs[0].dtype != DataType::F32)
-        return Err{Rejection{"input of " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32"}};
+    if (auto no = refuse_all_but_f32(request)) return Err{*no};
     return movement::make_kernel(info, "deform_columns", "taps", request, bind_taps);
 }
 

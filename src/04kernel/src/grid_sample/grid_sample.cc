@@ -2,6 +2,7 @@
 
 #include "grid_sample/blend.h"
 #include "grid_sample/grid_taps.h"
+#include "grid_sample/pairs.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
 
@@ -150,6 +151,49 @@ TaskResult bind_taps(GridSampleInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
+#if RG_X86
+/// Coordinates of `count` points of a grid, as `make_pairs_avx2` reads them.
+void places_of(GridSampleInfo const& info, GridTaps<float> const& taps, float const* grid, int count, int64_t height,
+               int64_t width, float* row, float* column) {
+    if (info.padding != GridPadding::Reflection)
+        grid_places_avx2(grid, count, height, width, info.align_corners, row, column);
+    else
+        for (int p = 0; p < count; ++p)
+            row[p] = taps.source(grid[2 * p + 1], height), column[p] = taps.source(grid[2 * p], width);
+    for (int p = count; p < pair_step(count); ++p) row[p] = column[p] = 0;
+}
+
+/// Bilinear samples of planes that are at least two elements wide.
+TaskResult bind_pairs(GridSampleInfo const& info, BindArgs const& args, Isa isa) {
+    if (auto no = refuse_grid_shapes(args)) return Err{*no};
+    auto const& x_dims = args.inputs[0]->dims;
+    GridTaps<float> taps(info, x_dims);
+    if (x_dims.size() != 4 || x_dims[3] < 2 || taps.plane() > INT32_MAX) return bind_taps(info, args, isa);
+    auto body = [info, taps, s = shapes_of(args, taps.plane()), height = x_dims[2], width = x_dims[3]](
+                    void* const* a, runtime::RunContext const& context) {
+        auto *x = static_cast<float const*>(a[0]), *grid = static_cast<float const*>(a[1]);
+        auto* y = static_cast<float*>(a[2]);
+        constexpr int kStep = kBlockPairs / 2;
+        auto blocks = (s.positions + kStep - 1) / kStep;
+        auto ns = static_cast<double>(kStep) * (2 + static_cast<double>(s.channels));
+        movement::for_ranges(context.pool, s.batch * blocks, ns, [&](int64_t begin, int64_t end) {
+            PairBlock block;
+            float row[kStep], column[kStep];
+            for (auto i = begin; i < end; ++i) {
+                auto n = i / blocks, first = i % blocks * kStep;
+                auto count = static_cast<int>(std::min<int64_t>(kStep, s.positions - first));
+                places_of(info, taps, grid + 2 * (n * s.positions + first), count, height, width, row, column);
+                make_pairs_avx2({row, column, nullptr, count, height, width, info.padding != GridPadding::Zeros},
+                                block);
+                for (int64_t c = n * s.channels; c < (n + 1) * s.channels; ++c)
+                    blend_pairs_avx2(block, 2, count, x + c * s.plane, y + c * s.positions + first);
+            }
+        });
+    };
+    return make_task(body);
+}
+#endif
+
 std::optional<Rejection> refuse_grid(Request const& request) {
     if (auto no = movement::refuse(request, {.min_inputs = 2, .max_inputs = 2})) return no;
     if (!is_any_float(request.inputs[1].dtype))
@@ -157,13 +201,29 @@ std::optional<Rejection> refuse_grid(Request const& request) {
     return std::nullopt;
 }
 
-}  // namespace
-
-movement::KernelResult grid_sample_taps(GridSampleInfo const& info, Request const& request) {
-    if (auto no = refuse_grid(request)) return Err{*no};
+std::optional<Rejection> refuse_all_but_f32(Request const& request) {
+    if (auto no = refuse_grid(request)) return no;
     for (auto const& input : request.inputs)
         if (input.dtype != DataType::F32)
-            return Err{Rejection{"input of " + std::string(name_of(input.dtype)) + ", expected f32"}};
+            return Rejection{"input of " + std::string(name_of(input.dtype)) + ", expected f32"};
+    return std::nullopt;
+}
+
+}  // namespace
+
+movement::KernelResult grid_sample_pairs(GridSampleInfo const& info, Request const& request) {
+    if (auto no = refuse_all_but_f32(request)) return Err{*no};
+    if (info.mode != GridMode::Linear) return Err{Rejection{info.attributes() + ", expected linear"}};
+#if RG_X86
+    if (request.isa >= Isa::Avx2)
+        return movement::KernelResult(std::make_unique<movement::InfoKernel<GridSampleInfo>>(
+            info, movement::make_id("grid_sample", "pairs", request, name_of(Isa::Avx2)), Isa::Avx2, bind_pairs));
+#endif
+    return Err{Rejection{"needs avx2, allowed is " + std::string(name_of(request.isa))}};
+}
+
+movement::KernelResult grid_sample_taps(GridSampleInfo const& info, Request const& request) {
+    if (auto no = refuse_all_but_f32(request)) return Err{*no};
     return movement::make_kernel(info, "grid_sample", "taps", request, bind_taps);
 }
 

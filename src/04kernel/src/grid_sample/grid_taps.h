@@ -26,20 +26,6 @@ class GridTaps {
     F low() const { return info_.align_corners ? F(0) : F(-0.5); }
     F high(int64_t size) const { return static_cast<F>(size) - (info_.align_corners ? F(1) : F(0.5)); }
 
-    /// Coordinate in elements. Far outside, any coordinate that touches nothing will do.
-    F source(F n, int64_t size) const {
-        auto length = static_cast<F>(size);
-        if (n != n) n = -1;
-        auto x = info_.align_corners ? (n + 1) / 2 * (length - 1) : ((n + 1) * length - 1) / 2;
-        if (info_.mode == GridMode::Nearest) x = std::nearbyint(x);
-        if (!(std::abs(x) < F(1e30))) x = x > 0 ? F(1e30) : F(-1e30);
-        if (x < low() || x > high(size)) {
-            if (info_.padding == GridPadding::Border && info_.mode != GridMode::Cubic)
-                x = std::min(std::max(x, F(0)), length - 1);
-            if (info_.padding == GridPadding::Reflection) x = reflected(x, low(), high(size));
-        }
-        return std::min(std::max(x, F(-4)), length + 4);
-    }
     /// Element that position `i` shows, -1 for zero.
     int64_t element(int64_t i, int64_t size) const {
         if (i >= 0 && i < size) return i;
@@ -82,6 +68,20 @@ public:
         int n = 1;
         for (int i = 0; i < axes_; ++i) n *= per_axis();
         return n;
+    }
+    /// Coordinate in elements. Far outside, any coordinate that touches nothing will do.
+    F source(F n, int64_t size) const {
+        auto length = static_cast<F>(size);
+        if (n != n) n = -1;
+        auto x = info_.align_corners ? (n + 1) / 2 * (length - 1) : ((n + 1) * length - 1) / 2;
+        if (info_.mode == GridMode::Nearest) x = std::nearbyint(x);
+        if (!(std::abs(x) < F(1e30))) x = x > 0 ? F(1e30) : F(-1e30);
+        if (x < low() || x > high(size)) {
+            if (info_.padding == GridPadding::Border && info_.mode != GridMode::Cubic)
+                x = std::min(std::max(x, F(0)), length - 1);
+            if (info_.padding == GridPadding::Reflection) x = reflected(x, low(), high(size));
+        }
+        return std::min(std::max(x, F(-4)), length + 4);
     }
     int64_t plane() const { return strides_[0] * sizes_[0]; }
 

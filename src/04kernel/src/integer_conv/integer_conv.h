@@ -8,7 +8,8 @@ namespace refactor::kernel {
 struct IntegerConvShape : Geometry {
     bool many_zeros = false, many_scales = false;  ///< one zero point (scale) of W for each output channel
     bool x_signed = false, w_signed = false;
-    DataType y = DataType::Undefined;
+    DataType y = DataType::Undefined, residual = DataType::Undefined;
+    bool channels_last = false;
 
     /// Why the operands do not fit together, or empty.
     std::string init(IntegerConvInfo const&, BindArgs const&);

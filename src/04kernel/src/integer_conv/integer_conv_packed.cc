@@ -62,6 +62,7 @@ public:
 MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
+    if (types.residual != DataType::Undefined && !info.channels_last) return reject("a residual needs channels_last");
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
     return std::unique_ptr<Kernel>(new PackedKernel(functions(), isa, info, request));

@@ -16,7 +16,10 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
       s(shape),
       result(info.result),
       depthwise(is_depthwise(shape)),
-      image(shape, depthwise ? 1 : functions.element_bytes(), depthwise),
+      image(shape, depthwise ? 1 : functions.element_bytes(), depthwise,
+            // Whole dwords or vectors are read.
+            depthwise ? shape.in_channels % functions.width == 0
+                      : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
       // Without dilation the columns of the window are next to each other.
       run(s.dilation[2] == 1 || s.kernel[2] == 1 ? s.kernel[2] * s.group_in() : s.group_in()),
       runs(s.taps() * s.group_in() / std::max<int64_t>(1, run)),

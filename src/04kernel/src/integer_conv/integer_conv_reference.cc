@@ -16,7 +16,7 @@ class IntegerConvReference final : public runtime::Task {
         };
         auto x_zero = zero_of(I::kAZero, s_.x_signed, 0);
         auto w_zero = zero_of(I::kBZero, s_.w_signed, s_.many_zeros ? m : 0);
-        auto first = n * s_.in_channels + m / s_.group_out() * s_.group_in();
+        auto first = m / s_.group_out() * s_.group_in();
         uint32_t total = 0;
         for (int64_t c = 0; c < s_.group_in(); ++c)
             for (int64_t tap = 0; tap < s_.taps(); ++tap) {
@@ -30,7 +30,9 @@ class IntegerConvReference final : public runtime::Task {
                     position = position * s_.in[axis] + i;
                 }
                 if (!inside) continue;
-                auto x = byte_at(arguments[I::kA], s_.x_signed, (first + c) * s_.in_size() + position);
+                auto element = s_.channels_last ? (n * s_.in_size() + position) * s_.in_channels + first + c
+                                                : (n * s_.in_channels + first + c) * s_.in_size() + position;
+                auto x = byte_at(arguments[I::kA], s_.x_signed, element);
                 auto w = byte_at(arguments[I::kB], s_.w_signed, (m * s_.group_in() + c) * s_.taps() + tap);
                 total += static_cast<uint32_t>((x - x_zero) * (w - w_zero));
             }
@@ -55,13 +57,17 @@ public:
         auto y_zero = arguments[I::kYZero] ? byte_at(arguments[I::kYZero], s_.y == DataType::I8, 0) : 0;
         context.pool.parallel_for(s_.batch * s_.out_channels, [&](int64_t plane, int) {
             auto n = plane / s_.out_channels, m = plane % s_.out_channels;
-            int64_t position = plane * s_.out_size(), at[3];
+            auto const* shift = static_cast<float const*>(arguments[I::kShift]);
+            int64_t position = 0, at[3];
             for (at[0] = 0; at[0] < s_.out[0]; ++at[0])
                 for (at[1] = 0; at[1] < s_.out[1]; ++at[1])
                     for (at[2] = 0; at[2] < s_.out[2]; ++at[2], ++position)
-                        store_sum(s_.y, info_.result, arguments[I::kInputs], position,
+                        store_sum(s_.y, info_.result, arguments[I::kInputs],
+                                  s_.channels_last ? (n * s_.out_size() + position) * s_.out_channels + m
+                                                   : plane * s_.out_size() + position,
                                   sum(arguments, n, m, at) + (bias ? bias[m] : 0),
-                                  scale ? scale[s_.many_scales ? m : 0] : 1, y_zero);
+                                  scale ? scale[s_.many_scales ? m : 0] : 1, y_zero,
+                                  {shift ? shift[m] : 0, arguments[I::kResidual], s_.residual});
         });
     }
     double operations() const override { return s_.operations(); }

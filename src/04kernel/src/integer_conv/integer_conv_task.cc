@@ -50,11 +50,11 @@ class IntegerConvTask final : public runtime::Task {
             end_ += (bytes + 63) / 64 * 64;
             return at;
         };
-        staged_ = take(p_.image.bytes());
+        staged_ = take(p_.image.in_place ? 0 : p_.image.bytes());
         weights_ = take(packed_ ? 0 : p_.packed_bytes());
         terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
         // A tile of Y, offsets and sums of its rows; or a line of X.
-        auto tile = kPositions * (std::min(columns_, p_.size.columns) * y_bytes_ + 8 + 4);
+        auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
         scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
     }
@@ -109,25 +109,37 @@ class IntegerConvTask final : public runtime::Task {
     Block block_of(void* const* arguments, Terms const& t, int64_t column, uint8_t* tile, int64_t tile_row) const {
         Block b{};
         b.column_add = t.add + column, b.scale = t.scale + column;
-        b.store = store_of(p_.s.y), b.relu = p_.result.relu;
-        if (arguments[I::kYZero]) b.y_zero = byte_at(arguments[I::kYZero], p_.s.y == DataType::I8, 0);
+        b.tail = tail_of(p_.result, p_.s.y, arguments[I::kYZero], p_.s.residual);
         b.y = tile, b.y_row = tile_row;
         b.taps = static_cast<int64_t>(taps_.size()), b.tap_offsets = taps_.data();
         return b;
     }
 
-    void multiply(void* const* arguments, std::byte* workspace, int64_t group, int64_t column, int64_t columns,
-                  int64_t const* offsets, int64_t positions, bool sums, uint8_t* tile, int32_t* row_sums) const {
+    /// One tile of Y: where it begins in X, its size, and where it is stored.
+    struct Part {
+        int64_t group, column, columns, positions;
+        int64_t const* offsets;
+        int32_t* row_sums;
+        uint8_t* y;
+        int64_t y_row;
+        uint8_t const* residual;
+    };
+    void multiply(void* const* arguments, std::byte* workspace, uint8_t const* x, Part const& p, bool sums) const {
+        auto [group, column, columns, positions, offsets, row_sums, tile, y_row, residual] = p;
         auto t = terms(workspace, group);
-        auto const* x = reinterpret_cast<uint8_t const*>(workspace + staged_) + group * p_.image.group_bytes();
+        x += group * p_.image.group_bytes();
         auto const* w = weights(workspace, group);
+        auto const* shift = static_cast<float const*>(arguments[I::kShift]);
+        if (shift) shift += group * (p_.s.out_channels / groups_) + column;
         if (p_.depthwise) {
-            auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, columns);
+            auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
+            b.shift = shift, b.residual = residual;
             b.positions = positions, b.channels = columns, b.x = x + column, b.offsets = offsets;
             b.w = w + column, b.w_row = p_.size.columns;
             return p_.f.depthwise(b);
         }
-        auto b = block_of<IntegerBlock>(arguments, t, column, tile, columns);
+        auto b = block_of<IntegerBlock>(arguments, t, column, tile, y_row);
+        b.shift = shift, b.residual = residual;
         b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
         b.depth = p_.run_depth, b.b = w + column * p_.runs * p_.run_depth;
         if (sums) {
@@ -141,7 +153,7 @@ class IntegerConvTask final : public runtime::Task {
     }
 
     /// A tile of Y of image n.
-    void run_part(void* const* arguments, std::byte* workspace, int64_t n, int64_t part, bool sums,
+    void run_part(void* const* arguments, std::byte* workspace, uint8_t const* x, int64_t n, int64_t part, bool sums,
                   std::byte* scratch) const {
         auto const& s = p_.s;
         auto all_columns = s.out_channels / groups_;
@@ -153,7 +165,15 @@ class IntegerConvTask final : public runtime::Task {
         auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
         locate(first, positions, offsets);
-        multiply(arguments, workspace, group, column, columns, offsets, positions, sums, tile, row_sums);
+        Part p{group, column, columns, positions, offsets, row_sums, tile, columns, nullptr};
+        if (s.channels_last) {
+            auto at = (n * s.out_size() + first) * s.out_channels + group * all_columns + column;
+            p.y = static_cast<uint8_t*>(arguments[I::kInputs]) + at * y_bytes_, p.y_row = s.out_channels;
+            if (arguments[I::kResidual])
+                p.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(s.residual, at);
+            return multiply(arguments, workspace, x, p, sums);
+        }
+        multiply(arguments, workspace, x, p, sums);
         auto at = ((n * s.out_channels) + group * all_columns + column) * s.out_size() + first;
         if (y_bytes_ == 1)
             transpose_bytes(tile, columns, positions, columns, positions * columns,
@@ -198,13 +218,14 @@ public:
         auto chunks = chunks_of(lines, static_cast<double>(p_.image.line_bytes()) * 0.3, threads_);
         for (int64_t n = 0; n < s.batch; ++n) {
             auto const* x = static_cast<uint8_t const*>(arguments[I::kA]) + n * s.in_channels * s.in_size();
-            context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
+            auto const* staged = p_.image.in_place ? x : reinterpret_cast<uint8_t const*>(workspace + staged_);
+            context.pool.parallel_for(p_.image.in_place ? 0 : chunks, [&](int64_t chunk, int worker) {
                 for (auto line = lines * chunk / chunks; line < lines * (chunk + 1) / chunks; ++line)
                     p_.image.stage(s, x, line, pad, reinterpret_cast<uint8_t*>(workspace + staged_),
                                    reinterpret_cast<uint8_t*>(scratch(worker)), widen);
             });
             context.pool.parallel_for(groups_ * position_parts_ * column_parts_, [&](int64_t part, int worker) {
-                run_part(arguments, workspace, n, part, sums, scratch(worker));
+                run_part(arguments, workspace, staged, n, part, sums, scratch(worker));
             });
         }
     }

@@ -18,24 +18,34 @@ struct Convolution {
     }
 };
 
-void check(Convolution const& p, std::mt19937& random) {
+Dims channels_last(Dims dims) {
+    auto channels = dims[1];
+    dims.erase(dims.begin() + 1);
+    dims.push_back(channels);
+    return dims;
+}
+
+void check(Convolution const& p, std::mt19937& random, bool last = true) {
+    auto x = last ? channels_last(p.x) : p.x, y = last ? channels_last(p.y()) : p.y();
     int variant = 0;
-    for (auto const& c : integer_cases()) {
+    for (auto c : integer_cases()) {
         ++variant;
         Dims w_zeros;
         if (variant % 3 == 0) w_zeros = {p.w[0]};
-        auto inputs = with_operands(c, random_bytes(c.a, p.x, random), random_bytes(c.b, p.w, random), {}, w_zeros,
-                                    p.w[0], element_count(p.w) / p.w[0], variant % 2 == 0, random);
+        if (!last) c.residual = DataType::Undefined;
+        auto inputs = with_operands(c, random_bytes(c.a, x, random), random_bytes(c.b, p.w, random), {}, w_zeros,
+                                    p.w[0], element_count(p.w) / p.w[0], variant % 2 == 0, y, random);
         if (variant % 4 == 0) inputs[3] = {};
         if (variant % 5 == 0) inputs[2] = {};
         inputs[3].constant = c.constant && variant % 7 != 0;
-        IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, {c.relu}};
-        auto others = check_candidates(info, inputs, {Tensor(c.y, p.y())}, {}, c.constant ? "constant W" : "");
+        IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), last};
+        auto others = check_candidates(info, inputs, {Tensor(c.y, y)}, kFused, c.constant ? "constant W" : "");
         if (testing::Test::HasFailure()) return;
         if (cpu_features().isa >= Isa::Avx2) {
             EXPECT_GE(others, 1);
         }
     }
+    if (last) check(p, random, false);
 }
 
 TEST(IntegerConv, CandidatesAgree) {
@@ -85,7 +95,7 @@ TEST(IntegerConv, TransposesSmallElements) {
 
 TEST(IntegerConv, RefusesSizesThatDoNotFit) {
     std::vector<Tensor> inputs{
-        Tensor(DataType::U8, {1, 4, 5, 5}), Tensor(DataType::I8, {6, 3, 3, 3}), {}, {}, {}, {}, {}};
+        Tensor(DataType::U8, {1, 4, 5, 5}), Tensor(DataType::I8, {6, 3, 3, 3}), {}, {}, {}, {}, {}, {}, {}};
     auto in = operands_of(inputs), results = operands_of({Tensor(DataType::I32, {1, 6, 3, 3})});
     PackCache packs;
     std::vector<TensorDesc const*> x;

@@ -14,8 +14,11 @@ struct StagedImage {
     int64_t depth, height, width;
     int64_t element;  ///< bytes
 
-    /// `together`: one group of all channels (depthwise).
-    StagedImage(IntegerConvShape const& s, int64_t element_bytes, bool together);
+    bool in_place;  ///< X itself has this form
+
+    /// `together`: one group of all channels (depthwise). `may_stay`: nothing but the order and the borders of X forbid
+    /// to read it directly.
+    StagedImage(IntegerConvShape const& s, int64_t element_bytes, bool together, bool may_stay);
 
     int64_t lines() const { return groups * depth * height; }
     int64_t line_bytes() const { return width * channels * element; }

@@ -20,6 +20,9 @@ struct Lanes {
     RG_SIMD static Lanes load_bytes(uint8_t const* p) {  ///< zero-extended
         return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p)))};
     }
+    RG_SIMD static Lanes load_signed(uint8_t const* p) {
+        return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p)))};
+    }
     RG_SIMD void store(void* p) const { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
     /// The lowest byte of each.
     RG_SIMD void store_bytes(void* p) const {
@@ -42,6 +45,9 @@ struct Floats {
 };
 RG_SIMD Floats to_float(Lanes a) { return {_mm256_cvtepi32_ps(a.v)}; }
 RG_SIMD Lanes round(Floats a) { return {_mm256_cvtps_epi32(a.v)}; }
+RG_SIMD Floats round_float(Floats a) { return {_mm256_round_ps(a.v, 8)}; }
+RG_SIMD Floats operator+(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
+RG_SIMD Floats operator-(Floats a, Floats b) { return {_mm256_sub_ps(a.v, b.v)}; }
 RG_SIMD Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Floats max(Floats a, Floats b) { return {_mm256_max_ps(a.v, b.v)}; }

@@ -28,12 +28,16 @@ std::string IntegerTypes::init(Request const& request, IntegerResult const& resu
                             type(I::kB),
                             DataType::I32,
                             scaled ? DataType::F32 : DataType::Undefined,
-                            is_byte(y) ? y : DataType::Undefined};
-    for (size_t i = I::kAZero; i < I::kInputs; ++i) {
+                            is_byte(y) ? y : DataType::Undefined,
+                            scaled ? DataType::F32 : DataType::Undefined};
+    for (size_t i = I::kAZero; i < I::kResidual; ++i) {
         if (type(i) == wanted[i] || (type(i) == DataType::Undefined && i != I::kScale)) continue;
         return "input " + std::to_string(i) + " of " + text_of(type(i)) + ", expected " + text_of(wanted[i]);
     }
-    if (result.relu && !scaled) return "relu needs a scale";
+    residual = type(I::kResidual);
+    if (residual != DataType::Undefined && (!scaled || (!is_byte(residual) && residual != DataType::F32)))
+        return "residual of " + text_of(residual) + " for an output of " + text_of(y);
+    if (!(result == IntegerResult{}) && !scaled) return "what follows a sum needs a scale";
     a_signed = type(I::kA) == DataType::I8, b_signed = type(I::kB) == DataType::I8;
     return {};
 }
@@ -55,11 +59,26 @@ std::string IntegerShape::init(BindArgs const& args) {
     if (args.inputs[I::kBias] && count(I::kBias) != n) return complain(I::kBias, " biases");
     if (count(I::kScale) != 1 && count(I::kScale) != n) return complain(I::kScale, " scales");
     if (count(I::kYZero) != 1) return complain(I::kYZero, " zero points for the result");
+    if (args.inputs[I::kShift] && count(I::kShift) != n) return complain(I::kShift, " shifts");
+    if (args.inputs[I::kResidual] && count(I::kResidual) != args.outputs[0]->count())
+        return complain(I::kResidual, " elements of a residual");
     many_scales = count(I::kScale) != 1;
     return {};
 }
 
-std::string IntegerMatMulInfo::attributes() const { return result.relu ? "relu" : ""; }
+std::string IntegerResult::attributes() const {
+    std::string text = relu ? "relu" : "";
+    auto add = [&](std::string part) { text += (text.empty() ? "" : " ") + std::move(part); };
+    if (rounded)
+        add("rounded=[" + exact_text(middle_low) + ", " + exact_text(middle_high) + "]*" + exact_text(middle_scale));
+    if (residual_scale != 1 || residual_zero != 0)
+        add("residual=" + exact_text(residual_scale) + "-" + std::to_string(residual_zero));
+    if (low > -std::numeric_limits<float>::infinity() || high < std::numeric_limits<float>::infinity())
+        add("clip=[" + exact_text(low) + ", " + exact_text(high) + "]");
+    return text;
+}
+
+std::string IntegerMatMulInfo::attributes() const { return result.attributes(); }
 
 Candidates candidates(IntegerMatMulInfo const& info, Request const& request) {
     Candidates answer;

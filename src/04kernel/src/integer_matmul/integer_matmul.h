@@ -4,6 +4,7 @@
 #include "matmul/matmul.h"
 #include "reduce/cpu_kernel.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace refactor::kernel {
@@ -11,7 +12,7 @@ namespace refactor::kernel {
 /// Operands that integer products and convolutions have in the same places, as types.
 struct IntegerTypes {
     bool a_signed = false, b_signed = false;
-    DataType y = DataType::Undefined;
+    DataType y = DataType::Undefined, residual = DataType::Undefined;
 
     /// Why the operands are none of such a product, or empty.
     std::string init(Request const&, IntegerResult const&);
@@ -22,15 +23,34 @@ inline int32_t byte_at(void const* data, bool is_signed, int64_t i) {
     return is_signed ? static_cast<int8_t const*>(data)[i] : static_cast<uint8_t const*>(data)[i];
 }
 
+/// What is added to a scaled sum.
+struct SumAddends {
+    float shift = 0;
+    void const* residual = nullptr;  ///< all of it
+    DataType residual_type = DataType::Undefined;
+
+    float residual_at(IntegerResult const& result, int64_t i) const {
+        if (!residual) return 0;
+        auto value = residual_type == DataType::F32
+                         ? static_cast<float const*>(residual)[i]
+                         : static_cast<float>(byte_at(residual, residual_type == DataType::I8, i));
+        return (value - static_cast<float>(result.residual_zero)) * result.residual_scale;
+    }
+};
+
 /// Scalar definition of what becomes of a sum: stores it at `y[i]`.
 inline void store_sum(DataType type, IntegerResult const& result, void* y, int64_t i, uint32_t sum, float scale,
-                      int32_t zero) {
+                      int32_t zero, SumAddends const& addends) {
     if (type == DataType::I32) {
         static_cast<uint32_t*>(y)[i] = sum;
         return;
     }
     auto value = static_cast<float>(static_cast<int32_t>(sum)) * scale;
-    if (result.relu && value < 0) value = 0;
+    if (result.rounded)
+        value = std::min(std::max(std::nearbyint(value), result.middle_low), result.middle_high) * result.middle_scale;
+    value += addends.shift;
+    value += addends.residual_at(result, i);
+    value = std::min(std::max(value, result.relu ? std::max(0.f, result.low) : result.low), result.high);
     if (type == DataType::F32) {
         static_cast<float*>(y)[i] = value;
         return;
@@ -67,6 +87,8 @@ struct IntegerShape : MatMulShape {
 
 /// What a product stores for an output type.
 IntegerStore store_of(DataType y);
+/// What becomes of sums, for the loops.
+IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero, DataType residual);
 
 /// Register tiles over panels of B (packed once if it is constant), by instruction set.
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&);

@@ -25,7 +25,7 @@ class IntegerProductTask final : public runtime::Task {
     IntegerResult result_;
     IntegerShape s_;
     std::shared_ptr<Blob const> packed_;
-    DataType y_;
+    DataType y_, residual_;
     bool a_signed_, b_signed_;
     int threads_;
     int64_t a_matrices_, b_matrices_, depth_;
@@ -157,9 +157,12 @@ class IntegerProductTask final : public runtime::Task {
         if (sums) b.row_sum = reinterpret_cast<int32_t*>(workspace + row_sums_) + first, b.b_zero = t.zero + column;
         if (many_row_zeros_)
             b.row_zero = reinterpret_cast<int32_t*>(workspace + row_zeros_) + first, b.column_sum = t.sum + column;
-        b.store = store_of(y_), b.relu = result_.relu;
-        if (arguments[I::kYZero]) b.y_zero = byte_at(arguments[I::kYZero], y_ == DataType::I8, 0);
-        b.y = static_cast<std::byte*>(arguments[I::kInputs]) + storage_bytes(y_, (batch * s_.m + row) * s_.n + column);
+        b.tail = tail_of(result_, y_, arguments[I::kYZero], residual_);
+        auto at = (batch * s_.m + row) * s_.n + column;
+        if (arguments[I::kShift]) b.shift = static_cast<float const*>(arguments[I::kShift]) + column;
+        if (arguments[I::kResidual])
+            b.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(residual_, at);
+        b.y = static_cast<std::byte*>(arguments[I::kInputs]) + storage_bytes(y_, at);
         b.y_row = s_.n;
         f_.multiply(b);
     }
@@ -172,6 +175,7 @@ public:
           s_(shape),
           packed_(std::move(packed)),
           y_(args.outputs[0]->dtype),
+          residual_(args.inputs[I::kResidual] ? args.inputs[I::kResidual]->dtype : DataType::Undefined),
           a_signed_(args.inputs[I::kA]->dtype == DataType::I8),
           b_signed_(args.inputs[I::kB]->dtype == DataType::I8),
           threads_(std::max(1, args.threads)),
@@ -273,6 +277,22 @@ IntegerStore store_of(DataType y) {
            : y == DataType::F32 ? IntegerStore::F32
            : y == DataType::U8  ? IntegerStore::U8
                                 : IntegerStore::I8;
+}
+
+IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero, DataType residual) {
+    IntegerTail tail{.store = store_of(y),
+                     .y_zero = y_zero ? byte_at(y_zero, y == DataType::I8, 0) : 0,
+                     .low = result.relu ? std::max(0.f, result.low) : result.low,
+                     .high = result.high,
+                     .rounded = result.rounded,
+                     .middle_low = result.middle_low,
+                     .middle_high = result.middle_high,
+                     .middle_scale = result.middle_scale,
+                     .residual = IntegerStore::I32,
+                     .residual_scale = result.residual_scale,
+                     .residual_zero = result.residual_zero};
+    if (residual != DataType::Undefined) tail.residual = store_of(residual);
+    return tail;
 }
 
 #if RG_X86

@@ -10,7 +10,7 @@ class IntegerMatMulReference final : public runtime::Task {
     IntegerMatMulInfo info_;
     IntegerShape shape_;
     bool a_signed_, b_signed_;
-    DataType y_;
+    DataType y_, residual_;
     int threads_;
 
     /// One row of the output; `row` counts over all batches.
@@ -33,8 +33,10 @@ class IntegerMatMulReference final : public runtime::Task {
             for (int64_t p = 0; p < s.k; ++p)
                 sum += static_cast<uint32_t>((byte_at(arguments[I::kA], a_signed_, a_begin + p) - a_zero) *
                                              (byte_at(arguments[I::kB], b_signed_, b_offset + p * s.n + j) - b_zero));
+            auto const* shift = static_cast<float const*>(arguments[I::kShift]);
             store_sum(y_, info_.result, arguments[I::kInputs], row * s.n + j, sum,
-                      scale ? scale[s.many_scales ? j : 0] : 1, y_zero);
+                      scale ? scale[s.many_scales ? j : 0] : 1, y_zero,
+                      {shift ? shift[j] : 0, arguments[I::kResidual], residual_});
         }
     }
 
@@ -45,6 +47,7 @@ public:
           a_signed_(args.inputs[I::kA]->dtype == DataType::I8),
           b_signed_(args.inputs[I::kB]->dtype == DataType::I8),
           y_(args.outputs[0]->dtype),
+          residual_(args.inputs[I::kResidual] ? args.inputs[I::kResidual]->dtype : DataType::Undefined),
           threads_(args.threads) {}
     static MaybeTask make(IntegerMatMulInfo const& info, BindArgs const& args) {
         IntegerShape shape;

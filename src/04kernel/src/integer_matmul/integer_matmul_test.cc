@@ -12,10 +12,10 @@ void check(Product const& p, std::mt19937& random) {
     int scales = 0;
     for (auto const& c : integer_cases()) {
         auto inputs = with_operands(c, random_bytes(c.a, p.a, random), random_bytes(c.b, p.b, random), p.a_zeros,
-                                    p.b_zeros, n, k, ++scales % 2 == 0, random);
+                                    p.b_zeros, n, k, ++scales % 2 == 0, p.y, random);
         IntegerMatMulInfo info;
-        info.result.relu = c.relu;
-        auto others = check_candidates(info, inputs, {Tensor(c.y, p.y)}, {}, c.constant ? "constant B" : "");
+        info.result = c.result();
+        auto others = check_candidates(info, inputs, {Tensor(c.y, p.y)}, kFused, c.constant ? "constant B" : "");
         if (testing::Test::HasFailure()) return;
         if (cpu_features().isa >= Isa::Avx2) {
             EXPECT_GE(others, 1);
@@ -61,14 +61,16 @@ TEST(IntegerMatMul, CandidatesAgreeOnBroadcasting) {
 
 TEST(IntegerMatMul, SumsWrap) {
     // 40000 products of 255 · 255 and a bias exceed an i32.
-    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 40000}), Tensor(DataType::U8, {40000, 3}), {}, {}, {}, {}, {}};
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 40000}), Tensor(DataType::U8, {40000, 3})};
+    inputs.resize(IntegerMatMulInfo::kInputs);
     std::fill(inputs[0].bytes.begin(), inputs[0].bytes.end(), std::byte{255});
     std::fill(inputs[1].bytes.begin(), inputs[1].bytes.end(), std::byte{255});
     check_candidates(IntegerMatMulInfo{}, inputs, {Tensor(DataType::I32, {2, 3})}, {});
 }
 
 TEST(IntegerMatMul, Refuses) {
-    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 3}), Tensor(DataType::I8, {3, 5}), {}, {}, {}, {}, {}};
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 3}), Tensor(DataType::I8, {3, 5})};
+    inputs.resize(IntegerMatMulInfo::kInputs);
     auto reason = [&](Tensor const& y) {
         auto in = operands_of(inputs), results = operands_of({y});
         auto found = candidates(IntegerMatMulInfo{}, request_of(in, results, cpu_features().isa, 1));

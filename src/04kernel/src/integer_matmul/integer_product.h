@@ -13,6 +13,18 @@ namespace refactor::kernel {
 
 enum class IntegerStore : uint8_t { I32, F32, U8, I8 };
 
+/// What becomes of sums, the same for all of a block; see `IntegerResult`.
+struct IntegerTail {
+    IntegerStore store;
+    int32_t y_zero;
+    float low, high;
+    bool rounded;
+    float middle_low, middle_high, middle_scale;
+    IntegerStore residual;  ///< its type; I32: none
+    float residual_scale;
+    int32_t residual_zero;
+};
+
 /// One block of `Y = finish(A · B)`.
 ///
 /// sums(i, j) = A·B(i, j) + column_add[j] - row_sum[i] * b_zero[j] - row_zero[i] * column_sum[j], modulo 2^32.
@@ -29,11 +41,11 @@ struct IntegerBlock {
     int32_t const *row_sum, *b_zero;       ///< null: none
     int32_t const *row_zero, *column_sum;  ///< null: none
     float const* scale;                    ///< one for each column; not with I32
-    IntegerStore store;
-    bool relu;
-    int32_t y_zero;
+    float const* shift;                    ///< one for each real column; null: none
+    uint8_t const* residual;               ///< rows as those of Y; null: none
+    IntegerTail tail;
     void* y;
-    int64_t y_row;  ///< elements between rows of Y
+    int64_t y_row;  ///< elements between rows of Y and residual
 };
 
 /// Channels of a depthwise convolution, next to each other in memory: one i32 sum for each, over `taps`.
@@ -47,9 +59,9 @@ struct DepthwiseBlock {
     int64_t w_row;
     int32_t const* column_add;
     float const* scale;
-    IntegerStore store;
-    bool relu;
-    int32_t y_zero;
+    float const* shift;
+    uint8_t const* residual;
+    IntegerTail tail;
     void* y;
     int64_t y_row;
 };

@@ -11,39 +11,79 @@ constexpr int kWidth = Lanes::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPa
 
 /// What is done with sums, the same for all of a block.
 struct Finish {
-    IntegerStore store;
-    bool relu;
-    Floats zero, low, high;  ///< bytes: bounds before the zero point is added
+    IntegerStore store, residual;
+    bool rounded;
+    Floats low, high;  ///< bytes: bounds before the zero point is added
+    Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
     Lanes y_zero;
 };
 
-template <class Block>
-RG_SIMD Finish finish_of(Block const& b) {
-    float low = static_cast<float>((b.store == IntegerStore::I8 ? -128 : 0) - b.y_zero);
-    return {b.store,
-            b.relu,
-            Floats::set(0),
-            Floats::set(b.relu && low < 0 ? 0 : low),
-            Floats::set(low + 255),
-            Lanes::set(b.y_zero)};
+RG_SIMD Finish finish_of(IntegerTail const& t) {
+    float low = t.low, high = t.high;
+    if (t.store == IntegerStore::U8 || t.store == IntegerStore::I8) {
+        float least = static_cast<float>((t.store == IntegerStore::I8 ? -128 : 0) - t.y_zero);
+        low = low > least ? low : least, high = high < least + 255 ? high : least + 255;
+        // Both bounds may lie beyond the type's.
+        if (low > least + 255) low = least + 255;
+        if (high < least) high = least;
+    }
+    return {t.store,
+            t.residual,
+            t.rounded,
+            Floats::set(low),
+            Floats::set(high),
+            Floats::set(t.middle_low),
+            Floats::set(t.middle_high),
+            Floats::set(t.middle_scale),
+            Floats::set(t.residual_scale),
+            Floats::set(static_cast<float>(t.residual_zero)),
+            Lanes::set(t.y_zero)};
 }
 
 RG_SIMD int element_bytes(IntegerStore store) { return store == IntegerStore::U8 || store == IntegerStore::I8 ? 1 : 4; }
 
-RG_SIMD void store_whole(Lanes sum, float const* scale, void* y, Finish const& f) {
+RG_SIMD Floats load_residual(uint8_t const* p, IntegerStore type) {
+    if (type == IntegerStore::F32) return Floats::load(reinterpret_cast<float const*>(p));
+    return to_float(type == IntegerStore::U8 ? Lanes::load_bytes(p) : Lanes::load_signed(p));
+}
+
+/// `shift` and `residual` are null where there is none.
+RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint8_t const* residual, void* y,
+                         Finish const& f) {
     if (f.store == IntegerStore::I32) return sum.store(y);
     Floats value = to_float(sum) * Floats::load(scale);
-    if (f.store == IntegerStore::F32) return (f.relu ? max(value, f.zero) : value).store(y);
-    (round(min(max(value, f.low), f.high)) + f.y_zero).store_bytes(y);
+    if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+    if (shift) value = value + Floats::load(shift);
+    if (residual) value = value + (load_residual(residual, f.residual) - f.residual_zero) * f.residual_scale;
+    value = min(max(value, f.low), f.high);
+    if (f.store == IntegerStore::F32) return value.store(y);
+    (round(value) + f.y_zero).store_bytes(y);
+}
+
+RG_SIMD void copy_bytes(uint8_t* target, uint8_t const* source, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) target[i] = source[i];
 }
 
 /// The first `n` lanes.
-RG_SIMD void store_lanes(Lanes sum, float const* scale, uint8_t* y, int64_t n, Finish const& f) {
-    if (n >= kWidth) return store_whole(sum, scale, y, f);
-    alignas(64) uint8_t whole[kWidth * 4];
-    store_whole(sum, scale, whole, f);
-    int64_t bytes = n * element_bytes(f.store);
-    for (int64_t i = 0; i < bytes; ++i) y[i] = whole[i];
+[[gnu::noinline]] void store_some(Lanes sum, float const* scale, float const* shift, uint8_t const* residual,
+                                  uint8_t* y, int64_t n, Finish const& f) {
+    alignas(64) uint8_t whole[kWidth * 4], other[kWidth * 4] = {};
+    alignas(64) float shifts[kWidth] = {};
+    if (shift)
+        for (int64_t i = 0; i < n; ++i) shifts[i] = shift[i];
+    if (residual) copy_bytes(other, residual, n * element_bytes(f.residual));
+    store_whole(sum, scale, shift ? shifts : nullptr, residual ? other : nullptr, whole, f);
+    copy_bytes(y, whole, n * element_bytes(f.store));
+}
+
+/// Stores lanes of which `left` are real; `at` counts elements from the first of Y and residual.
+template <class Block>
+RG_SIMD void store_lanes(Block const& b, Lanes sum, int64_t column, int64_t at, int64_t left, Finish const& f) {
+    float const *scale = b.scale + column, *shift = b.shift ? b.shift + column : nullptr;
+    uint8_t const* residual = b.residual ? b.residual + at * element_bytes(f.residual) : nullptr;
+    auto* y = static_cast<uint8_t*>(b.y) + at * element_bytes(f.store);
+    if (left >= kWidth) return store_whole(sum, scale, shift, residual, y, f);
+    if (left > 0) store_some(sum, scale, shift, residual, y, left, f);
 }
 
 RG_SIMD int32_t load_dword(uint8_t const* p) {
@@ -84,14 +124,13 @@ template <int rows, int vectors>
     int64_t left = t.columns - column;
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
-        auto* y = static_cast<uint8_t*>(t.y) + ((first + i) * t.y_row + column) * element_bytes(f.store);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
             int64_t j = column + v * kWidth;
             Lanes sum = c[i][v] + Lanes::load(t.column_add + j);
             if (t.b_zero) sum = sum - Lanes::set(t.row_sum[first + i]) * Lanes::load(t.b_zero + j);
             if (t.row_zero) sum = sum - Lanes::set(t.row_zero[first + i]) * Lanes::load(t.column_sum + j);
-            store_lanes(sum, t.scale + j, y + v * kWidth * element_bytes(f.store), left - v * kWidth, f);
+            store_lanes(t, sum, j, (first + i) * t.y_row + j, left - v * kWidth, f);
         }
     }
 }
@@ -112,7 +151,7 @@ struct Tiles {
 constexpr Tiles kTiles;
 
 void multiply(IntegerBlock const& t) {
-    Finish f = finish_of(t);
+    Finish f = finish_of(t.tail);
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = t.columns - column;
         int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
@@ -135,17 +174,15 @@ RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_
             // The upper half of each lane of x is zero: two products of i16 are one.
             sum[v] =
                 dot_words(sum[v], Lanes::load_bytes(x + t.tap_offsets[tap] + v * kWidth), Lanes::load(w + v * kWidth));
-    auto size = element_bytes(f.store);
-    auto* y = static_cast<uint8_t*>(t.y) + (position * t.y_row + channel) * size;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
         int64_t j = channel + v * kWidth;
-        store_lanes(sum[v], t.scale + j, y + v * kWidth * size, t.channels - j, f);
+        store_lanes(t, sum[v], j, position * t.y_row + j, t.channels - j, f);
     }
 }
 
 void depthwise(DepthwiseBlock const& t) {
-    Finish f = finish_of(t);
+    Finish f = finish_of(t.tail);
     for (int64_t position = 0; position < t.positions; ++position) {
         int64_t channel = 0;
         for (; channel + 4 * kWidth <= t.channels; channel += 4 * kWidth)

@@ -7,6 +7,9 @@
 namespace refactor::kernel::test {
 namespace {
 
+/// Products may be fused with the additions behind them: 2 eps of addends up to 512.
+constexpr Tolerance kFused{512 * 2 * 6e-8, 0};
+
 inline Tensor random_bytes(DataType dtype, Dims dims, std::mt19937& random) {
     Tensor t(dtype, dims);
     for (int64_t i = 0; i < t.desc.count(); ++i) t.as<uint8_t>()[i] = static_cast<uint8_t>(random());
@@ -17,6 +20,18 @@ inline Tensor random_bytes(DataType dtype, Dims dims, std::mt19937& random) {
 struct IntegerCase {
     DataType a, b, y;
     bool bias, relu, constant;
+    bool rounded = false, clipped = false, shift = false;
+    DataType residual = DataType::Undefined;
+
+    /// Bounds and scales are of the size of results.
+    IntegerResult result() const {
+        IntegerResult r{relu};
+        bool bytes = y == DataType::U8 || y == DataType::I8;
+        if (rounded) r.rounded = true, r.middle_low = -90, r.middle_high = 70, r.middle_scale = 0.7312347f;
+        if (residual != DataType::Undefined) r.residual_scale = bytes ? 0.4123459f : 0.002f, r.residual_zero = 11;
+        if (clipped) r.low = bytes ? -50 : -0.7f, r.high = bytes ? 110 : 0.9f;
+        return r;
+    }
 };
 
 /// Every sign of both operands with every output; the rest varies along.
@@ -27,14 +42,21 @@ inline std::vector<IntegerCase> integer_cases() {
         for (auto b : {DataType::U8, DataType::I8})
             for (auto y : {DataType::I32, DataType::F32, DataType::U8, DataType::I8}) {
                 cases.push_back({a, b, y, i % 3 != 0, y != DataType::I32 && i % 5 < 2, i % 7 < 4});
+                if (y != DataType::I32) {
+                    auto& c = cases.back();
+                    c.rounded = i % 3 == 1, c.clipped = i % 5 >= 3, c.shift = i % 2 == 0;
+                    constexpr DataType kResiduals[]{DataType::Undefined, DataType::U8, DataType::F32, DataType::I8};
+                    c.residual = kResiduals[i / 2 % 4];
+                }
                 ++i;
             }
     return cases;
 }
 
-/// The operands behind A and B: `a_zeros` and `b_zeros` of those sizes (empty: one), biases and scales for `n` columns.
+/// The operands behind A and B for a result of sizes `y`: `a_zeros` and `b_zeros` of those sizes (empty: one), biases
+/// and scales for `n` columns.
 inline std::vector<Tensor> with_operands(IntegerCase const& c, Tensor a, Tensor b, Dims const& a_zeros,
-                                         Dims const& b_zeros, int64_t n, int64_t k, bool many_scales,
+                                         Dims const& b_zeros, int64_t n, int64_t k, bool many_scales, Dims const& y,
                                          std::mt19937& random) {
     std::vector<Tensor> inputs{std::move(a), std::move(b), random_bytes(c.a, a_zeros, random),
                                random_bytes(c.b, b_zeros, random)};
@@ -53,6 +75,10 @@ inline std::vector<Tensor> with_operands(IntegerCase const& c, Tensor a, Tensor 
     }
     if (c.y == DataType::U8 || c.y == DataType::I8) zero = random_bytes(c.y, {}, random);
     inputs.push_back(bias), inputs.push_back(scale), inputs.push_back(zero);
+    inputs.push_back(c.shift ? random_f32({n}, random, c.y == DataType::F32 ? 0.3f : 30) : Tensor());
+    inputs.push_back(c.residual == DataType::Undefined ? Tensor()
+                     : c.residual == DataType::F32     ? random_f32(y, random, 100)
+                                                       : random_bytes(c.residual, y, random));
     return inputs;
 }
 

@@ -4,6 +4,7 @@
 #include "movement/indices.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
+#include "roi_align/roi_tile.h"
 
 #include <cmath>
 
@@ -135,31 +136,41 @@ F pool(RoiAxis<F> const* axes, AxisTable<F> const& rows, AxisTable<F> const& col
     return maximum ? best : sum / static_cast<F>(n * m);
 }
 
-template <class T>
-void run(RoiAlignInfo const& info, Shapes const& s, void* const* a, ThreadPool& threads) {
+/// The channels [first, last) of region `r`.
+template <class T, class F>
+void run_region(RoiAlignInfo const& info, Shapes const& s, RoiAxis<F> const* axes, T const* x, T* y, int64_t channels) {
+    auto plane = s.size[0] * s.size[1], bins = s.bins[0] * s.bins[1];
+    AxisTable<F> rows(axes[0], s.bins[0]), columns(axes[1], s.bins[1]);
+    for (int64_t c = 0; c < channels; ++c)
+        for (int64_t i = 0; i < bins; ++i)
+            y[c * bins + i] = narrow<T>(
+                pool<F>(axes, rows, columns, i / s.bins[1], i % s.bins[1], info.maximum, x + c * plane, s.size[1]));
+}
+
+/// Calls `region(axes, x, y, channels)` for parts of the channels of all regions, `least` or more channels at a time.
+template <class T, class Region>
+void each_region(RoiAlignInfo const& info, Shapes const& s, void* const* a, ThreadPool& threads, int64_t least,
+                 Region const& region) {
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
     auto *x = static_cast<T const*>(a[0]), *rois = static_cast<T const*>(a[1]);
     auto* batch = static_cast<int64_t const*>(a[2]);
     auto* y = static_cast<T*>(a[3]);
     auto plane = s.size[0] * s.size[1], bins = s.bins[0] * s.bins[1];
     // Channels are cut so that a few regions keep all threads busy.
-    constexpr int64_t kChannels = 32;
-    auto parts = (s.channels + kChannels - 1) / kChannels;
-    movement::for_ranges(
-        threads, s.rois * parts, 40. * static_cast<double>(kChannels * bins), [&](int64_t begin, int64_t end) {
-            for (auto item = begin; item < end; ++item) {
-                auto r = item / parts, first = item % parts * kChannels, last = std::min(first + kChannels, s.channels);
-                if (batch[r] < 0 || batch[r] >= s.batch) movement::throw_index("RoiAlign", batch[r], r, 0, s.batch);
-                RoiAxis<F> axes[]{{info, load<F>(rois, 4 * r + 1), load<F>(rois, 4 * r + 3), s.bins[0], s.size[0]},
-                                  {info, load<F>(rois, 4 * r), load<F>(rois, 4 * r + 2), s.bins[1], s.size[1]}};
-                AxisTable<F> rows(axes[0], s.bins[0]), columns(axes[1], s.bins[1]);
-                for (auto c = first; c < last; ++c)
-                    for (int64_t i = 0; i < bins; ++i)
-                        y[(r * s.channels + c) * bins + i] =
-                            narrow<T>(pool<F>(axes, rows, columns, i / s.bins[1], i % s.bins[1], info.maximum,
-                                              x + (batch[r] * s.channels + c) * plane, s.size[1]));
-            }
-        });
+    auto wanted = (4 * threads.threads() + s.rois - 1) / std::max<int64_t>(1, s.rois);
+    auto parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, s.channels / least));
+    auto ns = 10. * static_cast<double>(s.channels * bins) / static_cast<double>(parts);
+    movement::for_ranges(threads, s.rois * parts, ns, [&](int64_t begin, int64_t end) {
+        for (auto item = begin; item < end; ++item) {
+            auto r = item / parts, part = item % parts;
+            auto first = s.channels * part / parts, last = s.channels * (part + 1) / parts;
+            if (batch[r] < 0 || batch[r] >= s.batch) movement::throw_index("RoiAlign", batch[r], r, 0, s.batch);
+            RoiAxis<F> const axes[]{{info, load<F>(rois, 4 * r + 1), load<F>(rois, 4 * r + 3), s.bins[0], s.size[0]},
+                                    {info, load<F>(rois, 4 * r), load<F>(rois, 4 * r + 2), s.bins[1], s.size[1]}};
+            region(axes, x + (batch[r] * s.channels + first) * plane, y + (r * s.channels + first) * bins,
+                   last - first);
+        }
+    });
 }
 
 TaskResult bind_reference(RoiAlignInfo const& info, BindArgs const& args, Isa) {
@@ -167,17 +178,129 @@ TaskResult bind_reference(RoiAlignInfo const& info, BindArgs const& args, Isa) {
     if (!shapes) return Err{shapes.error()};
     return make_task(
         [info, s = *shapes, type = args.inputs[0]->dtype](void* const* a, runtime::RunContext const& context) {
-            visit_float(type, [&](auto tag) { run<typename decltype(tag)::type>(info, s, a, context.pool); });
+            visit_float(type, [&](auto tag) {
+                using T = typename decltype(tag)::type;
+                each_region<T>(info, s, a, context.pool, 32, [&](auto const* axes, T const* x, T* y, int64_t channels) {
+                    run_region(info, s, axes, x, y, channels);
+                });
+            });
         });
+}
+
+#if RG_X86
+/// The tables of a region; `fits` tells whether they hold it.
+struct RoiTables {
+    int64_t first[kRoiRows + 1], offset[kRoiRows], begin = 0, width = 0;
+    float weight[kRoiRows];
+    PairBlock columns;
+    bool fits = true;
+
+    RoiTables(Shapes const& s, RoiAxis<float> const* axes) {
+        auto n = axes[0].samples, m = axes[1].samples;
+        fits = n > 0 && m > 0 && n <= kRoiRows && m <= kBlockPairs && n * s.bins[0] * 2 <= kRoiRows &&
+               m * pair_step(static_cast<int>(s.bins[1])) <= kBlockPairs;
+        if (!fits) return;
+        add_rows(s, axes[0], 1 / static_cast<float>(n * m));
+        add_columns(s, axes[1]);
+    }
+
+private:
+    void add_rows(Shapes const& s, RoiAxis<float> const& axis, float share) {
+        int64_t n = 0;
+        auto add = [&](int64_t bin, int64_t row, float w) {
+            // Samples of a bin go downwards and so meet their rows again.
+            for (auto k = n; k-- > std::max(first[bin], n - 2);)
+                if (offset[k] == row * s.size[1]) {
+                    weight[k] += w * share;
+                    return;
+                }
+            offset[n] = row * s.size[1], weight[n++] = w * share;
+        };
+        for (int64_t bin = 0; bin < s.bins[0]; ++bin) {
+            first[bin] = n;
+            for (auto i = bin * axis.samples; i < (bin + 1) * axis.samples; ++i) {
+                auto tap = axis.tap(i);
+                if (tap.inside) add(bin, tap.low, tap.to_high), add(bin, tap.high, tap.to_low);
+            }
+        }
+        first[s.bins[0]] = n;
+    }
+    void add_columns(Shapes const& s, RoiAxis<float> const& axis) {
+        int const count = static_cast<int>(s.bins[1]), step = pair_step(count);
+        int64_t low = s.size[1], high = 0;
+        columns.masked = false;
+        for (int k = 0; k < static_cast<int>(axis.samples); ++k)
+            for (int p = 0; p < step; ++p) {
+                auto tap = axis.tap(std::min(p, count - 1) * axis.samples + k);
+                // The last column has none behind it: a pair begins before it.
+                auto start = std::min(tap.low, s.size[1] - 2);
+                bool moved = start != tap.low;
+                int i = k * step + p, slot = pair_slot(i);
+                columns.start[i] = static_cast<int32_t>(start);
+                columns.weight[slot] = moved ? 0 : tap.to_high, columns.weight[slot + 1] = moved ? 1 : tap.to_low;
+                columns.mask[slot] = tap.inside && !moved ? ~0u : 0;
+                columns.mask[slot + 1] = tap.inside ? ~0u : 0;
+                columns.masked = columns.masked || moved || !tap.inside;
+                low = std::min(low, start), high = std::max(high, start + 2);
+            }
+        for (int64_t i = 0; i < axis.samples * step; ++i) columns.start[i] -= static_cast<int32_t>(low);
+        begin = low, width = high - low;
+        fits = width <= kRoiWidth;
+    }
+};
+
+TaskResult bind_tiles(RoiAlignInfo const& info, BindArgs const& args, Isa isa) {
+    auto shapes = shapes_of(args);
+    if (!shapes) return Err{shapes.error()};
+    if (shapes->size[1] < 2 || shapes->size[1] > INT32_MAX || shapes->bins[0] > kRoiRows ||
+        shapes->bins[1] > kBlockPairs)
+        return bind_reference(info, args, isa);
+    return make_task([info, s = *shapes](void* const* a, runtime::RunContext const& context) {
+        auto region = [&](RoiAxis<float> const* axes, float const* x, float* y, int64_t channels) {
+            RoiTables tables(s, axes);
+            if (!tables.fits) return run_region(info, s, axes, x, y, channels);
+            roi_tile_avx2({x + tables.begin,
+                           y,
+                           s.size[0] * s.size[1],
+                           channels,
+                           {s.bins[0], s.bins[1]},
+                           tables.width,
+                           tables.first,
+                           tables.offset,
+                           tables.weight,
+                           &tables.columns,
+                           static_cast<int>(axes[1].samples)});
+        };
+        each_region<float>(info, s, a, context.pool, 32, region);
+    });
+}
+#endif
+
+std::optional<Rejection> refuse_types(Request const& request) {
+    if (auto no = movement::refuse(request, {.min_inputs = 3, .max_inputs = 3})) return no;
+    if (is_any_float(request.inputs[0].dtype) && request.inputs[1].dtype == request.inputs[0].dtype &&
+        request.inputs[2].dtype == DataType::I64)
+        return std::nullopt;
+    return Rejection{"expects floats, regions of the same type and i64 batch indices"};
 }
 
 }  // namespace
 
+movement::KernelResult roi_align_tiles(RoiAlignInfo const& info, Request const& request) {
+    if (auto no = refuse_types(request)) return Err{*no};
+    if (request.inputs[0].dtype != DataType::F32 || info.maximum)
+        return Err{Rejection{info.attributes() + " of " + std::string(name_of(request.inputs[0].dtype)) +
+                             ", expected averages of f32"}};
+#if RG_X86
+    if (request.isa >= Isa::Avx2)
+        return movement::KernelResult(std::make_unique<movement::InfoKernel<RoiAlignInfo>>(
+            info, movement::make_id("roi_align", "tiles", request, name_of(Isa::Avx2)), Isa::Avx2, bind_tiles));
+#endif
+    return Err{Rejection{"needs avx2, allowed is " + std::string(name_of(request.isa))}};
+}
+
 movement::KernelResult roi_align_reference(RoiAlignInfo const& info, Request const& request) {
-    if (auto no = movement::refuse(request, {.min_inputs = 3, .max_inputs = 3})) return Err{*no};
-    if (!is_any_float(request.inputs[0].dtype) || request.inputs[1].dtype != request.inputs[0].dtype ||
-        request.inputs[2].dtype != DataType::I64)
-        return Err{Rejection{"expects floats, regions of the same type and i64 batch indices"}};
+    if (auto no = refuse_types(request)) return Err{*no};
     return movement::make_kernel(info, "roi_align", "reference", request, bind_reference);
 }
 

@@ -46,6 +46,24 @@ TEST(RoiAlign, ManySamplesNeedNoTable) {
     for (int i = 0; i < 12; ++i) EXPECT_NEAR(few.out[0].as<float>()[i], many.out[0].as<float>()[i], 0.5);
 }
 
+TEST(RoiAlign, TilesAgreeWithTheReference) {
+    std::mt19937 random(seed_of(35));
+    for (int64_t ratio : {0, 1, 2, 3, 70})
+        for (bool half : {false, true})
+            for (Dims bins : {Dims{7, 7}, Dims{3, 11}, Dims{14, 16}}) {
+                if (ratio == 70 && bins[0] != 3) continue;
+                RoiAlignInfo info{false, half, ratio, 0.5f};
+                // Inside, over every edge, outside, of no extent, at the last column.
+                std::vector<float> rois{3, 5, 40, 31, -20, -9, 17, 60, 70, 80, 200, 120, 8, 8, 8, 8, 83, 2, 87, 50};
+                std::vector<Tensor> inputs{random_f32({2, 7, 33, 43}, random), Tensor::of(DataType::F32, {5, 4}, rois),
+                                           Tensor::of(DataType::I64, {5}, std::vector<int64_t>{0, 1, 1, 0, 1})};
+                // Coordinates up to 100 are rounded by 2^-18, which elements of up to 5 turn into differences.
+                auto others = check_candidates(info, inputs, {Tensor(DataType::F32, {5, 7, bins[0], bins[1]})},
+                                               {5 * 4 * 4e-6, 0});
+                EXPECT_EQ(others, cpu_features().isa >= Isa::Avx2);
+            }
+}
+
 TEST(RoiAlign, RefusesWhatDoesNotExist) {
     auto outside = on({0, 0, 1, 1}, {2}, {1, 1});
     EXPECT_THROW(outside(RoiAlignInfo{}), InvalidInput);

@@ -23,6 +23,7 @@ struct PassReport {
     std::string name;
     int changes = 0;
     double microseconds = 0;
+    std::vector<std::string> notes;  ///< what the pass left as it was, and why
     std::string graph;  ///< the graph after the pass, if it changed anything and debug logging is on
 };
 

@@ -58,21 +58,23 @@ std::optional<std::vector<Constant>> result_of(NodePtr node) {
 
 }  // namespace
 
+bool fold_constant(Graph& graph, NodePtr node) {
+    auto result = result_of(node);
+    if (!result) return false;
+    for (size_t i = 0; i < result->size(); ++i) {
+        auto* edge = node->output(i);
+        if (edge->use_count() == 0) continue;
+        auto value = edge->value;
+        value.constant = (*result)[i].blob;
+        graph.replace_all_uses(edge, graph.add_source(std::move(value)));
+    }
+    graph.erase(node);
+    return true;
+}
+
 int fold_constants(Model& model, PassContext const&) {
     int folded = 0;
-    for (auto* node : model.graph.topological()) {
-        auto result = result_of(node);
-        if (!result) continue;
-        for (size_t i = 0; i < result->size(); ++i) {
-            auto* edge = node->output(i);
-            if (edge->use_count() == 0) continue;
-            auto value = edge->value;
-            value.constant = (*result)[i].blob;
-            model.graph.replace_all_uses(edge, model.graph.add_source(std::move(value)));
-        }
-        model.graph.erase(node);
-        ++folded;
-    }
+    for (auto* node : model.graph.topological()) folded += fold_constant(model.graph, node);
     return folded;
 }
 

@@ -53,7 +53,7 @@ public:
     virtual Status lower(LowerContext&) const = 0;
     /// Whether a node of this operator with constant inputs may be computed ahead; not if it holds sub-graphs, which
     /// fold inside.
-    virtual bool can_fold() const { return true; }
+    virtual bool can_fold(std::span<Tensor const* const>) const { return true; }
 };
 
 /// What a node knows about its operands while its outputs are inferred.

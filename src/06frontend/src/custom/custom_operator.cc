@@ -27,7 +27,7 @@ public:
         return definition_->procedure(context, attributes_);
     }
     Status lower(LowerContext&) const override { return unsupported("a custom operator inside a program"); }
-    bool can_fold() const override { return false; }
+    bool can_fold(std::span<Tensor const* const>) const override { return false; }
 };
 
 }  // namespace

@@ -135,11 +135,12 @@ Status lower_attention(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-struct Rotated {
-    DimExpr batch, length, heads, depth;
-    Rotation rotation;
-    bool packed;
-};
+/// Whether a cache has more columns than are turned, of which the first count: as in ONNX 1.18, which introduced the
+/// operator; later releases ask for equal sizes.
+bool is_wider(DimExpr const& size, DimExpr const& half) {
+    auto have = size.constant(), needed = half.constant();
+    return have && needed && *have > *needed;
+}
 
 Inferred<Rotated> rotated_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
     auto const& x = c.shape(0);
@@ -165,8 +166,9 @@ Inferred<Rotated> rotated_of(InferContext const& c, NodeView const& n, SymbolTab
         if (cache.size() != rank)
             return Err{invalid("a cache has ", cache.size(), " axes, expected ", rank,
                                c.has(3) ? "" : " without position_ids")};
-        if (auto failure = expect_equal(cache.back(), floor_div(size, 2), "the last size of a cache", symbols))
-            return Err{*failure};
+        auto half = floor_div(size, 2);
+        if (is_wider(cache.back(), half)) continue;
+        if (auto failure = expect_equal(cache.back(), half, "the last size of a cache", symbols)) return Err{*failure};
     }
     return r;
 }
@@ -186,19 +188,15 @@ Status infer_rotary(InferContext& c, NodeView const& n) {
 
 Status lower_rotary(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(r, rotated_of(c.view(), n, c.symbols()));
+    auto half = floor_div(r.rotation.size ? DimExpr(r.rotation.size) : r.depth, 2);
     Edge caches[2];
     for (size_t i = 0; i < 2; ++i) {
         caches[i] = c.edge(i + 1);
-        if (!c.has(3)) continue;
-        auto shape = c.shape(3);
-        shape.push_back(c.shape(i + 1)[1]);
-        caches[i] =
-            c.emit(computation::make_operator(kernel::GatherInfo{0}), {c.edge(i + 1), c.edge(3)}, c.dtype(1), shape);
+        auto last = c.shape(i + 1).size() - 1;
+        if (is_wider(c.shape(i + 1)[last], half)) caches[i] = emit_slice(c, caches[i], last, 0, half);
+        if (c.has(3)) caches[i] = gather_rows(c, caches[i], c.edge(3));
     }
-    auto* x =
-        r.packed ? c.reshape(c.edge(0), {r.batch, r.length, r.heads, r.depth}) : c.transpose(c.edge(0), {0, 2, 1, 3});
-    auto* y = emit_rotation(c, x, caches[0], caches[1], r.rotation);
-    c.set_output(0, r.packed ? c.reshape(y, c.shape(0)) : c.transpose(y, {0, 2, 1, 3}));
+    c.set_output(0, emit_rotary(c, r, c.edge(0), caches[0], caches[1]));
     return std::nullopt;
 }
 

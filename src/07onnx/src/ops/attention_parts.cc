@@ -21,35 +21,6 @@ Shape joined(LowerContext& c, std::vector<Shape> const& shapes) {
     return shape ? *shape : shapes[0];
 }
 
-/// Everything the positions forbid but what `AttentionInfo::causal` says; null: nothing. bool [S, T] or [B, 1, S, T].
-Edge position_mask(LowerContext& c, AttentionParts const& parts, bool causal) {
-    auto const& see = parts.visibility;
-    if (!causal && see.left < 0 && see.right < 0 && !see.lengths) return nullptr;
-    auto const &queries = parts.q->value.shape[2], &keys = parts.k->value.shape[2], &batch = parts.q->value.shape[0];
-    auto* rows = c.reshape(emit_range(c, see.offsets ? DimExpr(0) : see.offset, queries), {queries, DimExpr(1)});
-    std::vector<Edge> edges{rows, emit_range(c, 0, keys)};
-    std::vector<Shape> shapes{{queries, keys}};
-    Expression e;
-    auto row = e.input(0, DataType::I64), column = e.input(1, DataType::I64);
-    auto per_batch = [&](Edge edge) {
-        auto value = e.input(static_cast<uint16_t>(edges.size()), DataType::I64);
-        shapes.push_back({batch, 1, 1, 1});
-        edges.push_back(c.reshape(edge, shapes.back()));
-        return value;
-    };
-    if (see.offsets) row = e.binary(ExprOp::Add, row, per_batch(see.offsets));
-    std::optional<Value> allowed;
-    auto require = [&](Value condition) { allowed = allowed ? e.binary(ExprOp::And, *allowed, condition) : condition; };
-    auto moved = [&](int64_t by) {
-        return by ? e.binary(ExprOp::Add, row, e.constant(DataType::I64, static_cast<double>(by))) : row;
-    };
-    if (causal) require(e.binary(ExprOp::LessEqual, column, row));
-    if (see.right >= 0) require(e.binary(ExprOp::LessEqual, column, moved(see.right)));
-    if (see.left >= 0) require(e.binary(ExprOp::GreaterEqual, column, moved(-see.left)));
-    if (see.lengths) require(e.binary(ExprOp::Less, column, per_batch(see.lengths)));
-    return c.emit(computation::make_operator(e.finish(*allowed)), edges, DataType::Bool, joined(c, shapes));
-}
-
 /// Fills a mask that is shorter than the keys up with "may not".
 Edge pad_mask(LowerContext& c, Edge mask, DimExpr const& keys) {
     auto shape = mask->value.shape;
@@ -83,6 +54,20 @@ Edge add_mask(LowerContext& c, Edge scores, Edge mask) {
     return c.emit(computation::make_operator(e.finish(masked)), {scores, mask}, dtype, scores->value.shape);
 }
 
+/// Softmax over the keys, next to one score of each head that is dropped afterwards.
+Edge softmax_with_sinks(LowerContext& c, Edge scores, Edge sinks) {
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3, softmax.nan_to_zero = true;
+    auto all = scores->value.shape, more = all, one = all;
+    auto dtype = scores->value.dtype;
+    if (!sinks) return c.emit(computation::make_operator(softmax), {scores}, dtype, all);
+    one[3] = 1, more[3] = all[3] + 1;
+    auto* column = c.emit(computation::make_operator(kernel::ExpandInfo{}),
+                          {c.reshape(sinks, {DimExpr(1), all[1], DimExpr(1), DimExpr(1)})}, dtype, one);
+    auto* x = c.emit(computation::make_operator(kernel::ConcatInfo{3}), {scores, column}, dtype, more);
+    return emit_slice(c, c.emit(computation::make_operator(softmax), {x}, dtype, more), 3, 0, all[3]);
+}
+
 /// The steps one by one, where the scores are changed or wanted. Heads that share keys are rows of one product.
 Edge compose(LowerContext& c, AttentionParts const& p, Edge mask, ScoreOutput wanted, Edge* scores) {
     auto const &q = p.q->value.shape, &k = p.k->value.shape, &v = p.v->value.shape;
@@ -107,9 +92,7 @@ Edge compose(LowerContext& c, AttentionParts const& p, Edge mask, ScoreOutput wa
     take(ScoreOutput::Capped, x);
     x = add_mask(c, x, mask);
     take(ScoreOutput::Masked, x);
-    kernel::SoftmaxInfo softmax;
-    softmax.axis = 3, softmax.nan_to_zero = true;
-    x = c.emit(computation::make_operator(softmax), {x}, dtype, all);
+    x = softmax_with_sinks(c, x, p.sinks);
     take(ScoreOutput::Probabilities, x);
     auto* y = c.emit(computation::make_operator(kernel::MatMulInfo{}), {c.reshape(x, {k[0], k[1], rows, k[2]}), p.v},
                      dtype, {k[0], k[1], rows, v[3]});
@@ -117,6 +100,34 @@ Edge compose(LowerContext& c, AttentionParts const& p, Edge mask, ScoreOutput wa
 }
 
 }  // namespace
+
+Edge position_mask(LowerContext& c, AttentionParts const& parts, bool causal) {
+    auto const& see = parts.visibility;
+    if (!causal && see.left < 0 && see.right < 0 && !see.lengths) return nullptr;
+    auto const &queries = parts.q->value.shape[2], &keys = parts.k->value.shape[2], &batch = parts.q->value.shape[0];
+    auto* rows = c.reshape(emit_range(c, see.offsets ? DimExpr(0) : see.offset, queries), {queries, DimExpr(1)});
+    std::vector<Edge> edges{rows, emit_range(c, 0, keys)};
+    std::vector<Shape> shapes{{queries, keys}};
+    Expression e;
+    auto row = e.input(0, DataType::I64), column = e.input(1, DataType::I64);
+    auto per_batch = [&](Edge edge) {
+        auto value = e.input(static_cast<uint16_t>(edges.size()), DataType::I64);
+        shapes.push_back({batch, 1, 1, 1});
+        edges.push_back(c.reshape(edge, shapes.back()));
+        return value;
+    };
+    if (see.offsets) row = e.binary(ExprOp::Add, row, per_batch(see.offsets));
+    std::optional<Value> allowed;
+    auto require = [&](Value condition) { allowed = allowed ? e.binary(ExprOp::And, *allowed, condition) : condition; };
+    auto moved = [&](int64_t by) {
+        return by ? e.binary(ExprOp::Add, row, e.constant(DataType::I64, static_cast<double>(by))) : row;
+    };
+    if (causal) require(e.binary(ExprOp::LessEqual, column, row));
+    if (see.right >= 0) require(e.binary(ExprOp::LessEqual, column, moved(see.right)));
+    if (see.left >= 0) require(e.binary(ExprOp::GreaterEqual, column, moved(-see.left)));
+    if (see.lengths) require(e.binary(ExprOp::Less, column, per_batch(see.lengths)));
+    return c.emit(computation::make_operator(e.finish(*allowed)), edges, DataType::Bool, joined(c, shapes));
+}
 
 Edge emit_range(LowerContext& c, DimExpr const& start, DimExpr const& size) {
     return c.emit(computation::make_operator(kernel::RangeInfo{}, {start, DimExpr(1)}), {}, DataType::I64, {size});
@@ -161,6 +172,7 @@ Inferred<Edge> emit_attention(LowerContext& c, AttentionParts const& given, Scor
     auto dtype = p.q->value.dtype, result = p.v->value.dtype;
     auto wide = dtype == DataType::F64 || result == DataType::F64 ? DataType::F64 : DataType::F32;
     p.q = c.cast(p.q, wide), p.k = c.cast(p.k, wide), p.v = c.cast(p.v, wide);
+    if (p.sinks) p.sinks = c.cast(p.sinks, wide);
     auto const &q = p.q->value.shape, &k = p.k->value.shape;
     bool composed = p.softcap != 0 || scores;
     // The kernel's own rule is aligned at the last query and key.
@@ -177,9 +189,10 @@ Inferred<Edge> emit_attention(LowerContext& c, AttentionParts const& given, Scor
     }
     kernel::AttentionInfo info;
     info.scale = p.scale, info.causal = p.visibility.causal && aligned, info.has_mask = mask != nullptr;
-    info.nan_to_zero = true;
+    info.nan_to_zero = true, info.has_sinks = p.sinks != nullptr;
     std::vector<Edge> edges{p.q, p.k, p.v};
     if (mask) edges.push_back(mask);
+    if (p.sinks) edges.push_back(p.sinks);
     return c.cast(c.emit(computation::make_operator(info), edges, wide, {q[0], q[1], q[2], p.v->value.shape[3]}),
                   result);
 }
@@ -222,6 +235,19 @@ Edge emit_rotation(LowerContext& c, Edge x, Edge cosines, Edge sines, Rotation c
     if (size == shape[3]) return y;
     auto* rest = emit_slice(c, x, 3, size, shape[3] - size);
     return c.emit(computation::make_operator(kernel::ConcatInfo{3}), {y, rest}, dtype, shape);
+}
+
+Edge emit_rotary(LowerContext& c, Rotated const& r, Edge x, Edge cosines, Edge sines) {
+    auto shape = x->value.shape;
+    x = r.packed ? c.reshape(x, {r.batch, r.length, r.heads, r.depth}) : c.transpose(x, {0, 2, 1, 3});
+    x = emit_rotation(c, x, cosines, sines, r.rotation);
+    return r.packed ? c.reshape(x, shape) : c.transpose(x, {0, 2, 1, 3});
+}
+
+Edge gather_rows(LowerContext& c, Edge table, Edge rows) {
+    auto shape = rows->value.shape;
+    shape.push_back(table->value.shape[1]);
+    return c.emit(computation::make_operator(kernel::GatherInfo{0}), {table, rows}, table->value.dtype, shape);
 }
 
 }  // namespace refactor::onnx

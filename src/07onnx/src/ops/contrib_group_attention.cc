@@ -3,8 +3,9 @@
 #include "frontend/expression.h"
 #include "kernel/ops/cache.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/reduce.h"
 
-// RotaryEmbedding and GroupQueryAttention of com.microsoft. Source: onnxruntime, docs/ContribOperators.md and the CPU
+// GroupQueryAttention of com.microsoft. Source: onnxruntime, docs/ContribOperators.md and the CPU
 // kernels.
 
 namespace refactor::onnx {
@@ -16,83 +17,11 @@ using frontend::expect_rank;
 using frontend::Expression;
 using kernel::ExprOp;
 
-// ---------------------------------------------------------------------- RotaryEmbedding
-struct Rotary {
-    DimExpr batch, length, heads, depth;
-    Rotation rotation;
-    bool packed;
-};
-
-Inferred<Rotary> rotary_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
-    auto const& x = c.shape(0);
-    if (n.integer("is_packed_batching", 0) != 0) return Err{unsupported("is_packed_batching")};
-    if (n.number("scale", 1) != 1) return Err{unsupported("scale = ", n.number("scale", 1))};
-    if (x.size() != 3 && x.size() != 4) return Err{invalid("the input has ", x.size(), " axes, expected 3 or 4")};
-    for (size_t i = 2; i < 4; ++i)
-        if (c.shape(i).size() != 2) return Err{invalid("a cache has ", c.shape(i).size(), " axes, expected 2")};
-    Rotary r;
-    r.packed = x.size() == 3, r.batch = x[0], r.rotation.interleaved = n.integer("interleaved", 0) != 0;
-    r.rotation.size = n.integer("rotary_embedding_dim", 0);
-    auto heads = n.integer("num_heads", 0);
-    if (!r.packed) {
-        r.heads = x[1], r.length = x[2], r.depth = x[3];
-    } else if (heads > 0) {
-        RG_TRY(depth, head_size(x[2], heads, "the input", symbols));
-        r.length = x[1], r.heads = heads, r.depth = depth;
-    } else {
-        r.length = x[1], r.depth = c.shape(2)[1] * 2, r.heads = floor_div(x[2], r.depth);
-    }
-    auto half = floor_div(r.rotation.size ? DimExpr(r.rotation.size) : r.depth, 2);
-    for (size_t i = 2; i < 4; ++i)
-        if (auto failure = expect_equal(c.shape(i)[1], half, "the width of a cache", symbols)) return Err{*failure};
-    return r;
-}
-
-Status infer_rotary(InferContext& c, NodeView const& n) {
-    RG_TRY_STATUS(r, rotary_of(c, n, c.symbols()));
-    RG_CHECK_STATUS(expect_rank(c.input(1), 1, 2));
-    auto const& positions = c.shape(1);
-    if (positions.size() == 1) {
-        RG_CHECK_STATUS(expect_equal(positions[0], 1, "the number of positions", c.symbols()));
-    } else {
-        RG_CHECK_STATUS(expect_equal(positions[0], r.batch, "the batch of position_ids", c.symbols()));
-        RG_CHECK_STATUS(expect_equal(positions[1], r.length, "the length of position_ids", c.symbols()));
-    }
-    return c.set(0, c.dtype(0), c.shape(0));
-}
-
-Edge add_indices(LowerContext& c, Edge a, Edge b, Shape shape) {
-    Expression e;
-    auto sum = e.binary(ExprOp::Add, e.input(0, DataType::I64), e.input(1, DataType::I64));
-    return c.emit(computation::make_operator(e.finish(sum)), {a, b}, DataType::I64, std::move(shape));
-}
-
-Edge gather_rows(LowerContext& c, Edge table, Edge rows) {
-    auto shape = rows->value.shape;
-    shape.push_back(table->value.shape[1]);
-    return c.emit(computation::make_operator(kernel::GatherInfo{0}), {table, rows}, table->value.dtype, shape);
-}
-
-Status lower_rotary(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(r, rotary_of(c.view(), n, c.symbols()));
-    auto* positions = c.edge(1);
-    if (c.shape(1).size() == 1) {
-        auto* steps = emit_range(c, 0, r.length);
-        positions = c.reshape(add_indices(c, steps, positions, {r.length}), {DimExpr(1), r.length});
-    }
-    auto *cos = gather_rows(c, c.edge(2), positions), *sin = gather_rows(c, c.edge(3), positions);
-    auto* x =
-        r.packed ? c.reshape(c.edge(0), {r.batch, r.length, r.heads, r.depth}) : c.transpose(c.edge(0), {0, 2, 1, 3});
-    auto* y = emit_rotation(c, x, cos, sin, r.rotation);
-    c.set_output(0, r.packed ? c.reshape(y, c.shape(0)) : c.transpose(y, {0, 2, 1, 3}));
-    return std::nullopt;
-}
-
-// ---------------------------------------------------------------------- GroupQueryAttention
 struct Grouped {
     int64_t heads, kv_heads;
     DimExpr batch, queries, depth, past, keys;
     bool packed;
+    CacheFormat formats[2];  ///< of keys and values
 };
 
 Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
@@ -100,11 +29,15 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
     g.heads = n.integer("num_heads", 0), g.kv_heads = n.integer("kv_num_heads", 0);
     if (g.heads < 1 || g.kv_heads < 1 || g.heads % g.kv_heads)
         return Err{invalid("num_heads is ", g.heads, ", expected a multiple of kv_num_heads, ", g.kv_heads)};
-    for (auto name : {"k_quant_type", "v_quant_type"})
-        if (n.text(name, "NONE") != "NONE") return Err{unsupported(name, " = ", n.text(name, ""))};
-    if (n.integer("smooth_softmax", 0) > 0 || c.has(11)) return Err{unsupported("smooth_softmax and head_sink")};
+    for (size_t i = 0; i < 2; ++i) {
+        RG_TRY(format, cache_format(n, i ? "v_quant_type" : "k_quant_type"));
+        g.formats[i] = format;
+        if (format.bits && !c.has(12 + i)) return Err{invalid("a scale of the cache is omitted")};
+    }
     if (n.integer("sliding_window_cache", 0) != 0) return Err{unsupported("sliding_window_cache")};
-    if (c.has(14) || c.has(15)) return Err{unsupported("q_norm_weight and k_norm_weight")};
+    if (c.has(14) != c.has(15)) return Err{invalid("one of q_norm_weight and k_norm_weight is omitted")};
+    if (n.integer("causal", 1) == 0 && n.integer("local_window_size", -1) >= 0)
+        return Err{invalid("local_window_size is ", n.integer("local_window_size", -1), " where causal is 0")};
     if (!c.has(5) || !c.has(6)) return Err{invalid("seqlens_k or total_sequence_length is omitted")};
     auto const& q = c.shape(0);
     if (q.size() != 3) return Err{invalid("the query has ", q.size(), " axes, expected 3")};
@@ -132,6 +65,24 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
     return g;
 }
 
+/// What norms, sinks and scales of caches must be.
+Status check_vectors(InferContext& c, Grouped const& g) {
+    auto expect_size = [&](size_t input, DimExpr const& size, std::string_view what) -> Status {
+        if (!c.has(input)) return std::nullopt;
+        return expect_equal(element_count(c.shape(input)), size, what, c.symbols());
+    };
+    RG_CHECK_STATUS(expect_size(11, g.heads, "the size of head_sink"));
+    for (size_t i = 0; i < 2; ++i) {
+        if (!g.formats[i].bits) continue;
+        auto size = g.formats[i].per_channel ? g.depth * g.kv_heads : DimExpr(1);
+        RG_CHECK_STATUS(expect_size(12 + i, size, "the number of scales of a cache"));
+        if (auto depth = g.depth.constant(); g.formats[i].bits == 4 && depth && *depth % 2)
+            return invalid("a head has ", *depth, " elements, expected an even number for 4 bits");
+    }
+    for (size_t i = 14; i < 16; ++i) RG_CHECK_STATUS(expect_size(i, g.depth, "the size of a norm's weight"));
+    return std::nullopt;
+}
+
 Status infer_grouped(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(g, grouped_of(c, n, c.symbols()));
     RG_CHECK_STATUS(expect_rank(c.input(5), 1, 2));
@@ -141,10 +92,27 @@ Status infer_grouped(InferContext& c, NodeView const& n) {
             if (!c.has(i)) return invalid("do_rotary without cos_cache and sin_cache");
             RG_CHECK_STATUS(expect_rank(c.input(i), 2, 2));
         }
-    Shape cache{g.batch, DimExpr(g.kv_heads), g.keys, g.depth};
+    if (c.has(9)) {
+        RG_CHECK_STATUS(expect_rank(c.input(9), 2, 2));
+        RG_CHECK_STATUS(expect_equal(c.shape(9)[0], g.batch, "the batch of position_ids", c.symbols()));
+        RG_CHECK_STATUS(expect_equal(c.shape(9)[1], g.queries, "the length of position_ids", c.symbols()));
+    }
+    RG_CHECK_STATUS(check_vectors(c, g));
+    if (auto scores = n.integer("qk_output", 0);
+        c.output_count() > 3 && !c.output_name(3).empty() && scores != 1 && scores != 2)
+        return invalid("qk_output is ", scores, ", expected 1 or 2 for the output output_qk");
     RG_CHECK_STATUS(check_masks(c, 16, 10, {g.batch, DimExpr(g.heads), g.queries, g.keys}));
     RG_CHECK_STATUS(c.set(0, c.dtype(0), {g.batch, g.queries, g.depth * g.heads}));
-    for (size_t i = 1; i < 3; ++i) RG_CHECK_STATUS(c.set(i, c.dtype(0), cache));
+    for (size_t i = 0; i < 2; ++i) {
+        auto dtype = g.formats[i].dtype(c.dtype(0));
+        auto width = g.formats[i].width(g.depth);
+        if (c.has(3 + i)) {
+            if (c.dtype(3 + i) != dtype)
+                return invalid("a cache is ", name_of(c.dtype(3 + i)), ", expected ", name_of(dtype));
+            RG_CHECK_STATUS(expect_equal(c.shape(3 + i)[3], width, "the last size of a cache", c.symbols()));
+        }
+        RG_CHECK_STATUS(c.set(1 + i, dtype, {g.batch, DimExpr(g.kv_heads), g.keys, width}));
+    }
     return c.set(3, c.dtype(0), {g.batch, DimExpr(g.heads), g.queries, g.keys});
 }
 
@@ -174,53 +142,93 @@ Edge extend_cache(LowerContext& c, Edge past, Edge fresh, Edge positions, DimExp
                   dtype, shape);
 }
 
-Status lower_grouped(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(g, grouped_of(c.view(), n, c.symbols()));
-    if (asks_for(c, 3)) return unsupported("the output output_qk");
-    Edge parts[3]{c.edge(0), c.edge(1), c.edge(2)};
-    if (g.packed) {
-        DimExpr first = 0;
-        for (int i = 0; i < 3; ++i) {
-            auto width = g.depth * (i ? g.kv_heads : g.heads);
-            parts[i] = emit_slice(c, c.edge(0), 2, first, width);
-            first = first + width;
-        }
+/// Query, key and value as [B, S, heads, D].
+void take_parts(LowerContext& c, Grouped const& g, Edge (&parts)[3]) {
+    DimExpr first = 0;
+    for (int i = 0; i < 3; ++i) {
+        auto heads = DimExpr(i ? g.kv_heads : g.heads);
+        auto width = g.depth * heads;
+        parts[i] = g.packed ? emit_slice(c, c.edge(0), 2, first, width) : c.edge(static_cast<size_t>(i));
+        parts[i] = c.reshape(parts[i], {g.batch, g.queries, heads, g.depth});
+        first = first + width;
     }
-    auto* positions = first_positions(c, g);
-    for (int i = 0; i < 3; ++i)
-        parts[i] = c.reshape(parts[i], {g.batch, g.queries, DimExpr(i ? g.kv_heads : g.heads), g.depth});
-    if (n.integer("do_rotary", 0) != 0) {
-        auto* steps = emit_range(c, 0, g.queries);
-        auto* rows = add_indices(c, c.reshape(positions, {g.batch, DimExpr(1)}), steps, {g.batch, g.queries});
-        Rotation rotation{n.integer("rotary_interleaved", 0) != 0, 0};
-        if (auto width = c.shape(7)[1].constant()) rotation.size = 2 * *width;
-        for (int i = 0; i < 2; ++i)
-            parts[i] =
-                emit_rotation(c, parts[i], gather_rows(c, c.edge(7), rows), gather_rows(c, c.edge(8), rows), rotation);
+}
+
+/// Normalises and rotates queries and keys where the node asks for it.
+void prepare_parts(LowerContext& c, NodeView const& n, Grouped const& g, Edge positions, Edge (&parts)[3]) {
+    if (c.has(14)) {
+        kernel::LayerNormInfo norm;
+        norm.axis = 3, norm.rms = true, norm.epsilon = n.number("qk_norm_epsilon", 1e-6f);
+        for (size_t i = 0; i < 2; ++i)
+            parts[i] = c.emit(computation::make_operator(norm), {parts[i], c.reshape(c.edge(14 + i), {g.depth})},
+                              parts[i]->value.dtype, parts[i]->value.shape);
     }
-    for (auto& part : parts) part = c.transpose(part, {0, 2, 1, 3});
-    AttentionParts p;
-    p.q = parts[0];
-    p.k = extend_cache(c, c.edge(3), parts[1], positions, g.keys);
-    p.v = extend_cache(c, c.edge(4), parts[2], positions, g.keys);
-    if (c.output_count() > 1) c.set_output(1, p.k);
-    if (c.output_count() > 2) c.set_output(2, p.v);
-    RG_TRY_STATUS(scale, scale_of(n, g.depth));
-    p.scale = scale, p.softcap = n.number("softcap", 0);
-    auto& see = p.visibility;
+    if (n.integer("do_rotary", 0) == 0) return;
+    auto* rows = c.edge(9);
+    if (!rows)
+        rows = add_indices(c, c.reshape(positions, {g.batch, DimExpr(1)}), emit_range(c, 0, g.queries),
+                           {g.batch, g.queries});
+    Rotation rotation{n.integer("rotary_interleaved", 0) != 0, 0};
+    if (auto width = c.shape(7)[1].constant()) rotation.size = 2 * *width;
+    for (int i = 0; i < 2; ++i)
+        parts[i] =
+            emit_rotation(c, parts[i], gather_rows(c, c.edge(7), rows), gather_rows(c, c.edge(8), rows), rotation);
+}
+
+Visibility visibility_of(LowerContext& c, NodeView const& n, Grouped const& g, Edge positions) {
+    Visibility see;
     see.causal = n.integer("causal", 1) != 0;
     if (auto window = n.integer("local_window_size", -1); window >= 0) see.left = window - 1;
     see.offsets = positions;
-    if (!see.causal) {
-        Expression e;
-        auto length =
-            e.binary(ExprOp::Add, e.cast(e.input(0, DataType::I32), DataType::I64), e.constant(DataType::I64, 1));
-        see.lengths = c.emit(computation::make_operator(e.finish(length)), {c.reshape(c.edge(5), {g.batch})},
-                             DataType::I64, {g.batch});
+    if (see.causal) return see;
+    Expression e;
+    auto length = e.binary(ExprOp::Add, e.cast(e.input(0, DataType::I32), DataType::I64), e.constant(DataType::I64, 1));
+    see.lengths = c.emit(computation::make_operator(e.finish(length)), {c.reshape(c.edge(5), {g.batch})}, DataType::I64,
+                         {g.batch});
+    return see;
+}
+
+/// 0 for the keys that a query may not see.
+Edge hide(LowerContext& c, AttentionParts const& p, Edge scores) {
+    auto* allowed = position_mask(c, p, p.visibility.causal);
+    if (!allowed) return scores;
+    Expression e;
+    auto dtype = scores->value.dtype;
+    auto value = e.select(e.input(1, DataType::Bool), e.input(0, dtype), e.constant(dtype, 0));
+    return c.emit(computation::make_operator(e.finish(value)), {scores, allowed}, dtype, scores->value.shape);
+}
+
+Status lower_grouped(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(g, grouped_of(c.view(), n, c.symbols()));
+    bool wants_scores = asks_for(c, 3);
+    auto output = n.integer("qk_output", 0);
+    Edge parts[3];
+    take_parts(c, g, parts);
+    auto* positions = first_positions(c, g);
+    prepare_parts(c, n, g, positions, parts);
+    for (auto& part : parts) part = c.transpose(part, {0, 2, 1, 3});
+    AttentionParts p;
+    p.q = parts[0];
+    for (size_t i = 0; i < 2; ++i) {
+        auto* fresh = to_cache(c, g.formats[i], parts[1 + i], c.edge(12 + i));
+        auto* cache = extend_cache(c, c.edge(3 + i), fresh, positions, g.keys);
+        if (c.output_count() > 1 + i) c.set_output(1 + i, cache);
+        (i ? p.v : p.k) = from_cache(c, g.formats[i], cache, c.edge(12 + i), c.dtype(0));
     }
+    RG_TRY_STATUS(scale, scale_of(n, g.depth));
+    p.scale = scale, p.softcap = n.number("softcap", 0);
+    p.visibility = visibility_of(c, n, g, positions);
     p.mask = c.edge(10);
-    RG_TRY_STATUS(y, emit_attention(c, p));
+    if (c.has(11))
+        p.sinks = c.reshape(c.edge(11), {DimExpr(g.heads)});
+    else if (n.integer("smooth_softmax", 0) > 0)
+        p.sinks = c.emit(computation::make_operator(kernel::ExpandInfo{}), {c.scalar(c.dtype(0), 0)}, c.dtype(0),
+                         {DimExpr(g.heads)});
+    Edge scores = nullptr;
+    auto wanted = output == 1 ? ScoreOutput::Masked : ScoreOutput::Probabilities;
+    RG_TRY_STATUS(y, emit_attention(c, p, wanted, wants_scores ? &scores : nullptr));
     c.set_output(0, merge_heads(c, y));
+    if (wants_scores) c.set_output(3, output == 1 ? hide(c, p, scores) : scores);
     return std::nullopt;
 }
 
@@ -228,31 +236,24 @@ Status lower_grouped(LowerContext& c, NodeView const& n) {
 
 void define_contrib_group_attention(Definitions& all) {
     using K = AttributeKind;
-    constexpr auto kI32 = types(DataType::I32);
-    all.push_back({.name = "RotaryEmbedding",
-                   .inputs = {4, 4},
-                   .types = {{kFloats, 'T'}, {kI64}, {kFloats, 'T'}},
-                   .attributes = {{"interleaved", K::Int},
-                                  {"is_packed_batching", K::Int},
-                                  {"num_heads", K::Int},
-                                  {"rotary_embedding_dim", K::Int},
-                                  {"scale", K::Float}},
-                   .infer = infer_rotary,
-                   .lower = lower_rotary,
-                   .domain = kContribDomain});
+    constexpr auto kI32 = types(DataType::I32), kCaches = kFloats | types(DataType::I8, DataType::U8);
     all.push_back({.name = "GroupQueryAttention",
                    .inputs = {1, 16},
                    .outputs = {1, 4},
                    .types = {{kFloats, 'T'},
                              {kFloats, 'T'},
                              {kFloats, 'T'},
-                             {kFloats, 'T'},
-                             {kFloats, 'T'},
+                             {kCaches, 'K'},
+                             {kCaches, 'V'},
                              {kI32},
                              {kI32},
                              {kFloats, 'T'},
                              {kFloats, 'T'},
                              {kI64},
+                             {kFloats, 'T'},
+                             {kFloats, 'T'},
+                             {types(DataType::F32)},
+                             {types(DataType::F32)},
                              {kFloats, 'T'}},
                    .attributes = {{"causal", K::Int},
                                   {"do_rotary", K::Int},

@@ -63,6 +63,12 @@ Edge add_edges(LowerContext& c, Edge x, Edge other) {
     return c.emit(computation::make_operator(e.finish(sum)), {x, other}, dtype, x->value.shape);
 }
 
+Edge add_indices(LowerContext& c, Edge a, Edge b, Shape shape) {
+    Expression e;
+    auto sum = e.binary(ExprOp::Add, e.input(0, DataType::I64), e.input(1, DataType::I64));
+    return c.emit(computation::make_operator(e.finish(sum)), {a, b}, DataType::I64, std::move(shape));
+}
+
 bool asks_for(LowerContext const& c, size_t i) { return i < c.output_count() && !c.output(i).name.empty(); }
 
 Inferred<float> scale_of(NodeView const& n, DimExpr const& depth) {

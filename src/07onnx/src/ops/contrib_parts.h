@@ -10,8 +10,25 @@ inline constexpr std::string_view kContribDomain = "com.microsoft";
 Edge add_edges(LowerContext&, Edge x, Edge other);
 /// Whether output `i` is there.
 bool asks_for(LowerContext const&, size_t i);
+/// a + b of positions, i64.
+Edge add_indices(LowerContext&, Edge a, Edge b, Shape shape);
 /// The attribute `scale`, or 1 / sqrt(depth).
 Inferred<float> scale_of(NodeView const&, DimExpr const& depth);
+
+/// How GroupQueryAttention keeps its keys or values.
+struct CacheFormat {
+    int64_t bits = 0;          ///< of the signed integers, 8 or 4 (u8, low half first, moved by 8); 0: as the inputs
+    bool per_channel = false;  ///< one scale for each head and element of it, else one for all
+    /// Its type where the inputs have `dtype`, and how many of its elements hold `depth` numbers.
+    DataType dtype(DataType inputs) const { return !bits ? inputs : bits == 8 ? DataType::I8 : DataType::U8; }
+    DimExpr width(DimExpr const& depth) const { return bits == 4 ? floor_div(depth, 2) : depth; }
+};
+/// The attributes `k_quant_type` or `v_quant_type`, and `kv_cache_bit_width`.
+Inferred<CacheFormat> cache_format(NodeView const&, std::string_view attribute);
+/// x [B, H, T, D] into the format and back into `dtype`; `scale` is f32.
+Edge to_cache(LowerContext&, CacheFormat, Edge x, Edge scale);
+Edge from_cache(LowerContext&, CacheFormat, Edge x, Edge scale, DataType dtype);
+
 /// Refuses an integer mask (input `mask`) or a bias (input `bias`) that does not fit scores of this shape.
 Status check_masks(InferContext&, size_t mask, size_t bias, Shape const& scores);
 /// Sets the mask of `p` from an integer mask and a bias that is added.

@@ -190,7 +190,7 @@ Status emit_convolution(LowerContext& c, NodeView const& n, Layout const& layout
     auto [window, params] = lower_window(convolution.axes);
     kernel::IntegerConvInfo info{std::move(window), convolution.group, {}};
     c.emit_output(computation::make_operator(std::move(info), std::move(params)),
-                  {o.a, o.b, o.a_zero, o.b_zero, o.bias, o.scale, o.y_zero});
+                  {o.a, o.b, o.a_zero, o.b_zero, o.bias, o.scale, o.y_zero, nullptr, nullptr});
     return std::nullopt;
 }
 
@@ -208,7 +208,7 @@ Status lower_qlinear_conv(LowerContext& c, NodeView const& n) {
 
 LoweredEdge emit_integer_product(LowerContext& c, IntegerOperands const& o, DataType y, Shape shape) {
     return c.emit(computation::make_operator(kernel::IntegerMatMulInfo{}),
-                  {o.a, o.b, o.a_zero, o.b_zero, o.bias, o.scale, o.y_zero}, y, std::move(shape));
+                  {o.a, o.b, o.a_zero, o.b_zero, o.bias, o.scale, o.y_zero, nullptr, nullptr}, y, std::move(shape));
 }
 
 LoweredEdge emit_scale(LowerContext& c, LoweredEdge a, LoweredEdge b, LoweredEdge y) {

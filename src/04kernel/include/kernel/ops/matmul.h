@@ -22,14 +22,15 @@ Candidates candidates(MatMulInfo const&, Request const&);
 /// Scaled dot-product attention, online softmax: `Y = softmax(scale * Q · Kᵀ + mask) · V`.
 ///
 /// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32
-/// additive or bool (true = attend), broadcastable to [B, H, S, T]. H is a multiple of Hkv. Output [B, H, S, Dv]. A row
-/// whose scores are all -inf (or masked out) yields zeros if `nan_to_zero`, else NaN as softmax does. Source:
-/// FlashAttention (arXiv 2205.14135) for the tiling.
+/// additive or bool (true = attend), broadcastable to [B, H, S, T], sinks (optional) [H] in the type of Q. H is a
+/// multiple of Hkv. Output [B, H, S, Dv]. A row whose scores are all -inf (or masked out) yields zeros if `nan_to_zero`
+/// or there are sinks, else NaN as softmax does. Source: FlashAttention (arXiv 2205.14135) for the tiling; sinks: arXiv
+/// 2309.17453, one more score for each head whose value is zero.
 struct AttentionInfo {
     static constexpr char const* kType = "Attention";
     float scale = 1;
     bool causal = false;  ///< position s sees keys up to T - S + s
-    bool has_mask = false;
+    bool has_mask = false, has_sinks = false;
     bool k_transposed = false;
     bool nan_to_zero = false;
     std::string attributes() const;

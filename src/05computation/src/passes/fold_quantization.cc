@@ -1,0 +1,179 @@
+#include "passes/fold_quantization.h"
+
+#include "kernel/ops/conv.h"
+#include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+#include "passes/integer_tail.h"
+
+#include <array>
+#include <cmath>
+
+namespace refactor::computation {
+
+using I = kernel::IntegerMatMulInfo;
+
+namespace {
+
+/// Empty: it was folded.
+using Reason = std::string;
+
+class Folding {
+    Graph& graph_;
+
+    static Reason why_not_activation(EdgePtr edge, std::optional<QuantizedOperand>& operand,
+                                     std::optional<Quantum>& quantum) {
+        operand = dequantized(edge);
+        if (!operand) return "\"" + edge->value.name + "\" is not dequantised from u8 or i8 with a constant scale";
+        quantum = quantum_of(*operand);
+        if (!quantum) return "\"" + edge->value.name + "\" has more than one scale or zero point";
+        return {};
+    }
+
+    /// Scales of weights with one for each index of `axis`, or one for all.
+    static Reason weight_scales(QuantizedOperand const& w, size_t axis, int64_t channels, std::vector<double>& scales) {
+        auto values = numbers_of(w.scale), zeros = w.zero ? numbers_of(w.zero) : std::vector<double>{0};
+        auto name = "\"" + w.data->value.name + "\"";
+        if (!values || !zeros || w.granularity.block) return name + " has scales in blocks";
+        bool many = values->size() > 1 || zeros->size() > 1;
+        if (many && (w.granularity.axis != static_cast<int64_t>(axis) ||
+                     static_cast<int64_t>(values->size()) != channels || zeros->size() != values->size()))
+            return name + " has scales along axis " + std::to_string(w.granularity.axis) + ", expected " +
+                   std::to_string(axis);
+        for (auto value : *values)
+            if (!(value > 0) || !std::isfinite(value)) return name + " has a scale that is not positive";
+        scales = std::move(*values);
+        return {};
+    }
+
+    /// The integer node that computes `tail.output()`.
+    template <class Info>
+    void replace(NodePtr node, Info info, std::vector<EdgePtr> inputs, IntegerTail& tail) {
+        tail.follow();
+        info.result = tail.finish(graph_, node->value.name, inputs);
+        auto params = node->value.op->params();
+        auto* old = tail.output()->producer();
+        graph_.insert_producing({node->value.name, make_operator(std::move(info), {params.begin(), params.end()})},
+                                inputs, std::array{tail.output()});
+        if (old->alive()) graph_.erase_unused(old);
+        if (node->alive() && node->output()->use_count() == 0) graph_.erase_unused(node);
+    }
+
+    /// Bias of a Conv or Gemm as numbers.
+    static Reason bias_of(NodePtr node, bool has, std::vector<double>& values) {
+        if (!has) return {};
+        auto* bias = node->input(2);
+        auto numbers = numbers_of(bias);
+        if (!numbers) {
+            // A vector of i32 whose node has not been computed yet.
+            auto const* info = producer_info<kernel::DequantizeInfo>(bias);
+            auto* dequantize = bias->producer();
+            auto data = info ? numbers_of(dequantize->input(0)) : std::nullopt;
+            auto scale = info ? numbers_of(dequantize->input(1)) : std::nullopt;
+            auto zero = info && dequantize->input(2) ? numbers_of(dequantize->input(2)) : std::vector<double>{0};
+            if (!data || !scale || !zero || info->granularity.block) return "the bias is no constant";
+            for (size_t i = 0; i < data->size(); ++i)
+                (*data)[i] = ((*data)[i] - (*zero)[zero->size() > 1 ? i : 0]) * (*scale)[scale->size() > 1 ? i : 0];
+            numbers = std::move(data);
+        }
+        values = std::move(*numbers);
+        return {};
+    }
+
+    /// [rows, columns] bytes the other way round.
+    EdgePtr transposed(EdgePtr edge) {
+        auto rank = static_cast<int64_t>(edge->value.shape.size());
+        kernel::TransposeInfo info;
+        for (int64_t i = 0; i < rank; ++i) info.perm.push_back(i < rank - 2 ? i : 2 * rank - 3 - i);
+        auto* node = graph_.insert({edge->value.name + "/transpose", make_operator(info)}, {edge});
+        auto shape = edge->value.shape;
+        std::swap(shape[static_cast<size_t>(rank - 1)], shape[static_cast<size_t>(rank - 2)]);
+        node->output()->value = {edge->value.name + "/transposed", edge->value.dtype, shape, {}, nullptr, false};
+        return node->output();
+    }
+
+public:
+    explicit Folding(Graph& graph) : graph_(graph) {}
+
+    Reason fold_conv(NodePtr node, kernel::ConvInfo const& conv) {
+        std::optional<QuantizedOperand> x;
+        std::optional<Quantum> x_quantum;
+        if (auto why = why_not_activation(node->input(0), x, x_quantum); !why.empty()) return why;
+        auto w = dequantized(node->input(1));
+        if (!w) return "the weights are not dequantised from u8 or i8";
+        auto rank = node->output()->value.shape.size();
+        auto channels = w->data->value.shape[0].constant();
+        if (!channels || rank < 3 || rank > 5) return "the number of channels or axes is not known";
+        if (conv.epilogue.residual || conv.epilogue.activation.kind != kernel::ActivationKind::None)
+            return "it has been fused already";
+        std::vector<double> scales, bias;
+        if (auto why = weight_scales(*w, 0, *channels, scales); !why.empty()) return why;
+        if (auto why = bias_of(node, conv.epilogue.bias, bias); !why.empty()) return why;
+        for (auto& scale : scales) scale *= static_cast<double>(x_quantum->scale);
+        kernel::IntegerConvInfo info{conv.window, conv.group, {}};
+        std::vector<EdgePtr> inputs{x->data, w->data, x->zero, w->zero};
+        inputs.resize(I::kInputs);
+        IntegerTail tail(1, *channels, node->output(), std::move(scales), std::move(bias));
+        replace(node, std::move(info), std::move(inputs), tail);
+        return {};
+    }
+
+    Reason fold_product(NodePtr node, kernel::MatMulInfo const& product) {
+        std::optional<QuantizedOperand> a;
+        std::optional<Quantum> a_quantum;
+        if (auto why = why_not_activation(node->input(0), a, a_quantum); !why.empty()) return why;
+        auto b = dequantized(node->input(1));
+        if (!b) return "\"" + node->input(1)->value.name + "\" is not dequantised from u8 or i8 with a constant scale";
+        if (product.epilogue.residual || product.epilogue.activation.kind != kernel::ActivationKind::None)
+            return "it has been fused already";
+        auto b_rank = b->data->value.shape.size(), rank = node->output()->value.shape.size();
+        auto axis = b_rank - (product.trans_b ? 2 : 1);
+        auto columns = node->output()->value.shape.back().constant();
+        std::vector<double> scales, bias;
+        if (!columns && !quantum_of(*b)) return "the number of columns is not known";
+        if (auto why = weight_scales(*b, axis, columns.value_or(-1), scales); !why.empty()) return why;
+        if (auto why = bias_of(node, product.epilogue.bias, bias); !why.empty()) return why;
+        for (auto& scale : scales) scale *= static_cast<double>(a_quantum->scale) * static_cast<double>(product.alpha);
+        if (product.alpha == 0) return "alpha is 0";
+        if (!columns && !bias.empty()) return "the number of columns is not known";
+        auto* a_data = product.trans_a ? transposed(a->data) : a->data;
+        auto* b_data = product.trans_b ? transposed(b->data) : b->data;
+        std::vector<EdgePtr> inputs{a_data, b_data, a->zero, b->zero};
+        inputs.resize(I::kInputs);
+        IntegerTail tail(rank - 1, columns.value_or(-1), node->output(), std::move(scales), std::move(bias));
+        replace(node, kernel::IntegerMatMulInfo{}, std::move(inputs), tail);
+        return {};
+    }
+};
+
+bool reads_dequantized(NodePtr node) {
+    for (auto* input : node->inputs())
+        if (producer_info<kernel::DequantizeInfo>(input)) return true;
+    return false;
+}
+
+}  // namespace
+
+int fold_quantization(Model& model, PassContext const& context) {
+    if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
+    int folded = 0;
+    Folding folding(model.graph);
+    for (auto* node : model.graph.topological()) {
+        if (!reads_dequantized(node)) continue;
+        Reason why;
+        if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
+            why = folding.fold_conv(node, kernel::ConvInfo(*conv));
+        else if (auto const* product = info_of<kernel::MatMulInfo>(*node->value.op))
+            why = folding.fold_product(node, kernel::MatMulInfo(*product));
+        else
+            continue;
+        if (why.empty())
+            ++folded;
+        else
+            context.note(std::string(node->value.op->type()) + " node \"" + node->value.name + "\" stays f32: " + why);
+    }
+    return folded;
+}
+
+}  // namespace refactor::computation
