@@ -2,9 +2,20 @@
 
 #include "mem_manager/device.h"
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace refactor::mem_manager {
+
+struct Blob::Lazy {
+    std::unique_ptr<BlobSource> source;
+    std::mutex mutex;
+    std::atomic<void*> data = nullptr;  ///< memory of the device, once the source has been read
+};
+
+Blob::Blob(Device& device, void* data, size_t bytes, std::function<void()> release)
+    : device_(&device), data_(data), bytes_(bytes), release_(std::move(release)) {}
 
 std::shared_ptr<Blob> Blob::make(Device& device, size_t bytes) {
     auto* data = device.allocate(bytes);
@@ -21,11 +32,48 @@ std::shared_ptr<Blob> Blob::copy_of(void const* host, size_t bytes) {
     return blob;
 }
 
+std::shared_ptr<Blob> Blob::lazy(size_t bytes, std::unique_ptr<BlobSource> source) {
+    auto blob = std::shared_ptr<Blob>(new Blob(cpu_device(), nullptr, bytes, nullptr));
+    blob->lazy_ = std::make_unique<Lazy>();
+    blob->lazy_->source = std::move(source);
+    return blob;
+}
+
+void* Blob::load() const {
+    if (auto* direct = lazy_->source->direct()) return const_cast<void*>(direct);
+    if (auto* known = lazy_->data.load(std::memory_order_acquire)) return known;
+    std::lock_guard lock(lazy_->mutex);
+    if (auto* known = lazy_->data.load(std::memory_order_relaxed)) return known;
+    auto* fresh = device_->allocate(bytes_);
+    lazy_->source->read(fresh);
+    lazy_->source->discard();
+    lazy_->data.store(fresh, std::memory_order_release);
+    return fresh;
+}
+
 Blob::~Blob() {
-    if (release_)
+    if (lazy_) {
+        if (auto* loaded = lazy_->data.load()) device_->deallocate(loaded, bytes_);
+    } else if (release_) {
         release_();
-    else
+    } else {
         device_->deallocate(data_, bytes_);
+    }
+}
+
+Blob::Reader::Reader(Blob const& blob) : blob_(blob) {
+    auto* lazy = blob.lazy_.get();
+    if (!lazy || lazy->source->direct() || lazy->data.load(std::memory_order_acquire)) {
+        data_ = blob.data();
+        return;
+    }
+    copy_ = std::make_unique_for_overwrite<std::byte[]>(blob.bytes());
+    lazy->source->read(copy_.get());
+    data_ = copy_.get();
+}
+
+Blob::Reader::~Reader() {
+    if (blob_.lazy_) blob_.lazy_->source->discard();
 }
 
 }  // namespace refactor::mem_manager

@@ -277,9 +277,11 @@ std::vector<StepProfile> Executor::profile(int repeats) {
 
 TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) const {
     auto const& tensor = plan_->tensors[number];
-    void const* data = argument_address(number);
+    // What is read by no step has been packed; a user sees it as the model has it.
+    bool unread = tensor.storage == Storage::Constant && !tensor.address;
+    void const* data = unread ? tensor.constant->data() : argument_address(number);
     auto bytes = storage_bytes(tensor.dtype, element_count(tensor.dims));
-    if (remote_) {
+    if (remote_ && !unread) {
         ensure(tensor.plain, "blocked layouts exist on the CPU only");
         scratch.resize(bytes);
         remote_->stream.copy_to_host(scratch.data(), data, bytes);

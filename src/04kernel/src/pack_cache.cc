@@ -18,8 +18,8 @@ struct Packed {
 
 struct PackCache::State {
     mutable std::mutex mutex;
-    /// By the address of the constant's data, which lives as long as the Program that owns the cache.
-    std::unordered_map<void const*, std::vector<Packed>> packed;
+    /// By the constant, which lives as long as the Program that owns the cache.
+    std::unordered_map<mem_manager::Blob const*, std::vector<Packed>> packed;
     size_t bytes = 0;
 };
 
@@ -33,13 +33,14 @@ size_t PackCache::bytes() const {
 
 std::shared_ptr<mem_manager::Blob const> PackCache::find_or_make(mem_manager::Blob const& source,
                                                                  std::string_view format, size_t bytes,
-                                                                 void (*pack)(void*, void*), void* argument) {
+                                                                 void (*pack)(void*, void const*, void*),
+                                                                 void* argument) {
     std::lock_guard lock(state_->mutex);
-    auto& entries = state_->packed[source.data()];
+    auto& entries = state_->packed[&source];
     for (auto const& entry : entries)
         if (entry.format == format) return entry.blob;
     auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), bytes);
-    pack(argument, blob->data());
+    pack(argument, mem_manager::Blob::Reader(source).data(), blob->data());
     entries.push_back({std::string(format), blob});
     state_->bytes += bytes;
     return blob;

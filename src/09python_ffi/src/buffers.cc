@@ -3,6 +3,12 @@
 #include "common/error.h"
 #include "mem_manager/device.h"
 
+#include <cstring>
+#include <tuple>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace refactor::python {
 
 using mem_manager::Blob;
@@ -15,6 +21,49 @@ bool can_take_gil() {
 #else
     return Py_IsInitialized() && !_Py_IsFinalizing();
 #endif
+}
+
+// Smaller buffers are copied at once: an own block costs more than their bytes.
+constexpr size_t kWorthWaiting = 4096;
+
+/// A held Python buffer.
+class BufferSource final : public mem_manager::BlobSource {
+    std::unique_ptr<Py_buffer> view_;
+    bool is_aligned_, is_file_;
+
+public:
+    BufferSource(std::unique_ptr<Py_buffer> view, size_t alignment, bool is_file)
+        : view_(std::move(view)),
+          is_aligned_(reinterpret_cast<uintptr_t>(view_->buf) % alignment == 0),
+          // Pages that were written to are not in the file.
+          is_file_(is_file && view_->readonly) {}
+    ~BufferSource() override {
+        if (!can_take_gil()) {
+            std::ignore = view_.release();
+            return;
+        }
+        auto state = PyGILState_Ensure();
+        PyBuffer_Release(view_.get());
+        PyGILState_Release(state);
+    }
+    void const* direct() const override { return is_aligned_ ? view_->buf : nullptr; }
+    void read(void* to) const override {
+        if (view_->len) std::memcpy(to, view_->buf, static_cast<size_t>(view_->len));
+    }
+    void discard() const override {
+        if (!is_file_) return;
+        static auto const page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+        auto begin = reinterpret_cast<uintptr_t>(view_->buf), end = begin + static_cast<uintptr_t>(view_->len);
+        begin = (begin + page - 1) / page * page, end = end / page * page;
+        if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    }
+};
+
+/// Whether the buffer is (a view of) an `mmap.mmap`, whose pages come back from the file when they are read again.
+bool is_mapped_file(py::handle buffer) {
+    auto owner = py::reinterpret_borrow<py::object>(buffer);
+    while (PyMemoryView_Check(owner.ptr())) owner = owner.attr("obj");
+    return py::isinstance(owner, py::module_::import("mmap").attr("mmap"));
 }
 
 }  // namespace
@@ -33,25 +82,11 @@ std::shared_ptr<Blob> share_buffer(py::handle buffer, size_t alignment) {
         throw InvalidInput("expected a contiguous buffer of bytes, got " + std::string(Py_TYPE(buffer.ptr())->tp_name));
     }
     auto bytes = static_cast<size_t>(view->len);
-    if (bytes == 0 || reinterpret_cast<uintptr_t>(view->buf) % alignment != 0) {
-        std::shared_ptr<Blob> copy;
-        try {
-            copy = Blob::copy_of(view->buf, bytes);
-        } catch (...) {
-            PyBuffer_Release(view.get());
-            throw;
-        }
-        PyBuffer_Release(view.get());
-        return copy;
-    }
-    auto* held = view.release();
-    return Blob::wrap(mem_manager::cpu_device(), held->buf, bytes, [held] {
-        if (!can_take_gil()) return;
-        auto state = PyGILState_Ensure();
-        PyBuffer_Release(held);
-        PyGILState_Release(state);
-        delete held;
-    });
+    auto source = std::make_unique<BufferSource>(std::move(view), alignment, is_mapped_file(buffer));
+    if (bytes >= kWorthWaiting) return Blob::lazy(bytes, std::move(source));
+    auto copy = Blob::make(mem_manager::cpu_device(), bytes);
+    source->read(copy->data());
+    return copy;
 }
 
 }  // namespace refactor::python

@@ -7,16 +7,30 @@ namespace refactor::mem_manager {
 
 class Device;
 
+/// Where the bytes of a blob are until someone wants them: a file, for one.
+class BlobSource {
+public:
+    virtual ~BlobSource() = default;
+    /// Address of the bytes, if they can be used where they are; else null.
+    virtual void const* direct() const = 0;
+    virtual void read(void* to) const = 0;
+    /// The bytes will not be needed soon: memory that only mirrors them may be given up.
+    virtual void discard() const {}
+};
+
 /// A block of memory of one device, freed with its last owner. The bytes may be shared by executors: writers must be
 /// the only owner.
 class Blob {
+    struct Lazy;
+
     Device* device_;
     void* data_;
     size_t bytes_;
     std::function<void()> release_;
+    std::unique_ptr<Lazy> lazy_;
 
-    Blob(Device& device, void* data, size_t bytes, std::function<void()> release)
-        : device_(&device), data_(data), bytes_(bytes), release_(std::move(release)) {}
+    Blob(Device& device, void* data, size_t bytes, std::function<void()> release);
+    void* load() const;
 
 public:
     /// Fresh memory with undefined content. Throws `OutOfMemory`.
@@ -26,15 +40,32 @@ public:
     static std::shared_ptr<Blob> wrap(Device& device, void* data, size_t bytes, std::function<void()> release);
     /// A copy of host memory on the CPU.
     static std::shared_ptr<Blob> copy_of(void const* host, size_t bytes);
+    /// Host memory, to be read only, that takes no room before `data` is called.
+    static std::shared_ptr<Blob> lazy(size_t bytes, std::unique_ptr<BlobSource> source);
 
     ~Blob();
     Blob(Blob const&) = delete;
     Blob& operator=(Blob const&) = delete;
 
     Device& device() const { return *device_; }
-    void* data() { return data_; }
-    void const* data() const { return data_; }
+    /// Of a lazy blob: reads it on the first call, and keeps it. Thread-safe; throws `OutOfMemory`.
+    void* data() { return lazy_ ? load() : data_; }
+    void const* data() const { return lazy_ ? load() : data_; }
     size_t bytes() const { return bytes_; }
+
+    /// The bytes of a blob for as long as this lives: a lazy one that nobody has read stays as it is afterwards.
+    class Reader {
+        Blob const& blob_;
+        void const* data_;
+        std::unique_ptr<std::byte[]> copy_;
+
+    public:
+        explicit Reader(Blob const& blob);
+        ~Reader();
+        Reader(Reader const&) = delete;
+        Reader& operator=(Reader const&) = delete;
+        void const* data() const { return data_; }
+    };
 };
 
 }  // namespace refactor::mem_manager

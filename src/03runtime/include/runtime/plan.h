@@ -13,6 +13,10 @@ class Blob;
 class Device;
 }  // namespace refactor::mem_manager
 
+namespace refactor::mem_manager {
+class Blob;
+}
+
 namespace refactor::runtime {
 
 inline constexpr uint32_t kNoTensor = UINT32_MAX;
@@ -30,11 +34,12 @@ struct Tensor {
     uint32_t index = 0;
     uint32_t edge = 0;  ///< its number in `Planner::edge_name`
     size_t offset = 0;
-    void const* address = nullptr;
+    void const* address = nullptr;  ///< null: no step reads it
     DataType dtype{};
     bool plain = true;  ///< row-major; blocked layouts are reordered before a user sees them
     Dims dims;
-    size_t bytes = 0;  ///< storage, padding of blocked layouts included
+    size_t bytes = 0;                             ///< storage, padding of blocked layouts included
+    mem_manager::Blob const* constant = nullptr;  ///< what is at `address`, or would be
 };
 
 /// One task with its arguments: `arguments[first_argument …]` of the plan, inputs before outputs.

@@ -29,6 +29,8 @@ public:
     virtual size_t workspace_bytes() const { return 0; }
     /// Bit i: output 0 may be written over input i, which has the same number of bytes.
     virtual uint64_t in_place_inputs() const { return 0; }
+    /// Bit i: input i is never read, for it is a constant that has been packed.
+    virtual uint64_t unread_inputs() const { return 0; }
     /// Useful floating-point (or integer) operations, a multiply-add counting two; 0 for data movement.
     virtual double operations() const { return 0; }
 };

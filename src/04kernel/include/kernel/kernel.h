@@ -74,18 +74,21 @@ public:
     ~PackCache();
     PackCache(PackCache const&) = delete;
     PackCache& operator=(PackCache const&) = delete;
-    /// `pack(destination)` fills `bytes` bytes of 64-byte aligned memory on the first call for this key. Thread-safe.
+    /// `pack(from, to)` fills `bytes` bytes of 64-byte aligned memory with what it makes of the source's bytes `from`,
+    /// on the first call for this key. Thread-safe.
     template <class F>
     std::shared_ptr<mem_manager::Blob const> get(mem_manager::Blob const& source, std::string_view format, size_t bytes,
                                                  F&& pack) {
         return find_or_make(
-            source, format, bytes, [](void* f, void* p) { (*static_cast<std::remove_reference_t<F>*>(f))(p); }, &pack);
+            source, format, bytes,
+            [](void* f, void const* from, void* to) { (*static_cast<std::remove_reference_t<F>*>(f))(from, to); },
+            &pack);
     }
     size_t bytes() const;
 
 private:
     std::shared_ptr<mem_manager::Blob const> find_or_make(mem_manager::Blob const&, std::string_view, size_t,
-                                                          void (*)(void*, void*), void*);
+                                                          void (*)(void*, void const*, void*), void*);
     struct State;
     std::unique_ptr<State> state_;
 };

@@ -103,8 +103,9 @@ public:
         std::shared_ptr<Blob const> wide;
         if (zeros_)
             wide = args.packs.get(*zeros_, "block_matmul:zeros:" + info_.attributes(),
-                                  static_cast<size_t>(info_.n * info_.blocks()) * sizeof(float), [&](void* target) {
-                                      widen_zeros(info_, zeros_->data(), DataType::U8, static_cast<float*>(target));
+                                  static_cast<size_t>(info_.n * info_.blocks()) * sizeof(float),
+                                  [&](void const* from, void* target) {
+                                      widen_zeros(info_, from, DataType::U8, static_cast<float*>(target));
                                   });
         return std::unique_ptr<runtime::Task>(new DotsTask(f_, info_, std::move(wide), args));
     }

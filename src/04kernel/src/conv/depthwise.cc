@@ -39,6 +39,7 @@ public:
     size_t workspace_bytes() const override {
         return packed_ ? 0 : static_cast<size_t>(blocks_ * isa_->block * g_.taps()) * sizeof(float);
     }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override {
         return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -126,11 +127,12 @@ public:
         if (weights_) {
             auto blocks = (g->out_channels + isa.block - 1) / isa.block;
             auto bytes = static_cast<size_t>(blocks * isa.block * g->taps()) * sizeof(float);
-            packed = args.packs.get(*weights_, isa.block == 16 ? "depthwise:16" : "depthwise:8", bytes, [&](void* to) {
-                for (int64_t b = 0; b < blocks; ++b)
-                    pack_block(static_cast<float const*>(weights_->data()), g->out_channels, g->taps(), isa.block, b,
-                               static_cast<float*>(to));
-            });
+            packed = args.packs.get(*weights_, isa.block == 16 ? "depthwise:16" : "depthwise:8", bytes,
+                                    [&](void const* from, void* to) {
+                                        for (int64_t b = 0; b < blocks; ++b)
+                                            pack_block(static_cast<float const*>(from), g->out_channels, g->taps(),
+                                                       isa.block, b, static_cast<float*>(to));
+                                    });
         }
         return std::unique_ptr<runtime::Task>(
             std::make_unique<DepthwiseTask>(*g, info_.epilogue, isa, std::move(packed), std::max(1, args.threads)));

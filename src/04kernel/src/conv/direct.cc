@@ -56,9 +56,9 @@ public:
         if (weights_) {
             ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, g->taps());
             packed = args.packs.get(*weights_, list.format(), static_cast<size_t>(list.floats) * sizeof(float),
-                                    [&](void* to) {
+                                    [&](void const* from, void* to) {
                                         for (auto const& chunk : list.chunks)
-                                            DirectTask::pack(list, static_cast<float const*>(weights_->data()), chunk,
+                                            DirectTask::pack(list, static_cast<float const*>(from), chunk,
                                                              static_cast<float*>(to));
                                     });
         }

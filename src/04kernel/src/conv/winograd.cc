@@ -100,7 +100,7 @@ public:
         auto bytes = static_cast<size_t>(kWinogradProducts * list.floats) * sizeof(float);
         auto packed = args.packs.get(
             *weights_, tile().block == 16 ? "winograd_f4:16" : "winograd_f4:8", bytes,
-            [&](void* to) { pack(list, static_cast<float const*>(weights_->data()), static_cast<float*>(to)); });
+            [&](void const* from, void* to) { pack(list, static_cast<float const*>(from), static_cast<float*>(to)); });
         return std::unique_ptr<runtime::Task>(std::make_unique<WinogradTask>(
             *g, info_.epilogue, tile(), isa_ == Isa::Avx512 ? winograd_avx512() : winograd_avx2(), args.threads,
             std::move(packed)));

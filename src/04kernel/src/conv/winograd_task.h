@@ -21,6 +21,7 @@ public:
                  std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
+    uint64_t unread_inputs() const override { return 2; }
     double operations() const override;
 
 private:

@@ -54,9 +54,10 @@ public:
             auto format = "phases:" + std::to_string(tile().block) + ":g" + std::to_string(g->group) + ":s" +
                           std::to_string(g->stride[1]) + "," + std::to_string(g->stride[2]) + ":d" +
                           std::to_string(g->dilation[1]) + "," + std::to_string(g->dilation[2]);
-            packed = args.packs.get(*weights_, format, static_cast<size_t>(plan.floats) * sizeof(float), [&](void* to) {
-                plan.pack(*g, static_cast<float const*>(weights_->data()), static_cast<float*>(to));
-            });
+            packed = args.packs.get(*weights_, format, static_cast<size_t>(plan.floats) * sizeof(float),
+                                    [&](void const* from, void* to) {
+                                        plan.pack(*g, static_cast<float const*>(from), static_cast<float*>(to));
+                                    });
         }
         return std::unique_ptr<runtime::Task>(
             std::make_unique<PhasesTask>(*g, info_.epilogue, tile(), args.threads, std::move(packed), std::move(plan)));

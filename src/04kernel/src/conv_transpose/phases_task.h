@@ -38,6 +38,7 @@ public:
                std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override;
 
 private:

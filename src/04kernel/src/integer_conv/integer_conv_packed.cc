@@ -25,9 +25,9 @@ class PackedKernel final : public Kernel {
     }
     std::shared_ptr<mem_manager::Blob const> pack(IntegerConvPlan const& plan, PackCache& packs) const {
         if (!w_ || (plan.depthwise && !zero_known_)) return nullptr;
-        return packs.get(*w_, format_of(plan), plan.packed_bytes(), [&](void* target) {
+        return packs.get(*w_, format_of(plan), plan.packed_bytes(), [&](void const* from, void* target) {
             for (int64_t group = 0; group < plan.image.groups; ++group)
-                plan.pack(w_->data(), w_zero_ ? w_zero_->data() : nullptr, group, target);
+                plan.pack(from, w_zero_ ? w_zero_->data() : nullptr, group, target);
         });
     }
 

@@ -211,6 +211,7 @@ public:
                                   [&](int64_t part, int) { run_part(arguments, workspace, sums, part); });
     }
     size_t workspace_bytes() const override { return end_; }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return s_.operations(); }
 };
 
@@ -253,8 +254,8 @@ public:
             auto format = "integer_matmul:" + std::to_string(f_.group) + ":" + std::to_string(f_.panel) + ":" +
                           std::string(name_of(args.inputs[I::kB]->dtype)) + ":" + std::to_string(shape.n) + "x" +
                           std::to_string(shape.k);
-            packed = args.packs.get(*constant_, format, size.bytes(), [&](void* target) {
-                pack_columns(f_, constant_->data(), b_signed_, offsets, shape.n, 1, static_cast<int32_t*>(target));
+            packed = args.packs.get(*constant_, format, size.bytes(), [&](void const* from, void* target) {
+                pack_columns(f_, from, b_signed_, offsets, shape.n, 1, static_cast<int32_t*>(target));
             });
         }
         return std::unique_ptr<runtime::Task>(new IntegerProductTask(f_, info_.result, shape, std::move(packed), args));

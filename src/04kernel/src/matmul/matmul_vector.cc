@@ -132,6 +132,7 @@ public:
         });
     }
     size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return shape_.operations(); }
 };
 
@@ -147,9 +148,9 @@ class ProductKernel final : public Kernel {
         auto format = "matmul:" + std::to_string(functions_.panel) + (info_.trans_b ? ":T:" : ":N:") +
                       std::to_string(n) + "x" + std::to_string(k);
         auto bytes = static_cast<size_t>(round_up(n, functions_.width) * k) * sizeof(float);
-        return packs.get(*constant_, format, bytes, [&](void* target) {
-            functions_.pack(static_cast<float*>(target), static_cast<float const*>(constant_->data()),
-                            info_.trans_b ? k : n, info_.trans_b, n, k);
+        return packs.get(*constant_, format, bytes, [&](void const* from, void* target) {
+            functions_.pack(static_cast<float*>(target), static_cast<float const*>(from), info_.trans_b ? k : n,
+                            info_.trans_b, n, k);
         });
     }
 

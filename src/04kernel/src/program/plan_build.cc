@@ -218,11 +218,18 @@ void PlanBuild::fill_tensors() {
         } else if (output_numbers[root] != kNoTensor) {
             tensor.storage = Storage::Output, tensor.index = output_numbers[root];
         } else if (auto const& constant = parts_.edges[root].constant) {
-            tensor.storage = Storage::Constant, tensor.address = constant->data();
+            tensor.storage = Storage::Constant, tensor.constant = constant.get();
         } else {
             tensor.storage = Storage::Arena, tensor.index = blocks_[root];
         }
     }
+    for (auto const& step : plan.steps)
+        for (uint32_t i = 0; i < step.inputs; ++i) {
+            auto number = plan.arguments[step.first_argument + i];
+            if (number == kNoTensor || (i < 64 && step.task->unread_inputs() >> i & 1)) continue;
+            auto& tensor = plan.tensors[number];
+            if (tensor.constant && !tensor.address) tensor.address = tensor.constant->data();
+        }
 }
 
 uint32_t PlanBuild::tensor_of(uint32_t edge) {

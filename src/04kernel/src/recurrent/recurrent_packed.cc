@@ -262,6 +262,7 @@ public:
         for (int64_t d = 0; d < s_.directions; ++d) store_states(all[d]);
     }
     size_t workspace_bytes() const override { return p_.total * sizeof(float); }
+    uint64_t unread_inputs() const override { return (packed_.w ? 2u : 0u) | (packed_.r ? 4u : 0u); }
     double operations() const override { return s_.operations(); }
 };
 
@@ -278,11 +279,11 @@ class PackedRecurrentKernel final : public Kernel {
                       std::to_string(s.hidden) + "x" + std::to_string(m.depth) + ":" + std::to_string(m.first_gate) +
                       "+" + std::to_string(m.gates) + "x" + std::to_string(s.directions);
         return packs.get(
-            source, format, m.floats() * static_cast<size_t>(s.directions) * sizeof(float), [&](void* target) {
+            source, format, m.floats() * static_cast<size_t>(s.directions) * sizeof(float),
+            [&](void const* from, void* target) {
                 std::vector<float> rows(static_cast<size_t>(product.panel * m.depth));
                 for (int64_t d = 0; d < s.directions; ++d)
-                    pack_gates(product, m, s.hidden,
-                               static_cast<float const*>(source.data()) + d * s.gates * s.hidden * m.depth,
+                    pack_gates(product, m, s.hidden, static_cast<float const*>(from) + d * s.gates * s.hidden * m.depth,
                                static_cast<float*>(target) + static_cast<size_t>(d) * m.floats(), rows.data());
             });
     }
