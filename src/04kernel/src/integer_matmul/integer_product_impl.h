@@ -13,6 +13,7 @@ constexpr int kWidth = Lanes::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPa
 struct Finish {
     IntegerStore store, residual;
     bool rounded;
+    bool plain;        ///< bytes, and nothing but a scale
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
     Lanes y_zero;
@@ -30,6 +31,7 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
     return {t.store,
             t.residual,
             t.rounded,
+            false,
             Floats::set(low),
             Floats::set(high),
             Floats::set(t.middle_low),
@@ -122,6 +124,20 @@ template <int rows, int vectors>
         }
     }
     int64_t left = t.columns - column;
+    if (f.plain && left >= vectors * kWidth) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            int64_t j = column + v * kWidth;
+            Lanes add = Lanes::load(t.column_add + j);
+            Floats scale = Floats::load(t.scale + j);
+            auto* y = static_cast<uint8_t*>(t.y) + first * t.y_row + j;
+#pragma GCC unroll 6
+            for (int i = 0; i < rows; ++i)
+                (round(min(max(to_float(c[i][v] + add) * scale, f.low), f.high)) + f.y_zero)
+                    .store_bytes(y + i * t.y_row);
+        }
+        return;
+    }
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
@@ -152,6 +168,7 @@ constexpr Tiles kTiles;
 
 void multiply(IntegerBlock const& t) {
     Finish f = finish_of(t.tail);
+    f.plain = element_bytes(f.store) == 1 && !f.rounded && !t.shift && !t.residual && !t.b_zero && !t.row_zero;
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = t.columns - column;
         int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
@@ -237,7 +254,7 @@ int32_t sum(uint8_t const* row, int64_t n) {
     return total;
 }
 
-constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms, widen, sum};
+constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms, widen, sum, nullptr};
 
 }  // namespace
 }  // namespace refactor::kernel
