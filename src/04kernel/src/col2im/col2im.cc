@@ -173,9 +173,36 @@ private:
     }
 };
 
+/// Whether windows lie side by side, so that one place of one tap is an element.
+bool is_tiled(Shapes const& s) {
+    for (int axis = 0; axis < 3; ++axis)
+        if (s.kernel[axis] != s.stride[axis] || (s.kernel[axis] > 1 && s.dilation[axis] != 1) || s.pad[axis] ||
+            s.places[axis] * s.stride[axis] != s.size[axis])
+            return false;
+    return true;
+}
+
+TaskResult bind_tiles(Shapes const& shapes) {
+    return make_task([s = shapes](void* const* a, runtime::RunContext const& context) {
+        auto lines = s.pictures * s.size[0] * s.size[1];
+        movement::for_ranges(
+            context.pool, lines, 5 + 0.3 * static_cast<double>(s.size[2]), [&](int64_t first, int64_t last) {
+                for (auto line = first; line < last; ++line) {
+                    auto i = line % s.size[1], z = line / s.size[1] % s.size[0], picture = line / s.size[1] / s.size[0];
+                    auto row = (picture * s.kernel[0] + z % s.stride[0]) * s.kernel[1] + i % s.stride[1];
+                    auto place = (z / s.stride[0] * s.places[1] + i / s.stride[1]) * s.places[2];
+                    auto* from = static_cast<float const*>(a[0]) + row * s.kernel[2] * s.positions() + place;
+                    weave_phases_avx2(from, s.positions(), s.size[2], s.stride[2],
+                                      static_cast<float*>(a[1]) + line * s.size[2]);
+                }
+            });
+    });
+}
+
 TaskResult bind_bands(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
+    if (is_tiled(*shapes)) return bind_tiles(*shapes);
     auto const stride = shapes->stride[2];
     if (stride > kCol2ImBand) return bind_rows(info, args, isa);
     auto line = stride == 1 ? shapes->size[2] : ceil_div(shapes->size[2], stride) * stride;
@@ -195,7 +222,7 @@ TaskResult bind_bands(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
                 auto* lines = s.stride[2] == 1 ? y : scratch;
                 Band{s, columns, lines, line, depth, begin, end}.add_all();
                 for (auto i = begin; lines == scratch && i < end; ++i)
-                    weave_phases_avx2(scratch + (i - begin) * line, s.size[2], s.stride[2],
+                    weave_phases_avx2(scratch + (i - begin) * line, line / s.stride[2], s.size[2], s.stride[2],
                                       y + (i - begin) * s.size[2]);
             }
         });

@@ -18,7 +18,7 @@ struct Col2ImTap {
 };
 void add_tap_avx2(Col2ImTap const&);
 
-/// y[stride · k + phase] = from[phase · ceil(size / stride) + k]
-void weave_phases_avx2(float const* from, int64_t size, int64_t stride, float* y);
+/// y[stride · k + phase] = from[phase · step + k] for all of `size` elements
+void weave_phases_avx2(float const* from, int64_t step, int64_t size, int64_t stride, float* y);
 
 }  // namespace refactor::kernel

@@ -51,15 +51,15 @@ void add_tap_avx2(Col2ImTap const& t) {
     }
 }
 
-void weave_phases_avx2(float const* from, int64_t size, int64_t stride, float* y) {
+void weave_phases_avx2(float const* from, int64_t step, int64_t size, int64_t stride, float* y) {
     // Phases before `longer` have `room` elements, the others one less.
     int64_t const room = (size + stride - 1) / stride, longer = size - (room - 1) * stride;
     for (int64_t phase = 0; phase < stride && phase < size;) {
-        float const* first = from + phase * room;
+        float const* first = from + phase * step;
         int64_t count = phase < longer ? room : room - 1, last = phase + 3 < longer ? room : room - 1;
-        if (stride == 2 && longer == 2) return weave_two(first, room, count, y);
+        if (stride == 2 && longer == 2) return weave_two(first, step, count, y);
         if (phase + 4 <= stride && last == count) {
-            weave_four(first, room, count, stride, y + phase);
+            weave_four(first, step, count, stride, y + phase);
             phase += 4;
             continue;
         }
