@@ -47,6 +47,17 @@ class IntegerConvTask final : public runtime::Task {
         return reinterpret_cast<int32_t const*>(all + static_cast<size_t>(group) * p_.size.bytes());
     }
 
+    /// Bytes from the corner of a window to each tap in X itself.
+    void locate_taps() {
+        auto const& s = p_.s;
+        taps_.clear();
+        for (int64_t z = 0; z < s.kernel[0]; ++z)
+            for (int64_t y = 0; y < s.kernel[1]; ++y)
+                for (int64_t x = 0; x < s.kernel[2]; ++x)
+                    taps_.push_back(((z * s.dilation[0] * s.in[1] + y * s.dilation[1]) * s.in[2] + x * s.dilation[2]) *
+                                    s.in_channels);
+    }
+
     void lay_out() {
         auto take = [&](size_t bytes) {
             auto at = end_;
@@ -110,24 +121,39 @@ class IntegerConvTask final : public runtime::Task {
         }
     }
 
+    /// What lies under a window that begins at `corner` and leaves X.
+    void point_at_border(uint8_t const* corner, int64_t const (&begin)[3], uint8_t const* border,
+                         uint8_t const** pointers) const {
+        auto const& s = p_.s;
+        for (int64_t tap = 0; tap < s.taps(); ++tap) {
+            int64_t const steps[]{tap / s.kernel[2] / s.kernel[1], tap / s.kernel[2] % s.kernel[1], tap % s.kernel[2]};
+            bool inside = true;
+            for (int axis = 0; axis < 3; ++axis) {
+                auto i = begin[axis] + steps[axis] * s.dilation[axis];
+                inside = inside && i >= 0 && i < s.in[axis];
+            }
+            pointers[tap] = inside ? corner + taps_[static_cast<size_t>(tap)] : border;
+        }
+    }
     /// What lies under the window of `count` positions from `first` on.
     void point(uint8_t const* x, uint8_t const* border, int64_t first, int64_t count, uint8_t const** pointers) const {
         auto const& s = p_.s;
         int64_t at[]{first / s.out[2] / s.out[1], first / s.out[2] % s.out[1], first % s.out[2]};
         for (int64_t i = 0; i < count; ++i) {
-            auto left = at[2] * s.stride[2] - s.pad[2];
-            for (int64_t z = 0; z < s.kernel[0]; ++z)
-                for (int64_t y = 0; y < s.kernel[1]; ++y) {
-                    auto depth = at[0] * s.stride[0] - s.pad[0] + z * s.dilation[0];
-                    auto line = at[1] * s.stride[1] - s.pad[1] + y * s.dilation[1];
-                    bool inside = depth >= 0 && depth < s.in[0] && line >= 0 && line < s.in[1];
-                    auto const* row = x + ((depth * s.in[1] + line) * s.in[2] + left) * s.in_channels;
-                    for (int64_t column = 0; column < s.kernel[2]; ++column) {
-                        auto offset = column * s.dilation[2];
-                        bool real = inside && left + offset >= 0 && left + offset < s.in[2];
-                        *pointers++ = real ? row + offset * s.in_channels : border;
-                    }
-                }
+            int64_t begin[3];
+            bool inside = true;
+            for (int axis = 0; axis < 3; ++axis) {
+                begin[axis] = at[axis] * s.stride[axis] - s.pad[axis];
+                auto last = begin[axis] + (s.kernel[axis] - 1) * s.dilation[axis];
+                inside = inside && begin[axis] >= 0 && last < s.in[axis];
+            }
+            auto const* corner = x + ((begin[0] * s.in[1] + begin[1]) * s.in[2] + begin[2]) * s.in_channels;
+            auto taps = s.taps();
+            if (inside)
+                for (int64_t tap = 0; tap < taps; ++tap) pointers[tap] = corner + taps_[static_cast<size_t>(tap)];
+            else
+                point_at_border(corner, begin, border, pointers);
+            pointers += taps;
             if (++at[2] < s.out[2]) continue;
             at[2] = 0;
             if (++at[1] == s.out[1]) at[1] = 0, ++at[0];
@@ -248,6 +274,7 @@ public:
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         bool simple = y_bytes_ == 1 && !p_.result.rounded && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) bytes_ = p_.depthwise_bytes(packed_->data());
+        if (bytes_) locate_taps();
         lay_out();
     }
 

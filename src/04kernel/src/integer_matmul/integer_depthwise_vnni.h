@@ -19,14 +19,18 @@ RG_SIMD void load_unpacked(void const* p, __m512i (&v)[4]) {
     }
 }
 
+/// Of windows for which weights are copied to the stack, 4 KiB.
+constexpr int64_t kMostTaps = 64;
+
 struct ByteBounds {
     __m512 low, high;
     __m512i zero, flip;
     bool is_signed;
 };
 
-RG_SIMD void store_unpacked(__m512i const (&sum)[4], __m512i const (&add)[4], __m512i const (&scale)[4], uint8_t* y,
-                            __mmask64 mask, ByteBounds const& b) {
+/// Bytes of 64 results in order.
+RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&add)[4], __m512i const (&scale)[4],
+                                ByteBounds const& b) {
     __m512i result[4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
@@ -35,8 +39,7 @@ RG_SIMD void store_unpacked(__m512i const (&sum)[4], __m512i const (&add)[4], __
         result[k] = _mm512_add_epi32(_mm512_cvtps_epi32(value), b.zero);
     }
     __m512i low = _mm512_packs_epi32(result[0], result[1]), high = _mm512_packs_epi32(result[2], result[3]);
-    __m512i bytes = b.is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
-    _mm512_mask_storeu_epi8(y, mask, bytes);
+    return b.is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
 }
 
 RG_SIMD __m512i load_flipped(uint8_t const* p, __mmask64 mask, __m512i flip) {
@@ -84,7 +87,49 @@ RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, 
                 if (tap + j < t.taps) v[j] = load_flipped(x[tap + j] + channel, mask, bounds.flip);
             add_taps(c, v, w);
         }
-        store_unpacked(c, add, scale, static_cast<uint8_t*>(t.y) + i * t.y_row + channel, mask, bounds);
+        _mm512_mask_storeu_epi8(static_cast<uint8_t*>(t.y) + i * t.y_row + channel, mask,
+                                finish_unpacked(c, add, scale, bounds));
+    }
+}
+
+/// Bytes under one tap at two positions of up to 32 channels.
+RG_SIMD __m512i load_two(uint8_t const* p, uint8_t const* q, __mmask32 mask, __m512i flip) {
+    __m512i low = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(mask, p));
+    return _mm512_xor_si512(_mm512_inserti64x4(low, _mm256_maskz_loadu_epi8(mask, q), 1), flip);
+}
+
+RG_SIMD __m512i low_twice(__m512i x) { return _mm512_shuffle_i64x2(x, x, 0x44); }
+
+/// Up to 32 channels from `channel` on, whose numbers fill lanes 0 and 1: two positions at a time.
+RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
+    int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
+    __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+    __m512i add[4], scale[4];
+    load_unpacked(t.column_add + channel, add);
+    load_unpacked(t.scale + channel, scale);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) add[k] = low_twice(add[k]), scale[k] = low_twice(scale[k]);
+    // Weights of both halves alike.
+    alignas(64) int8_t weights[kMostTaps / 4 * 256];
+    for (int64_t i = 0; i < groups * 4; ++i)
+        _mm512_store_si512(weights + i * 64, low_twice(_mm512_loadu_si512(t.bytes + channel * groups * 4 + i * 64)));
+    __m512i const none = _mm512_setzero_si512();
+    for (int64_t i = 0; i < t.positions; i += 2) {
+        bool two = i + 1 < t.positions;
+        uint8_t const* const* x = t.pointers + i * t.taps;
+        uint8_t const* const* z = two ? x + t.taps : x;
+        __m512i c[4] = {none, none, none, none};
+        for (int64_t tap = 0; tap < t.taps; tap += 4) {
+            __m512i v[4] = {none, none, none, none};
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j)
+                if (tap + j < t.taps) v[j] = load_two(x[tap + j] + channel, z[tap + j] + channel, mask, bounds.flip);
+            add_taps(c, v, weights + tap * 64);
+        }
+        __m512i bytes = finish_unpacked(c, add, scale, bounds);
+        auto* y = static_cast<uint8_t*>(t.y) + i * t.y_row + channel;
+        _mm256_mask_storeu_epi8(y, mask, _mm512_castsi512_si256(bytes));
+        if (two) _mm256_mask_storeu_epi8(y + t.y_row, mask, _mm512_extracti64x4_epi64(bytes, 1));
     }
 }
 
@@ -93,7 +138,12 @@ void depthwise_bytes(DepthwiseBlock const& t) {
     ByteBounds bounds{f.low.v, f.high.v, f.y_zero.v, _mm512_set1_epi8(static_cast<char>(t.flip)),
                       f.store == IntegerStore::I8};
     for (int64_t channel = 0; channel < t.channels; channel += 64)
-        t.taps == 9 ? depthwise_block<true>(t, bounds, channel) : depthwise_block<false>(t, bounds, channel);
+        if (t.channels - channel <= 32 && t.taps <= kMostTaps)
+            depthwise_half(t, bounds, channel);
+        else if (t.taps == 9)
+            depthwise_block<true>(t, bounds, channel);
+        else
+            depthwise_block<false>(t, bounds, channel);
 }
 
 }  // namespace
