@@ -129,7 +129,9 @@ std::vector<std::string> check_signature(OperatorDef const& def, std::vector<std
     auto count = static_cast<int>(std::min<size_t>(inputs.size(), INT_MAX - 1));
     if (count < def.inputs.least || count > def.inputs.most)
         problems.push_back(concat(count, " inputs, expected ", range_text(def.inputs)));
-    for (int i = 0; i < std::min(count, def.inputs.least); ++i)
+    // Any number of inputs is a list without gaps; only Loop and Scan begin with optional ones, which they check.
+    int required = def.inputs.most == kVariadic && def.inputs.least > 0 ? count : std::min(count, def.inputs.least);
+    for (int i = 0; i < required; ++i)
         if (inputs[static_cast<size_t>(i)].empty()) problems.push_back(concat("the required input ", i, " is omitted"));
     count = static_cast<int>(std::min<size_t>(outputs.size(), INT_MAX - 1));
     if (count < def.outputs.least || count > def.outputs.most)
