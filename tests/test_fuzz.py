@@ -22,7 +22,7 @@ WITHOUT_ORACLE = {
     "SimplifiedLayerNormalization",
 }
 """Random operators, and those that the standard has dropped: there is nothing to compare them with."""
-WITHOUT_GENERATOR = 30
+WITHOUT_GENERATOR = 10
 """Fewer supported operators than this may have an oracle, but no generator."""
 
 pytestmark = pytest.mark.usefixtures("onnxruntime")

@@ -31,11 +31,13 @@ from tests.fuzz.operators import (  # noqa: E402 (they register themselves in wh
     control,
     elementwise,
     indexing,
+    models,
     motifs,
     products,
     quantization,
     reductions,
     shapes,
+    text,
     windows,
 )
 
@@ -45,11 +47,13 @@ __all__ = [
     "control",
     "elementwise",
     "indexing",
+    "models",
     "motifs",
     "operator",
     "products",
     "quantization",
     "reductions",
     "shapes",
+    "text",
     "windows",
 ]
