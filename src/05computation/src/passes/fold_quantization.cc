@@ -38,8 +38,10 @@ class Folding {
         auto name = "\"" + w.data->value.name + "\"";
         if (!values || !zeros || w.granularity.block) return name + " has scales in blocks";
         bool many = values->size() > 1 || zeros->size() > 1;
-        if (many && (w.granularity.axis != static_cast<int64_t>(axis) ||
-                     static_cast<int64_t>(values->size()) != channels || zeros->size() != values->size()))
+        auto fits = [&](auto const& numbers) {
+            return numbers->size() == 1 || static_cast<int64_t>(numbers->size()) == channels;
+        };
+        if (many && (w.granularity.axis != static_cast<int64_t>(axis) || !fits(values) || !fits(zeros)))
             return name + " has scales along axis " + std::to_string(w.granularity.axis) + ", expected " +
                    std::to_string(axis);
         for (auto value : *values)
