@@ -144,7 +144,7 @@ def test_nhwc_conv():
 # ---------------------------------------------------------------------- normalisations
 @pytest.mark.parametrize("op", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("outputs", [["y"], ["y", "", "", "sum"]])
+@pytest.mark.parametrize("outputs", [["y"], ["y", "", "", "sum"], ["y", "mean"], ["y", "", "inverse"], list("abcd")])
 @pytest.mark.parametrize("skip", [(2, 5, 24), (1, 5, 24), (5, 24)])
 def test_skip_norms(op, bias, outputs, skip):
     random = models.generator(8)
@@ -169,7 +169,8 @@ def test_simplified_norm(domain):
     wanted = x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-6) * scale
     assert_close(y, wanted.astype(np.float32), 1e-5, 1e-6)
     if not domain:
-        check("SimplifiedLayerNormalization", [x, scale], domain=domain, axis=-1, epsilon=1e-6)
+        options = {"domain": domain, "axis": -1, "epsilon": 1e-6, "outputs": ["y", "inverse"]}
+        check("SimplifiedLayerNormalization", [x, scale], **options)
 
 
 @pytest.mark.parametrize("segments", [False, True])
