@@ -73,6 +73,13 @@ class Network:
         attributes = {} if axis is None else {"axis": axis}
         return self.node("DequantizeLinear", *operands, **attributes)
 
+    def symmetric(self, shape, axis):
+        """Add weights as `weights` does, without zero points."""
+        scale = (self.random.uniform(0.5, 1.5, shape[axis]) / 300).astype("f")
+        return self.node(
+            "DequantizeLinear", self.constant(codes(BYTES[1], shape, self.random)), self.constant(scale), axis=axis
+        )
+
     def bias(self, n):
         """Add a bias as onnxruntime quantises it: i32 with a small scale."""
         values = self.random.integers(-3000, 3000, n).astype(np.int32)
@@ -134,6 +141,13 @@ def test_weights(dtype, axis):
     y = n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), axis, dtype, zeros=True))
     # No quantisation behind it: f32 leaves the convolution.
     n.check([y], 1e-4, ["IntegerConv"])
+
+
+def test_weights_without_zero_points():
+    n = Network(713)
+    y = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.symmetric((6, 5, 3, 3), 0)))
+    _, notes = n.check([n.node("MatMul", y, n.symmetric((6, 4), 1))], 0.1, ["IntegerConv", "IntegerMatMul"])
+    assert not notes
 
 
 @pytest.mark.parametrize("last", [True, False])

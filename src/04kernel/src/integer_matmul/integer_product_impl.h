@@ -101,18 +101,18 @@ RG_SIMD int32_t load_dword(uint8_t const* p) {
 }
 
 #if RG_VECTORS == 4
-/// As below, for whole panels of AVX-512: four vectors of bytes at once.
-template <Finish::Kind kind, int rows>
-RG_SIMD void store_panel(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][4], int64_t first,
+/// As below, for AVX-512 and whole vectors of bytes, two or four at once.
+template <Finish::Kind kind, int rows, int vectors>
+RG_SIMD void store_panel(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
     __m512i order = packed_order();
     bool is_signed = f.store == IntegerStore::I8;
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
         int64_t at = (first + i) * t.y_row + column;
-        Lanes results[4];
+        Lanes results[vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) {
+        for (int v = 0; v < vectors; ++v) {
             int64_t j = column + v * kWidth;
             Floats value = to_float(c[i][v] + Lanes::load(t.column_add + j)) * Floats::load(t.scale + j);
             if (kind == Finish::Kind::Added) {
@@ -122,7 +122,7 @@ RG_SIMD void store_panel(IntegerBlock const& t, Finish const& f, Lanes const (&c
             }
             results[v] = round(min(max(value, f.low), f.high)) + f.y_zero;
         }
-        store_four(results, order, is_signed, static_cast<uint8_t*>(t.y) + at);
+        store_packed(results, order, is_signed, static_cast<uint8_t*>(t.y) + at);
     }
 }
 #endif
@@ -189,10 +189,10 @@ template <int rows, int vectors>
     }
     int64_t left = t.columns - column;
 #if RG_VECTORS == 4
-    if constexpr (vectors == 4) {
-        if (f.kind == Finish::Kind::Scaled && left >= kPanel)
+    if constexpr (vectors % 2 == 0) {
+        if (f.kind == Finish::Kind::Scaled && left >= vectors * kWidth)
             return store_panel<Finish::Kind::Scaled>(t, f, c, first, column);
-        if (f.kind == Finish::Kind::Added && left >= kPanel)
+        if (f.kind == Finish::Kind::Added && left >= vectors * kWidth)
             return store_panel<Finish::Kind::Added>(t, f, c, first, column);
     }
 #endif
