@@ -1,5 +1,7 @@
 """Graphs of Quantize and Dequantize nodes, folded into integer operators, against onnxruntime and unfolded graphs."""
 
+import os
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -9,6 +11,9 @@ from refactor_graph.onnx import make_compiler
 from tests import models
 from tests.quantization import BYTES, codes
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
+)
 UNFOLDED = ["-fold_quantization", "-channels_last_integers", "-move_quantization"]
 
 
@@ -265,6 +270,17 @@ def test_dynamic_quantisation(op, many):
     ops, _ = n.check([n.node("Relu", y)], 2e-3)
     after = ops[ops.index("IntegerConv" if convolution else "IntegerMatMul") + 1 :]
     assert "Elementwise" not in after
+
+
+@pytest.mark.parametrize("channels", [(6, 1, 1), (1, 6, 1, 1)], ids=str)
+def test_values_by_channel_stay_channels_last(channels):
+    n = Network(714)
+    y = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), 0)))
+    y = n.node("PRelu", y, n.constant(n.random.uniform(0.1, 0.9, channels[-3:]).astype("f")))
+    y = n.node("Mul", y, n.constant(n.random.uniform(0.5, 1.5, channels).astype("f")))
+    y = n.node("Conv", n.fake(y), n.weights((4, 6, 1, 1), 0))
+    ops, _ = n.check([n.fake(y)], 0.051)
+    assert ops.count("Transpose") == 2
 
 
 def test_open_sizes():
