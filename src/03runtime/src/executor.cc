@@ -81,7 +81,8 @@ void Executor::check_input(size_t index, Value const& value) const {
     if (!fits)
         throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
                            ", got " + describe(value));
-    if (port.shape_only) return;
+    // No kernel reads text: a program may ask for its sizes only.
+    if (port.shape_only || value.dtype == DataType::String) return;
     auto needed = storage_bytes(value.dtype, element_count(value.dims));
     if (!value.blob || value.blob->bytes() < needed)
         throw InvalidInput("input \"" + port.name + "\": " + describe(value.dtype, value.dims) + " needs " +
