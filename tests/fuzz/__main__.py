@@ -133,10 +133,9 @@ class Campaign:
         print(f"\nseed {self.seed}: {total} graphs: {parts}; {len(self.seen)} different findings")
         print(f"{len(self.operators)} operators in {sum(self.operators.values())} nodes")
         if not self.only:
-            print(
-                f"never generated: {', '.join(sorted((GENERATORS.keys() | IN_MOTIFS) & supported() - self.operators.keys()))}"
-            )
-            print(f"without a generator: {', '.join(sorted(supported() - GENERATORS.keys() - IN_MOTIFS))}")
+            known = GENERATORS.keys() | IN_MOTIFS
+            print(f"never generated: {', '.join(sorted((known & supported()) - self.operators.keys()))}")
+            print(f"without a generator: {', '.join(sorted(supported() - known))}")
         for reason, count in self.reasons.most_common(self.options.refusals):
             print(f"  {count} x {reason}")
 

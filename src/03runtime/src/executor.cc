@@ -47,7 +47,6 @@ Executor::Executor(Executor&&) noexcept = default;
 
 int Executor::threads() const { return pool_->threads(); }
 
-
 std::unique_ptr<Executor::Memory> Executor::make_memory(std::string const& allocator, mem_manager::Device& device) {
     auto memory = std::make_unique<Memory>();
     if (allocator != "default") memory->allocator = mem_manager::make_allocator(allocator, device);
