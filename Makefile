@@ -19,7 +19,7 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
-FUZZ_CXX ?= $(firstword $(notdir $(shell command -v clang++ clang++-19 clang++-16 clang++-15 2>/dev/null)) clang++)
+FUZZ_CXX ?= $(firstword $(foreach name,clang++ clang++-19 clang++-18 clang++-16 clang++-15,$(notdir $(shell command -v $(name) 2>/dev/null))) clang++)
 
 ifeq ($(filter $(TYPE),Debug Release),)
 $(error TYPE is '$(TYPE)', expected Debug or Release)

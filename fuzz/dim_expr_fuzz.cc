@@ -100,7 +100,7 @@ std::optional<DimExpr> apply(char op, DimExpr const& a, DimExpr const& b) {
 
 Item leaf(DimExpr expr, std::array<Wide, kBindings> const& values) {
     Item item{std::move(expr), {}};
-    for (size_t i = 0; i < kBindings; ++i) item.plain[i] = {true, values[i], magnitude(values[i])};
+    for (size_t i = 0; i < kBindings; ++i) item.plain[i] = {true, values[i], std::max(magnitude(values[i]), Wide{1})};
     return item;
 }
 Item constant(int64_t value) {

@@ -83,13 +83,15 @@ DeclaredType type_of(std::string_view text, std::string_view shape, size_t depth
     return out;
 }
 
-/// Elements of the sizes, as many as fit.
-int64_t count_of(std::vector<int64_t> const& dims) {
+/// Elements of the sizes; nothing if they are too many, or if a size is negative.
+std::optional<int64_t> exact_count(std::vector<int64_t> const& dims) {
     int64_t count = 1;
     for (auto size : dims)
-        if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > kMaxBytes) return kMaxBytes / 16;
+        if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > kMaxBytes) return std::nullopt;
     return count;
 }
+
+int64_t count_of(std::vector<int64_t> const& dims) { return exact_count(dims).value_or(kMaxBytes / 16); }
 
 RawTensor tensor_of(std::string_view type, std::string_view shape, std::string_view values) {
     RawTensor out;
@@ -123,11 +125,12 @@ RawTensor tensor_of(std::string_view type, std::string_view shape, std::string_v
 
 Value value_of(RawTensor const& raw) {
     Dims dims(raw.dims.begin(), raw.dims.end());
-    if (raw.dtype == static_cast<int64_t>(DataType::String)) return Value::strings(dims, raw.strings);
+    auto count = exact_count(raw.dims);
+    if (!count) return {};
+    if (raw.dtype == static_cast<int64_t>(DataType::String))
+        return raw.strings.size() == static_cast<size_t>(*count) ? Value::strings(dims, raw.strings) : Value{};
     auto dtype = data_type_from_onnx(raw.dtype);
-    bool right = dtype && count_of(raw.dims) == element_count(dims) && raw.blob &&
-                 raw.blob->bytes() == storage_bytes(*dtype, element_count(dims));
-    if (!right) return {};
+    if (!dtype || !raw.blob || raw.blob->bytes() != storage_bytes(*dtype, *count)) return {};
     return {*dtype, dims, std::const_pointer_cast<mem_manager::Blob>(raw.blob)};
 }
 

@@ -86,7 +86,8 @@ uint64_t touch(Value const& value) {
 
 void check_output(PortInfo const& port, Value const& value) {
     require(!value.unset(), "an output is not set", port.name);
-    if (port.kind != ValueKind::Tensor) return;
+    // Nothing is known before the run of what follows from the content of an input.
+    if (port.kind != ValueKind::Tensor || port.dtype == DataType::Undefined) return;
     auto actual = runtime::describe(value);
     require(value.kind == ValueKind::Tensor && value.dtype == port.dtype, "an output has another type", actual);
     if (port.ranked) {

@@ -168,6 +168,49 @@ class Speech(nn.Module):
         return y, h, c, z, last, self.rnn(y.transpose(0, 1))[0].log_softmax(-1)
 
 
+class Tied(nn.Module):
+    """A head that shares the embedding's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.norm = nn.Embedding(30, 16), nn.LayerNorm(16)
+        self.head = nn.Linear(16, 30, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        return self.head(self.norm(self.words(ids)))
+
+
+class Projected(nn.Module):
+    """LSTMs whose states are projected, with and without an initial one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.LSTM(8, 12, 2, bidirectional=True, proj_size=5)
+        self.b = nn.LSTM(10, 6, batch_first=True, proj_size=3, bias=False)
+        self.c = nn.LSTM(8, 7, 2, bidirectional=True, proj_size=4)
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[Any, ...]:  # noqa: D102
+        y, (ha, ca) = self.a(x)
+        return y, ha, ca, *self.b(y), *self.c(x, (h, c))
+
+
+class Sequence1(nn.Module):
+    """Recurrent layers over one sequence, as ncnn has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, bidirectional=True, batch_first=True)
+        self.projected = nn.LSTM(10, 9, proj_size=4, batch_first=True)
+        self.gru = nn.GRU(4, 7, bidirectional=True, batch_first=True)
+        self.rnn = nn.RNN(14, 3, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: D102
+        y = self.lstm(x)[0]
+        z = self.projected(y)[0]
+        return z, self.rnn(self.gru(z)[0])[0]
+
+
 def pick(*tensors: Sequence[int]) -> Tensors:
     """Random inputs of the given shapes, the same at every call."""
     generator = torch.Generator().manual_seed(sum(map(sum, tensors)))

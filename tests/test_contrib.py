@@ -103,10 +103,48 @@ def test_fused_gemm(activation):
     check("FusedGemm", arrays, activation=activation, transB=1, alpha=0.5, beta=0.25, **options.get(activation, {}))
 
 
+# ---------------------------------------------------------------------- convolutions
+@pytest.mark.parametrize(
+    ("activation", "params"),
+    [
+        ("", []),
+        ("Relu", []),
+        ("Tanh", []),
+        ("Sigmoid", []),
+        ("LeakyRelu", [0.2]),
+        ("Clip", [-0.5, 0.75]),
+        ("HardSigmoid", [0.3, 0.4]),
+    ],
+)
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_fused_conv(activation, params, summed, bias):
+    random = models.generator(30)
+    arrays = [normal(random, 2, 6, 9, 7), normal(random, 4, 3, 3, 3), normal(random, 4) if bias else None]
+    arrays += [normal(random, 2, 4, 5, 6)] if summed else []
+    options = {"activation": activation} if activation else {}
+    if params:
+        options["activation_params"] = params
+    while arrays[-1] is None:
+        arrays.pop()
+    check("FusedConv", arrays, constants=[1], group=2, strides=[2, 1], pads=[1, 0, 1, 1], **options)
+
+
+def test_nhwc_conv():
+    """onnxruntime has it for other devices only: against Conv between transpositions."""
+    random = models.generator(31)
+    x, w, b = normal(random, 2, 9, 7, 6), normal(random, 4, 3, 2, 3), normal(random, 4)
+    options = {"group": 2, "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    (y,) = run(*node("NhwcConv", [x, w, b], **options))
+    first = [np.ascontiguousarray(np.moveaxis(array, -1, 1)) for array in (x, w)]
+    (wanted,) = models.expected(*node("Conv", [*first, b], domain="", **options))
+    assert_close(y, np.moveaxis(wanted, 1, -1), TOLERANCE, TOLERANCE)
+
+
 # ---------------------------------------------------------------------- normalisations
 @pytest.mark.parametrize("op", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("outputs", [["y"], ["y", "", "", "sum"]])
+@pytest.mark.parametrize("outputs", [["y"], ["y", "", "", "sum"], ["y", "mean"], ["y", "", "inverse"], list("abcd")])
 @pytest.mark.parametrize("skip", [(2, 5, 24), (1, 5, 24), (5, 24)])
 def test_skip_norms(op, bias, outputs, skip):
     random = models.generator(8)
@@ -131,7 +169,8 @@ def test_simplified_norm(domain):
     wanted = x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-6) * scale
     assert_close(y, wanted.astype(np.float32), 1e-5, 1e-6)
     if not domain:
-        check("SimplifiedLayerNormalization", [x, scale], domain=domain, axis=-1, epsilon=1e-6)
+        options = {"domain": domain, "axis": -1, "epsilon": 1e-6, "outputs": ["y", "inverse"]}
+        check("SimplifiedLayerNormalization", [x, scale], **options)
 
 
 @pytest.mark.parametrize("segments", [False, True])
@@ -333,6 +372,9 @@ def zeros(*shapes):
         ("BiasSplitGelu", zeros((2, 5), (5,)), {}, "no multiple of 2"),
         ("FusedMatMul", zeros((2, 4), (5, 3)), {}, "inner size of the second operand is 5, expected 4"),
         ("FusedGemm", zeros((2, 4), (4, 3)), {"activation": "Swish"}, 'activation "Swish"'),
+        ("FusedConv", zeros((1, 2, 5, 5), (3, 2, 3, 3)), {"activation": "Swish"}, 'activation "Swish"'),
+        ("FusedConv", zeros((1, 2, 5, 5), (3, 2, 3, 3)), {"activation": "Clip"}, "0 entries, expected 2"),
+        ("FusedConv", zeros((1, 2, 5, 5), (3, 2, 3, 3), (3,), (1, 3, 3, 2)), {}, "a size of Z is 2, expected 3"),
         ("SkipLayerNormalization", zeros((2, 3, 4), (2, 3, 4), (5,)), {}, "size of input 2 is 5"),
         ("SkipLayerNormalization", zeros((2, 3, 4), (2, 5, 4), (4,)), {}, "5"),
         (

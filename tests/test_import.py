@@ -9,7 +9,7 @@ from onnx import AttributeProto, TensorProto, helper
 from refactor_graph import Error, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
-from tests import models
+from tests import models, single
 
 WEIGHTS = np.arange(40, dtype=np.float32).reshape(5, 8)
 
@@ -251,7 +251,7 @@ def test_nodes_in_any_order():
 def test_sparse_inputs_are_refused_by_name():
     proto = models.mlp()
     proto.graph.input.append(helper.make_sparse_tensor_value_info("s", TensorProto.FLOAT, [3]))
-    refuse(proto, "'s'.*sparse_tensor", Unsupported)
+    refuse(proto, "'s'.*sparse_tensor, which no operator of ONNX takes", Unsupported)
 
 
 def test_long_chain_is_fast():
@@ -361,3 +361,22 @@ def test_operators_with_a_function_body(op):
     proto = models.model([helper.make_node(op, ["x"], ["y"])], [models.value("x", shape)], [models.value("y", shape)])
     array = models.generator().standard_normal(shape, np.float32)
     models.assert_close(make_compiler(proto).compile()({"x": array})["y"], models.expected(proto, {"x": array})[0])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inputs", "pattern"),
+    [
+        ({"bogus": 1}, 2, r"1 problem:.*node 'swiglu' \(SwiGLU\): unknown attribute 'bogus', it has: alpha"),
+        ({"alpha": 1}, 2, "attribute 'alpha' is int, expected float"),
+        ({"alpha": 1.5}, 1, "SwiGLU.*: 1 inputs, expected 2"),
+    ],
+)
+def test_expanded_operators_know_their_attributes(attributes, inputs, pattern):
+    names = ["x", "y"][:inputs]
+    single.refuse(pattern, "SwiGLU", dict.fromkeys(names, np.ones((3, 4), np.float32)), opset=28, **attributes)
+
+
+def test_unknown_attributes_come_with_the_known_ones():
+    feeds = {"x": np.ones((3, 4), np.float32)}
+    single.refuse('unknown attribute "bogus", it has: axis', "Softmax", feeds, opset=13, bogus=1)
+    single.refuse('unknown attribute "bogus", it has none', "Abs", feeds, opset=13, bogus=1)

@@ -246,18 +246,181 @@ def test_attention_with_masks_and_weights(tmp_path):
     compare(zoo.randomize(Attention(), 8), tmp_path, *inputs)
 
 
+def _sums(x, y, w):
+    return (
+        torch.einsum("bsd,hkd->bhsk", x, w),
+        torch.einsum("bsd,btd->bst", x, y),
+        torch.einsum("bsd,bsd->s", x, x),
+        torch.einsum("bii->bi", torch.einsum("bsd,bse->bde", x, x)),
+        torch.stack([x, -x], -1).flatten(2),
+    )
+
+
+def test_einsum_and_stack(tmp_path):
+    inputs = zoo.pick((2, 5, 8), (2, 7, 8), (6, 4, 8)), zoo.pick((3, 6, 8), (3, 4, 8), (6, 4, 8))
+    compare(zoo.Function(_sums), tmp_path, *inputs)
+
+
+def test_tied_weights_are_written_twice(tmp_path):
+    compare(zoo.randomize(zoo.Tied(), 9), tmp_path, zoo.ids(2, 9), zoo.ids(3, 4))
+
+
+def test_projected_states(tmp_path):
+    shapes = [(4, 2, 8), (4, 2, 4), (4, 2, 7)], [(7, 3, 8), (4, 3, 4), (4, 3, 7)]
+    compare(zoo.randomize(zoo.Projected(), 10), tmp_path, *(zoo.pick(*s) for s in shapes))
+
+
 def _encoder():
     return nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
 
 
-@pytest.mark.parametrize(("make", "shape"), [(zoo.Residual, (1, 3, 33, 41)), (_encoder, (1, 7, 16))])
-def test_ncnn_files_give_the_same_without_the_batch(make, shape, tmp_path):
+class _Mixed(nn.Module):
+    """The convolution tells pnnx which axis is the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+
+    def forward(self, x):
+        x = self.conv(x)
+        y = F.normalize(x, dim=1)
+        return torch.cumsum(x, 2), y.repeat(1, 2, 1, 1), x + 2 * y, y[:, 1:]
+
+
+NCNN = {
+    "residual": (zoo.Residual, (1, 3, 33, 41)),
+    "encoder": (_encoder, (1, 7, 16)),
+    "recurrent": (zoo.Sequence1, (1, 9, 6)),
+    "mixed": (_Mixed, (1, 3, 5, 7)),
+}
+
+
+@pytest.mark.parametrize("name", NCNN)
+def test_ncnn_files_give_the_same_without_the_batch(name, tmp_path):
+    make, shape = NCNN[name]
     module, inputs = zoo.randomize(make(), 4), zoo.pick(shape)
     stem = zoo.export(module, tmp_path, inputs)
     executor = make_compiler(f"{stem}.ncnn.param").compile("cpu", num_threads=1)
-    actual, expected = executor(inputs[0][0].numpy())["out0"], module(*inputs).numpy()
-    assert actual.size == expected.size
-    np.testing.assert_allclose(actual.reshape(expected.shape), expected, **TOLERANCE)
+    actual, expected = executor(inputs[0][0].numpy()), zoo.flat(module(*inputs))
+    assert list(actual) == [f"out{i}" for i in range(len(expected))]
+    for i, array in enumerate(expected):
+        assert actual[f"out{i}"].size == array.size
+        np.testing.assert_allclose(actual[f"out{i}"].reshape(array.shape), array, **TOLERANCE)
+
+
+def _ncnn(folder, layers, weights=b"", inputs=1):
+    """A file of ncnn's with weights that are given as bytes."""
+    (folder / "m.ncnn.bin").write_bytes(weights)
+    lines = [f"Input in{i} 0 1 in{i}" for i in range(inputs)] + layers
+    blobs = sum(int(line.split()[3]) for line in lines)
+    return _write(folder, f"7767517\n{len(lines)} {blobs}\n" + "\n".join(lines) + "\n", "m.ncnn.param")
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("mode", [-233, -234])
+def test_same_pads_of_ncnn(stride, mode, tmp_path):
+    torch.manual_seed(stride)
+    x, w = torch.randn(2, 11, 14), torch.randn(3, 2, 4, 3)
+    layer = f"Convolution c 1 1 in0 out0 0=3 1=3 11=4 3={stride} 4={mode} 6={w.numel()}"
+    path = _ncnn(tmp_path, [layer], b"\0\0\0\0" + w.numpy().tobytes())
+    pads = []
+    for size, kernel in ((14, 3), (11, 4)):
+        total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        pads += [total // 2, total - total // 2] if mode == -233 else [total - total // 2, total // 2]
+    expected = F.conv2d(F.pad(x[None], pads), w, stride=stride)[0].numpy()
+    assert_close(make_compiler(path).compile("cpu")(x.numpy())["out0"], expected)
+
+
+def test_backward_recurrent_layers_of_ncnn(tmp_path):
+    torch.manual_seed(5)
+    x, lstm = torch.randn(6, 4), nn.LSTM(4, 3)
+    blocks = [lstm.weight_ih_l0, lstm.bias_ih_l0 + lstm.bias_hh_l0, lstm.weight_hh_l0]
+    ordered = [torch.cat([b.chunk(4)[i] for i in (0, 1, 3, 2)]) for b in blocks]
+    data = b"".join(b"\0\0\0\0" + b.numpy().tobytes() for b in ordered)
+    path = _ncnn(tmp_path, ["LSTM l 1 3 in0 out0 out1 out2 0=3 1=48 2=1"], data)
+    y, (h, c) = lstm(x.flip(0))
+    actual = make_compiler(path).compile("cpu")(x.numpy())
+    for key, expected in zip(actual, (y.flip(0), h, c), strict=True):
+        assert_close(actual[key], expected.numpy())
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding_of_ncnn(interleaved, tmp_path):
+    x, angles = zoo.pick((3, 5, 8), (5, 4))
+    # Tables may hold all angles twice.
+    for tables in (angles, torch.cat([angles, angles], 1)[None]):
+        _check_rotary(tmp_path, interleaved, x, angles, tables)
+
+
+def _check_rotary(tmp_path, interleaved, x, angles, tables):
+    path = _ncnn(tmp_path, [f"RotaryEmbed r 3 1 in0 in1 in2 out0 0={interleaved}"], inputs=3)
+    a, b = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    parts = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    expected = torch.stack(parts, -1).flatten(2) if interleaved else torch.cat(parts, -1)
+    actual = make_compiler(path).compile("cpu")(x.numpy(), tables.cos().numpy(), tables.sin().numpy())
+    assert_close(actual["out0"], expected.numpy())
+
+
+def test_attention_of_ncnn_shares_keys_between_heads(tmp_path):
+    q, k, v, mask = zoo.pick((4, 5, 6), (2, 7, 6), (2, 7, 6), (5, 7))
+    path = _ncnn(tmp_path, ["SDPA s 4 1 in0 in1 in2 in3 out0 5=1 6=0.3"], inputs=4)
+    k4, v4 = (t.repeat_interleave(2, 0) for t in (k, v))
+    expected = F.scaled_dot_product_attention(q, k4, v4, mask, scale=0.3).numpy()
+    assert_close(make_compiler(path).compile("cpu")(*(t.numpy() for t in (q, k, v, mask)))["out0"], expected)
+    path = _ncnn(tmp_path, ["SDPA s 3 1 in0 in1 in2 out0 7=1"], inputs=3)
+    with pytest.raises(rg.Unsupported, match=r"\(SDPA\): a cache"):
+        make_compiler(path)
+
+
+def test_custom_operators(tmp_path):
+    text = (
+        "7767517\n4 3\npnnx.Input in 0 1 0 #0=(2,3)f32\n"
+        "my.layers.Scaled s 1 1 0 1 k=3 s=0.5 flag=True dims=(1,2) name=abc $x=0\n"
+        "my.layers::Twice t 1 1 1 2\npnnx.Output out 1 0 2\n"
+    )
+    seen = {}
+
+    def scaled(x, **attributes):
+        seen.update(attributes)
+        return x * attributes["k"]
+
+    def like(x, **_):
+        return [(x.dtype, x.shape)]
+
+    ops = [
+        rg.CustomOp("my.layers", "Scaled", scaled, like),
+        rg.CustomOp("my.layers", "Twice", lambda x: x + x, like),
+    ]
+    path = _write(tmp_path, text)
+    x = zoo.pick((2, 3))[0].numpy()
+    actual = make_compiler(path, custom_ops=ops).compile("cpu")(x)["out0"]
+    np.testing.assert_array_equal(actual, x * 3 * 2)
+    assert seen == {"k": 3, "s": 0.5, "flag": 1, "dims": [1, 2], "name": "abc"}
+    assert check(path, custom_ops=ops) == []
+    assert len(check(path)) == 2
+    with pytest.raises(rg.Unsupported, match=r"my\.layers\.Scaled"):
+        make_compiler(path, custom_ops=ops[1:])
+
+
+def test_custom_operators_get_weights_behind_inputs(tmp_path):
+    import zipfile
+
+    w = np.arange(3, dtype=np.float32)
+    with zipfile.ZipFile(tmp_path / "m.pnnx.bin", "w") as archive:
+        archive.writestr("s.w", w.tobytes())
+    text = "7767517\n3 2\npnnx.Input in 0 1 0 #0=(2,3)f32\nMine s 1 1 0 1 @w=(3)f32\npnnx.Output out 1 0 1\n"
+    op = rg.CustomOp("", "Mine", lambda x, w: x + w, lambda x, w: [(x.dtype, x.shape)])
+    x = zoo.pick((2, 3))[0].numpy()
+    path = _write(tmp_path, text)
+    np.testing.assert_array_equal(make_compiler(path, custom_ops=[op]).compile("cpu")(x)["out0"], x + w)
+
+
+def test_custom_layers_of_ncnn(tmp_path):
+    path = _ncnn(tmp_path, ["Mine s 1 1 in0 1 0=3 -23301=2,0.5,2", "ReLU r 1 1 1 out0"])
+    op = rg.CustomOp("", "Mine", lambda x, p0, p1: x * p0 + p1[1], lambda x, p0, p1: [(x.dtype, x.shape)])
+    x = zoo.pick((4, 3))[0].numpy()
+    compiler = make_compiler(path, input_shapes={"in0": [4, 3]}, custom_ops=[op])
+    np.testing.assert_allclose(compiler.compile("cpu")(x)["out0"], np.maximum(x * 3 + 2, 0), rtol=1e-6)
 
 
 def test_sizes_given_by_the_caller(tmp_path):

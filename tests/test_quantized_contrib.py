@@ -56,6 +56,8 @@ def test_qlinear_binary(op, dtype, passes):
         ("QLinearAveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}),
         ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
         ("QLinearAveragePool", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
+        ("QLinearAveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1], "channels_last": 1}),
+        ("QLinearAveragePool", {"kernel_shape": [2, 3], "auto_pad": "SAME_UPPER", "channels_last": 1}),
     ],
 )
 def test_qlinear_unary(op, attributes, dtype, passes):

@@ -19,7 +19,7 @@ from tests.fuzz import __doc__ as description
 from tests.fuzz.generate import generate, supported
 from tests.fuzz.graph import Graph
 from tests.fuzz.judge import DISPUTED, REFUSED, Verdict, judge
-from tests.fuzz.operators import GENERATORS
+from tests.fuzz.operators import GENERATORS, IN_MOTIFS
 from tests.fuzz.pool import Worker, judge_apart
 from tests.fuzz.reduce import reduce
 
@@ -133,8 +133,9 @@ class Campaign:
         print(f"\nseed {self.seed}: {total} graphs: {parts}; {len(self.seen)} different findings")
         print(f"{len(self.operators)} operators in {sum(self.operators.values())} nodes")
         if not self.only:
-            print(f"never generated: {', '.join(sorted((GENERATORS.keys() & supported()) - self.operators.keys()))}")
-            print(f"without a generator: {', '.join(sorted(supported() - GENERATORS.keys()))}")
+            known = GENERATORS.keys() | IN_MOTIFS
+            print(f"never generated: {', '.join(sorted((known & supported()) - self.operators.keys()))}")
+            print(f"without a generator: {', '.join(sorted(supported() - known))}")
         for reason, count in self.reasons.most_common(self.options.refusals):
             print(f"  {count} x {reason}")
 

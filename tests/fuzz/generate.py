@@ -9,7 +9,7 @@ from tests.fuzz.graph import Draft, Graph, Reject, schema
 from tests.fuzz.operators import GENERATORS
 from tests.fuzz.oracle import reads
 
-OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
+OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28)
 _COMMON = (13, 17, 18, 21)
 """Operator sets that exporters write most."""
 

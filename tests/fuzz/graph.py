@@ -30,6 +30,7 @@ SMALL = {
 }
 """Types that only move and convert, with their first opset."""
 F32, I64 = FLOATS[0], np.dtype(np.int64)
+TEXT = np.dtype(object)
 
 _WEIGHTS = {np.dtype(np.float32): 12.0, np.dtype(np.int64): 3.0, np.dtype(np.int32): 2.0, np.dtype(np.float64): 2.0}
 
@@ -342,13 +343,17 @@ class Draft:
         except NodeFailure as failure:
             raise Reject(str(failure)) from None
         for index, array in enumerate(made):
-            if isinstance(array, list) and array:
+            if isinstance(array, list):
                 continue
             if domain == "" and array.dtype != _result_type(
                 op, self.opset, index, node, self.graph.values, array.dtype
             ):
                 raise Reject("onnx.reference returns another type")
-            if not isinstance(array, np.ndarray) or array.size > self.limit or array.dtype not in (*TYPES, *SMALL):
+            if (
+                not isinstance(array, np.ndarray)
+                or array.size > self.limit
+                or array.dtype not in (*TYPES, *SMALL, TEXT)
+            ):
                 raise Reject("no result that can go on")
         self.graph.nodes.append(node)
         self.graph.values |= dict(zip(names, made, strict=True))

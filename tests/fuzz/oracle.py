@@ -29,7 +29,7 @@ _SINGLE = frozenset({"Erf", "Gelu", "HardSwish"})
 _BY_ONNXRUNTIME = frozenset(
     {
         *("AveragePool", "BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Hardmax", "LRN", "LpNormalization"),
-        *("LpPool", "MaxPool", "QLinearConv", "QLinearMatMul", "RoiAlign"),
+        *("LpPool", "MaxPool", "QLinearConv", "QLinearMatMul", "RoiAlign", "StringNormalizer", "TfIdfVectorizer"),
     }
 )
 """Operators that onnxruntime computes in the place of `onnx.reference`, which is wrong for some of their attributes."""
@@ -56,9 +56,8 @@ def reads(node: onnx.NodeProto) -> set[str]:
 def type_of(value: Any) -> onnx.TypeProto:
     """Return the ONNX type of an array or a list of arrays."""
     if isinstance(value, list):
-        return helper.make_sequence_type_proto(
-            helper.make_tensor_type_proto(type_of(value[0]).tensor_type.elem_type, None)
-        )
+        element = type_of(value[0]).tensor_type.elem_type if value else onnx.TensorProto.FLOAT
+        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
@@ -96,7 +95,14 @@ def evaluate_node(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -
             made = ReferenceEvaluator(model).run(None, feeds)
     except Exception as error:
         raise NodeFailure(f"{type(error).__name__}: {error}") from None
-    return [value if isinstance(value, list) else np.asarray(value) for value in made]
+    if node.op_type == "Optional" and isinstance(made[0], list) and not isinstance(feeds[node.input[0]], list):
+        made = made[0]  # what it holds, in brackets
+    return [value if isinstance(value, list) else _plain(np.asarray(value)) for value in made]
+
+
+def _plain(array: Array) -> Array:
+    """Return text as objects, whatever its length; everything else as it is."""
+    return array.astype(object) if array.dtype.kind in "UTS" else array
 
 
 def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str, Array]:
@@ -153,6 +159,8 @@ def difference(actual: Any, wanted: Array, disturbed: Sequence[Array], *, finite
         ]
         return next((f"[{i}] {text}" for i, text in enumerate(parts) if text), None)
     if not isinstance(actual, np.ndarray) or isinstance(wanted, list):
+        if isinstance(actual, list) and isinstance(wanted, list):
+            return f"{len(actual)} instead of {len(wanted)} elements"
         return f"{type(actual).__name__} instead of an array"
     if actual.dtype != wanted.dtype or actual.shape != wanted.shape:
         return f"{actual.dtype}{list(actual.shape)} instead of {wanted.dtype}{list(wanted.shape)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 _CALL = re.compile(r"\b(add_layer|add_cuda_plugin|set)\s*\(([^()]*)\)", re.IGNORECASE)
 _KEYWORDS = ("DEPENDS", "SOURCES", "TESTS", "BENCHES", "LIBRARIES")
+_OPTIONS = ("SMALL",)
 
 
 @dataclass
@@ -39,6 +40,6 @@ def parse(text: str) -> LayerLists:
             if word in _KEYWORDS:
                 current = word
                 result.lists.setdefault(current, [])
-            else:
+            elif word not in _OPTIONS:
                 result.lists.setdefault(current, []).append(word)
     return result

@@ -15,29 +15,38 @@ using dim::Kind;
 // exploding.
 constexpr size_t kMaxTerms = 256;
 
-int64_t value_of(DimExpr const& x, std::span<int64_t const> bindings);
+/// The value under bindings, of each operation once: what is shared in an expression may be shared by what shares it.
+class Evaluation {
+    std::span<int64_t const> bindings_;
+    std::unordered_map<DimAtom const*, int64_t> done_;
 
-int64_t value_of(DimAtom const& atom, std::span<int64_t const> bindings) {
-    if (atom.kind == Kind::Symbol) return atom.symbol < bindings.size() ? bindings[atom.symbol] : kUnbound;
-    if (atom.kind == Kind::Invalid) return kUnbound;
-    return dim::apply(dim::op_of(atom.kind), value_of(atom.a, bindings), value_of(atom.b, bindings));
-}
-
-/// `kUnbound` if there is no value. The order of operations is that of `DimProgram::add`, so that both overflow alike.
-int64_t value_of(DimExpr const& x, std::span<int64_t const> bindings) {
-    if (x.is_constant()) return *x.constant();
-    int64_t sum = 0;
-    bool first = true;
-    for (auto const& term : x.node()->terms) {
-        int64_t product = 1;
-        for (auto const& factor : term.factors)
-            product = dim::apply(dim::Op::Mul, product, value_of(*factor, bindings));
-        product = dim::apply(dim::Op::Mul, product, term.coefficient);
-        sum = first ? product : dim::apply(dim::Op::Add, sum, product);
-        first = false;
+    int64_t of_atom(DimAtom const& atom) {
+        if (atom.kind == Kind::Symbol) return atom.symbol < bindings_.size() ? bindings_[atom.symbol] : kUnbound;
+        if (atom.kind == Kind::Invalid) return kUnbound;
+        if (auto found = done_.find(&atom); found != done_.end()) return found->second;
+        auto a = (*this)(atom.a), b = (*this)(atom.b);
+        return done_[&atom] = dim::apply(dim::op_of(atom.kind), a, b);
     }
-    return sum;
-}
+
+public:
+    explicit Evaluation(std::span<int64_t const> bindings) : bindings_(bindings) {}
+
+    /// `kUnbound` if there is no value. The order of operations is that of `DimProgram::add`, so that both overflow
+    /// alike.
+    int64_t operator()(DimExpr const& x) {
+        if (x.is_constant()) return *x.constant();
+        int64_t sum = 0;
+        bool first = true;
+        for (auto const& term : x.node()->terms) {
+            int64_t product = 1;
+            for (auto const& factor : term.factors) product = dim::apply(dim::Op::Mul, product, of_atom(*factor));
+            product = dim::apply(dim::Op::Mul, product, term.coefficient);
+            sum = first ? product : dim::apply(dim::Op::Add, sum, product);
+            first = false;
+        }
+        return sum;
+    }
+};
 
 class Substitution {
     std::span<int64_t const> bindings_;
@@ -183,7 +192,7 @@ size_t DimExpr::hash() const { return node_ ? node_->hash : static_cast<size_t>(
 
 std::optional<int64_t> DimExpr::evaluate(std::span<int64_t const> bindings) const {
     if (!node_) return constant_;
-    auto value = value_of(*this, bindings);
+    auto value = Evaluation(bindings)(*this);
     if (value == kUnbound) return std::nullopt;
     return value;
 }

@@ -204,5 +204,29 @@ TEST_F(Dim, ProgramSharesAndReports) {
     EXPECT_EQ(moved.evaluate(std::vector<int64_t>{3, 5, 4}, values), overflow);
 }
 
+TEST(DimExpr, SharedPartsCostNothing) {
+    SymbolTable symbols;
+    auto N = DimExpr::symbol(symbols.intern("N")), S = DimExpr::symbol(symbols.intern("S"));
+    auto x = N;
+    // Each step mentions the one before twice: 2^60 operations if they were counted one by one.
+    for (int i = 0; i < 60; ++i) x = floor_div(x * S + x, 7);
+    EXPECT_EQ(x.evaluate(std::vector<int64_t>{20, 6}), 20);
+    EXPECT_EQ(x.substitute(std::vector<int64_t>{20, 6}), DimExpr(20));
+    auto text = x.to_string(symbols);
+    EXPECT_EQ(text.substr(0, 20), "floor_div(S*floor_di");
+    EXPECT_LT(text.size(), 1100u);
+}
+
+TEST(DimExpr, DepthIsBounded) {
+    SymbolTable symbols;
+    auto N = DimExpr::symbol(symbols.intern("N")), S = DimExpr::symbol(symbols.intern("S"));
+    auto x = N;
+    for (int i = 0; i < 100; ++i) x = mod(x * S, N + S + i);
+    EXPECT_TRUE(x.evaluate(std::vector<int64_t>{20, 6}));
+    for (int i = 0; i < 100000; ++i) x = mod(x * S, N + S + i);
+    EXPECT_FALSE(x.evaluate(std::vector<int64_t>{20, 6}));
+    EXPECT_EQ(x.to_string(symbols), "overflow");
+}
+
 }  // namespace
 }  // namespace refactor

@@ -7,6 +7,9 @@
 namespace refactor::dim {
 namespace {
 
+// Operations within operations: models reach a dozen, and every function here recurses over them.
+constexpr uint32_t kMaxDepth = 512;
+
 size_t mix(size_t seed, size_t value) {
     // Finaliser of splitmix64 over the running hash.
     uint64_t x = seed * 0x9e3779b97f4a7c15ull + value;
@@ -48,6 +51,14 @@ size_t hash_of(DimSum const& terms) {
         for (auto const& factor : term.factors) hash = mix(hash, factor->hash);
     }
     return hash;
+}
+
+uint32_t depth_of(DimExpr const& x) {
+    uint32_t depth = 0;
+    if (x.node())
+        for (auto const& term : x.node()->terms)
+            for (auto const& factor : term.factors) depth = std::max(depth, factor->depth);
+    return depth;
 }
 
 std::optional<int64_t> checked_add(std::optional<int64_t> a, std::optional<int64_t> b) {
@@ -94,7 +105,8 @@ AtomPtr intern(Kind kind, SymbolId symbol, DimExpr const& a, DimExpr const& b) {
         candidates.push_back(std::move(atom));
     }
     auto range = kind == Kind::Symbol ? Range{0, std::nullopt} : range_of_operation(kind, range_of(a), range_of(b));
-    AtomPtr atom(new DimAtom{kind, symbol, a, b, hash, range.low, range.high}, [](DimAtom const* dead) {
+    auto depth = std::max(depth_of(a), depth_of(b)) + 1;
+    AtomPtr atom(new DimAtom{kind, symbol, a, b, hash, range.low, range.high, depth}, [](DimAtom const* dead) {
         AtomTable::instance().remove(dead);
         delete dead;
     });
@@ -116,6 +128,11 @@ DimExpr from_atom(AtomPtr atom) {
     terms[0].coefficient = 1;
     terms[0].factors.push_back(std::move(atom));
     return from_sum(std::move(terms));
+}
+
+DimExpr operation(Kind kind, DimExpr const& a, DimExpr const& b) {
+    if (std::max(depth_of(a), depth_of(b)) >= kMaxDepth) return invalid();
+    return from_atom(intern(kind, 0, a, b));
 }
 
 DimExpr invalid() {

@@ -25,6 +25,7 @@ struct DimAtom {
     size_t hash = 0;
     /// Range of values if every symbol is ≥ 0; nothing: unknown.
     std::optional<int64_t> low, high;
+    uint32_t depth = 0;  ///< operations within operations
 };
 using AtomPtr = std::shared_ptr<DimAtom const>;
 
@@ -58,9 +59,10 @@ struct Range {
 AtomPtr intern(Kind kind, SymbolId symbol, DimExpr const& a, DimExpr const& b);
 /// The expression that is just this atom.
 DimExpr from_atom(AtomPtr atom);
-inline DimExpr operation(Kind kind, DimExpr const& a, DimExpr const& b) { return from_atom(intern(kind, 0, a, b)); }
 /// The expression that stands for an overflow.
 DimExpr invalid();
+/// The operation as an atom; `invalid` if it would be deeper than recursion over it may go.
+DimExpr operation(Kind kind, DimExpr const& a, DimExpr const& b);
 inline bool is_invalid(DimExpr const& x) { return x.node() && x.node()->invalid; }
 
 DimSum sum_of(DimExpr const& x);

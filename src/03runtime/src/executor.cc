@@ -80,6 +80,8 @@ void Executor::check_input(size_t index, Value const& value) const {
     if (!fits)
         throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
                            ", got " + describe(value));
+    // No kernel reads text: a program may ask for its sizes only.
+    if (value.dtype == DataType::String) return;
     auto needed = storage_bytes(value.dtype, element_count(value.dims));
     if (!value.blob || value.blob->bytes() < needed)
         throw InvalidInput("input \"" + port.name + "\": " + describe(value.dtype, value.dims) + " needs " +
@@ -92,6 +94,10 @@ void Executor::set_input(size_t index, Value value) {
     auto& current = inputs_[index];
     stale_ |= current.dtype == DataType::Undefined || !(current.dims == value.dims);
     current = std::move(value);
+}
+
+void Executor::release_inputs() {
+    for (auto& input : inputs_) input.blob = nullptr;
 }
 
 Value const& Executor::output(size_t index) const {
@@ -162,7 +168,8 @@ void* Executor::argument_address(uint32_t number) const {
         case Storage::Constant:
             return const_cast<void*>(remote_ ? planner_->constant_on(*device_, tensor) : tensor.address);
         case Storage::Input:
-            return remote_ ? remote_->input(tensor.index) : inputs_[tensor.index].blob->data();
+            if (remote_) return remote_->input(tensor.index);
+            return inputs_[tensor.index].blob ? inputs_[tensor.index].blob->data() : nullptr;
         case Storage::Output:
             return remote_ ? remote_->output(tensor.index) : outputs_[tensor.index].blob->data();
     }

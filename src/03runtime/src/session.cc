@@ -105,6 +105,8 @@ Value const& Session::output(size_t index) const {
 
 /// Lets go of what the last run computed, so that its memory can be written again in place.
 void Session::release_values() {
+    for (auto& lane : lanes_)
+        if (lane.executor) lane.executor->release_inputs();
     for (auto const& call : executable_->calls)
         for (auto number : call.outputs)
             if (number != kNoValue) values_[number] = {};

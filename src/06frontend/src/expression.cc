@@ -14,8 +14,13 @@ Expression::Value Expression::input(uint16_t index, DataType dtype) {
 }
 
 Expression::Value Expression::constant(DataType dtype, double value) {
-    auto integer = is_float(dtype) ? 0 : static_cast<int64_t>(value);
-    return push({.op = Op::Constant, .dtype = dtype, .value = value, .integer = integer});
+    if (is_float(dtype)) return push({.op = Op::Constant, .dtype = dtype, .value = value});
+    int64_t whole = value >= 0x1p63 ? INT64_MAX : value >= -0x1p63 ? static_cast<int64_t>(value) : INT64_MIN;
+    return push({.op = Op::Constant, .dtype = dtype, .value = value, .integer = whole});
+}
+
+Expression::Value Expression::integer(DataType dtype, int64_t value) {
+    return push({.op = Op::Constant, .dtype = dtype, .value = static_cast<double>(value), .integer = value});
 }
 
 Expression::Value Expression::unary(Op op, Value x, float alpha, float beta) {

@@ -83,8 +83,10 @@ void fold_procedure(runtime::Procedure const& procedure, std::span<Tensor const*
     for (size_t i = 0; i < outputs.size(); ++i) {
         auto& output = outputs[i];
         auto& result = results[i];
-        if (result.kind == ValueKind::Tensor) output.shape.emplace(result.dims.begin(), result.dims.end());
-        if (result.blob)
+        // A tensor in an optional is a literal: its type says no shape.
+        bool plain = output.is_tensor() && result.kind == ValueKind::Tensor;
+        if (plain) output.shape.emplace(result.dims.begin(), result.dims.end());
+        if (plain && result.blob)
             output.constant = std::move(result.blob);
         else
             output.literal = std::make_shared<runtime::Value const>(std::move(result));

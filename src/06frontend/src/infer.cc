@@ -75,8 +75,11 @@ void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
         for (auto& size : *input.shape) {
             auto used = size.symbols();
             auto is_bound = [&](SymbolId symbol) { return bound.contains(symbol); };
-            if (!std::all_of(used.begin(), used.end(), is_bound))
-                size = DimExpr::symbol(symbols.intern(concat("(", size.to_string(symbols), ")")));
+            if (std::all_of(used.begin(), used.end(), is_bound)) continue;
+            // Equal texts may be cut ones of different sizes.
+            auto text = size.to_string(symbols);
+            if (text.ends_with("…")) text += std::to_string(size.hash());
+            size = DimExpr::symbol(symbols.intern(concat("(", text, ")")));
         }
     }
 }

@@ -93,6 +93,12 @@ std::string range_text(Arity arity) {
     return concat(arity.least, " to ", arity.most);
 }
 
+std::string unknown_text(OperatorDef const& def, std::string_view name) {
+    std::string known;
+    for (auto const& attribute : def.attributes) known += (known.empty() ? "" : ", ") + std::string(attribute.name);
+    return concat("unknown attribute \"", name, "\", ", known.empty() ? "it has none" : "it has: " + known);
+}
+
 void check_attributes(OperatorDef const& def, frontend::Attributes const& attributes,
                       std::vector<std::string>& problems) {
     for (size_t i = 0; i < attributes.size(); ++i) {
@@ -104,7 +110,7 @@ void check_attributes(OperatorDef const& def, frontend::Attributes const& attrib
         auto known = std::find_if(def.attributes.begin(), def.attributes.end(),
                                   [&name = name](auto const& a) { return a.name == name; });
         if (known == def.attributes.end())
-            problems.push_back(concat("unknown attribute \"", name, "\""));
+            problems.push_back(unknown_text(def, name));
         else if (static_cast<size_t>(known->kind) != value.index())
             problems.push_back(concat("attribute \"", name, "\" is of kind ", kind_of(value), ", expected ",
                                       kKindNames[static_cast<size_t>(known->kind)]));
@@ -123,7 +129,9 @@ std::vector<std::string> check_signature(OperatorDef const& def, std::vector<std
     auto count = static_cast<int>(std::min<size_t>(inputs.size(), INT_MAX - 1));
     if (count < def.inputs.least || count > def.inputs.most)
         problems.push_back(concat(count, " inputs, expected ", range_text(def.inputs)));
-    for (int i = 0; i < std::min(count, def.inputs.least); ++i)
+    // Any number of inputs is a list without gaps; only Loop and Scan begin with optional ones, which they check.
+    int required = def.inputs.most == kVariadic && def.inputs.least > 0 ? count : std::min(count, def.inputs.least);
+    for (int i = 0; i < required; ++i)
         if (inputs[static_cast<size_t>(i)].empty()) problems.push_back(concat("the required input ", i, " is omitted"));
     count = static_cast<int>(std::min<size_t>(outputs.size(), INT_MAX - 1));
     if (count < def.outputs.least || count > def.outputs.most)

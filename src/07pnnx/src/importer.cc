@@ -3,6 +3,7 @@
 #include "common/error.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace refactor::pnnx {
 
@@ -94,8 +95,9 @@ size_t Importer::Inputs::position(std::string const& name) {
     return static_cast<size_t>(it - names.begin());
 }
 
-Importer::Importer(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes)
-    : shapes_(shapes), nodes_(parse_param(param, problems_)) {
+Importer::Importer(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes,
+                   frontend::CustomOperators const& customs)
+    : shapes_(shapes), customs_(customs), nodes_(parse_param(param, problems_)) {
     if (!bin) return;
     auto archive = ZipArchive::open(std::move(bin));
     if (archive)
@@ -321,13 +323,42 @@ void Importer::unpack(ParamNode const& node) {
     for (auto const& output : node.outputs) producers_[output] = producer->second;
 }
 
-Arguments Importer::arguments_of(ParamNode const& node, Inputs& inputs) {
-    Arguments arguments;
-    for (auto const& operand : node.inputs) {
-        auto named = [&](auto const& entry) { return entry.second == operand; };
-        if (std::none_of(node.named_inputs.begin(), node.named_inputs.end(), named))
-            arguments.positional.push_back(term_of(operand, inputs));
+std::string const* Importer::weight_behind(std::string const& operand) const {
+    auto found = bound_.find(operand);
+    if (found == bound_.end() || !found->second.term.is(Term::Kind::Operand)) return nullptr;
+    auto const& name = found->second.operands[static_cast<size_t>(found->second.term.integer)];
+    auto edge = maker_.edges.find(name);
+    return edge != maker_.edges.end() && edge->second.constant ? &name : nullptr;
+}
+
+void Importer::drop_tied_inputs(std::vector<std::string>& operands, Arguments const& weights,
+                                std::vector<std::string> const& names) const {
+    for (auto const& [key, term] : weights.named) {
+        auto const& own = maker_.edges.at(names[static_cast<size_t>(term.integer)]);
+        auto is_own = [&](std::string const& operand) {
+            auto* name = weight_behind(operand);
+            if (!name) return false;
+            auto const& other = maker_.edges.at(*name);
+            return other.dtype == own.dtype && other.shape == own.shape &&
+                   std::memcmp(other.constant->data(), own.constant->data(), own.constant->bytes()) == 0;
+        };
+        auto found = std::find_if(operands.begin(), operands.end(), is_own);
+        if (found != operands.end() && operands.size() > 1) operands.erase(found);
     }
+}
+
+Arguments Importer::arguments_of(ParamNode const& node, Inputs& inputs) {
+    Arguments arguments, weights;
+    for (auto const& [key, type] : node.attributes)
+        if (auto name = add_weight(node, key, type))
+            weights.named.emplace_back(key, Term::of_operand(inputs.position(*name)));
+    auto operands = node.inputs;
+    std::erase_if(operands, [&](std::string const& operand) {
+        auto named = [&](auto const& entry) { return entry.second == operand; };
+        return std::any_of(node.named_inputs.begin(), node.named_inputs.end(), named);
+    });
+    drop_tied_inputs(operands, weights, inputs.names);
+    for (auto const& operand : operands) arguments.positional.push_back(term_of(operand, inputs));
     for (auto const& [key, operand] : node.named_inputs) {
         if (std::find(node.inputs.begin(), node.inputs.end(), operand) == node.inputs.end())
             invalid(node, concat("$", key, " names ", quoted(operand), ", which is no input of the node"));
@@ -335,15 +366,15 @@ Arguments Importer::arguments_of(ParamNode const& node, Inputs& inputs) {
             arguments.named.emplace_back(key, term_of(operand, inputs));
     }
     // Weights before parameters: `bias=True` of a module only says that there is one.
-    for (auto const& [key, type] : node.attributes)
-        if (auto name = add_weight(node, key, type))
-            arguments.named.emplace_back(key, Term::of_operand(inputs.position(*name)));
+    for (auto& weight : weights.named) arguments.named.push_back(std::move(weight));
     for (auto const& [key, value] : node.parameters)
         if (!arguments.find(key)) arguments.named.emplace_back(key, with_operands(parse_literal(value)));
     return arguments;
 }
 
 void Importer::add_operator(ParamNode const& node) {
+    if (!find_operator(node.type))
+        if (auto custom = find_custom(customs_, node.type)) return add_custom(node, std::move(custom));
     Inputs inputs;
     auto arguments = arguments_of(node, inputs);
     auto* def = find_operator(node.type);
@@ -367,8 +398,8 @@ void Importer::add_operator(ParamNode const& node) {
 }
 
 frontend::Model load_pnnx(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
-                          InputShapes const& shapes) {
-    return Importer(param, std::move(bin), shapes).run();
+                          InputShapes const& shapes, frontend::CustomOperators const& customs) {
+    return Importer(param, std::move(bin), shapes, customs).run();
 }
 
 }  // namespace refactor::pnnx

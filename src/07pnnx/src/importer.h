@@ -1,4 +1,5 @@
 #pragma once
+#include "frontend/attributes.h"
 #include "graph_topo/builder.h"
 #include "param_file.h"
 #include "pnnx/model_reader.h"
@@ -19,7 +20,8 @@ namespace refactor::pnnx {
 /// arguments of who reads them.
 class Importer {
 public:
-    Importer(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes);
+    Importer(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes,
+             frontend::CustomOperators const& customs);
     /// Throws `InvalidModel` or `Unsupported` listing all problems.
     frontend::Model run();
 
@@ -37,6 +39,7 @@ private:
     };
 
     InputShapes const& shapes_;
+    frontend::CustomOperators const& customs_;
     frontend::Problems problems_;  ///< before the nodes, which are read into it
     std::vector<ParamNode> nodes_;
     std::optional<ZipArchive> archive_;
@@ -58,6 +61,7 @@ private:
     void bind_list(ParamNode const& node);
     void unpack(ParamNode const& node);
     void add_operator(ParamNode const& node);
+    void add_custom(ParamNode const& node, std::shared_ptr<frontend::CustomOperator const> definition);
 
     /// `operand` as a term of a node with `inputs`.
     Term term_of(std::string const& operand, Inputs& inputs);
@@ -66,10 +70,25 @@ private:
     void bind_term(ParamNode const& node, std::string const& operand, Term term, Inputs inputs);
     /// Puts a constant into the graph; its name.
     std::optional<std::string> add_weight(ParamNode const& node, std::string const& key, WrittenType const& type);
+    /// The name of the constant that an operand is, or null.
+    std::string const* weight_behind(std::string const& operand) const;
+    /// A weight that is tied to another tensor of the model is written twice, as `@weight` and as an input without a
+    /// name: such inputs are removed from `operands`. `names`: what the terms of `weights` are.
+    void drop_tied_inputs(std::vector<std::string>& operands, Arguments const& weights,
+                          std::vector<std::string> const& names) const;
     Arguments arguments_of(ParamNode const& node, Inputs& inputs);
 };
 
 using GraphMaker = graph_topo::Builder<std::string, std::string, frontend::Node, frontend::Tensor>;
+
+/// The operator of a user that a node of this type means, or null.
+std::shared_ptr<frontend::CustomOperator const> find_custom(frontend::CustomOperators const& all,
+                                                            std::string_view type);
+/// A node of it; files know no versions.
+std::shared_ptr<frontend::Operator const> make_custom(std::shared_ptr<frontend::CustomOperator const> definition,
+                                                      frontend::Attributes attributes);
+/// A literal or list of literals as an attribute, nothing if it cannot be one; flags are integers.
+std::optional<frontend::Attribute> attribute_of(Term const& term);
 
 /// The model of a graph whose description is complete; throws its problems, structural ones included.
 frontend::Model build_model(GraphMaker maker, SymbolTable symbols, frontend::Problems problems);

@@ -9,7 +9,7 @@ namespace refactor::pnnx {
 /// A zip archive of entries that are stored, whatever `method` claims. For tests.
 inline std::string zip_of(std::vector<std::pair<std::string, std::string>> const& entries, uint16_t method = 0) {
     auto put = [](std::string& to, uint64_t value, int bytes) {
-        for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i));
+        for (int i = 0; i < bytes; ++i) to += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
     };
     auto crc_of = [](std::string const& data) {
         uint32_t crc = ~0u;

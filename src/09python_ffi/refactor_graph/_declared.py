@@ -47,6 +47,11 @@ def raw_type(proto: TypeProto) -> RawType:
         return 0, None, _OPTIONAL, raw_type(proto.optional_type.elem_type)
     if kind == "map_type":
         return proto.map_type.key_type, None, _MAP, raw_type(proto.map_type.value_type)
+    if kind == "sparse_tensor_type":
+        raise UnsupportedTypeError(
+            "a sparse_tensor, which no operator of ONNX takes: declare a tensor, or keep the content in a sparse "
+            "initializer or sparse_value of Constant"
+        )
     raise UnsupportedTypeError(
         f"a {kind.removesuffix('_type')}; only tensors, sequences, optionals and maps are supported"
     )

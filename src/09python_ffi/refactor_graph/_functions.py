@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, defs
 
+from refactor_graph._attributes import kind_name
 from refactor_graph._errors import quote
 
 MAX_NODES = 1_000_000
@@ -170,6 +171,33 @@ class Schema(Protocol):
 
     def get_context_dependent_function_with_opset_version(self, version: int, node: bytes, types: list[bytes]) -> bytes:
         """Return the serialized body for one call."""
+
+
+def signature_problems(schema: Schema, node: NodeProto) -> list[str]:
+    """Why a node cannot be a call of an operator: numbers of operands, attributes it does not have or misses."""
+    problems = []
+    for what, count, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            problems.append(f"{count} {what}, expected {least if least == most else f'{least} to {most}'}")
+    known = ", ".join(schema.attributes)
+    for attribute in node.attribute:
+        definition = schema.attributes.get(attribute.name)
+        if definition is None:
+            name = quote(attribute.name)
+            problems.append(f"unknown attribute {name}, it has{f': {known}' if known else ' none'}")
+        elif attribute.type and attribute.type != definition.type.value:
+            kind, expected = kind_name(attribute.type), kind_name(definition.type.value)
+            problems.append(f"attribute {quote(attribute.name)} is {kind}, expected {expected}")
+    given = {attribute.name for attribute in node.attribute}
+    problems += [
+        f"the required attribute {quote(name)} is missing"
+        for name, definition in schema.attributes.items()
+        if definition.required and name not in given
+    ]
+    return problems
 
 
 @lru_cache(maxsize=4096)

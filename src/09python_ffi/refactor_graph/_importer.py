@@ -34,7 +34,15 @@ from refactor_graph._attributes import (
 from refactor_graph._custom import natives as custom_natives
 from refactor_graph._declared import RawType, UnsupportedTypeError, raw_dims, raw_type
 from refactor_graph._errors import quote
-from refactor_graph._functions import Functions, domain_of, label, operator_body, same_meaning, schema_of
+from refactor_graph._functions import (
+    Functions,
+    domain_of,
+    label,
+    operator_body,
+    same_meaning,
+    schema_of,
+    signature_problems,
+)
 from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
 from refactor_graph._tensors import Tensor, TensorError, read_sparse, read_tensor
@@ -253,6 +261,8 @@ class Importer:
         schema = schema_of(domain, node.op_type, version)
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
             return False
+        for problem in signature_problems(schema, node):  # expanded even so, for its results to be known
+            self._builder.add_invalid(f"{label(node)}: {problem}")
         types = None
         if not schema.has_function:
             if self._types is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from refactor_graph import _core, onnx
 from refactor_graph._core import find_device
+from refactor_graph._custom import CustomOp, LibraryOp, natives
 from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported, quote
 
 __all__ = ["Compiler", "check", "find_device", "make_compiler", "supported_operators"]
@@ -39,11 +40,12 @@ class Files:
 class Compiler(onnx.Compiler):
     """A model that was read and checked; made by :func:`make_compiler`. Used as `refactor_graph.onnx.Compiler` is."""
 
-    def __init__(self, files: Files, shapes: InputShapes) -> None:
+    def __init__(self, files: Files, shapes: InputShapes, custom_ops: Sequence[CustomOp | LibraryOp]) -> None:
         self._files = files
+        customs = natives(custom_ops)
         try:
             load = _core.load_ncnn if files.is_ncnn else _core.load_pnnx
-            self._model = load(files.param, files.bin, [(name, list(dims)) for name, dims in shapes.items()])
+            self._model = load(files.param, files.bin, [(name, list(dims)) for name, dims in shapes.items()], customs)
         except (InvalidModel, Unsupported) as error:
             raise type(error)(f"{files.name}: {error}", error.problems) from None
 
@@ -58,6 +60,7 @@ def make_compiler(
     bin_path: str | os.PathLike[str] | None = None,
     *,
     input_shapes: InputShapes | None = None,
+    custom_ops: Sequence[CustomOp | LibraryOp] = (),
 ) -> Compiler:
     """Read and check a model that pnnx wrote.
 
@@ -71,6 +74,10 @@ def make_compiler(
     input_shapes
         Shapes of inputs (in0, in1 …), which replace those of the file; the same symbol in two of them says that the
         sizes are equal. The file's own unknown sizes are symbols of their own.
+    custom_ops
+        Operators of your own for this model alone; they come before those of `refactor_graph.register_op`. A node of
+        the type "a.b.Op" or "a.b::Op" is operator "Op" of the domain "a.b"; its inputs are those of the node and then
+        its weights. A layer of ncnn has its parameters as attributes p0, p1 …, and no weights.
 
     Raises
     ------
@@ -93,15 +100,19 @@ def make_compiler(
         data = _map_file(beside, quote(beside, 200)) if os.path.exists(beside) else None  # noqa: PTH110
     else:
         data = _map_file(str(os.fspath(bin_path)), quote(str(os.fspath(bin_path)), 200))
-    return Compiler(Files(name, path.endswith(".ncnn.param"), param, data), input_shapes or {})
+    return Compiler(Files(name, path.endswith(".ncnn.param"), param, data), input_shapes or {}, custom_ops)
 
 
 def check(
-    param_path: str | os.PathLike[str], bin_path: str | os.PathLike[str] | None = None, target: str = "cpu"
+    param_path: str | os.PathLike[str],
+    bin_path: str | os.PathLike[str] | None = None,
+    target: str = "cpu",
+    *,
+    custom_ops: Sequence[CustomOp | LibraryOp] = (),
 ) -> list[str]:
     """Return every reason why a model cannot run on `target`, empty if it can; arguments as of `make_compiler`."""
     try:
-        return make_compiler(param_path, bin_path).check(target)
+        return make_compiler(param_path, bin_path, custom_ops=custom_ops).check(target)
     except (InvalidModel, Unsupported) as error:
         return list(error.problems)
 

@@ -1,5 +1,4 @@
-#include "arrays.h"
-
+#include "array_parts.h"
 #include "buffers.h"
 #include "common/error.h"
 #include "mem_manager/blob.h"
@@ -18,12 +17,7 @@ using runtime::Value;
 
 namespace {
 
-constexpr int kContiguous = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_,
-              kAligned = py::detail::npy_api::NPY_ARRAY_ALIGNED_,
-              kWriteable = py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
 constexpr int kMaxRank = 32;  // of numpy 1; numpy 2 has 64
-
-py::detail::npy_api& api() { return py::detail::npy_api::get(); }
 
 char const* numpy_name(DataType type) {
     switch (type) {
@@ -84,34 +78,6 @@ char const* numpy_name(DataType type) {
 
 bool is_extension(DataType type) { return type >= DataType::BF16; }
 
-/// "float32[2, 3]" of a numpy array.
-std::string describe_array(PyObject* array) {
-    auto const* proxy = py::detail::array_proxy(array);
-    auto text = py::str(py::handle(proxy->descr)).cast<std::string>() + "[";
-    for (int i = 0; i < proxy->nd; ++i) text += (i ? ", " : "") + std::to_string(proxy->dimensions[i]);
-    return text + "]";
-}
-
-[[noreturn]] void mismatch(PortInfo const& port, std::string const& got) {
-    throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
-                       ", got " + got);
-}
-
-/// A numpy array of whatever the user gave; refuses what would need a guess (lists, numbers, text).
-py::object as_array(py::handle object, PortInfo const& port) {
-    if (api().PyArray_Check_(object.ptr())) return py::reinterpret_borrow<py::object>(object);
-    auto numpy = py::module_::import("numpy");
-    try {
-        if (py::hasattr(object, "__dlpack__") && !py::isinstance(object, numpy.attr("generic")))
-            return numpy.attr("from_dlpack")(object);
-        if (py::hasattr(object, "__array__")) return numpy.attr("asarray")(object);
-    } catch (py::error_already_set& error) {
-        throw InvalidInput("input \"" + port.name + "\": " + std::string(Py_TYPE(object.ptr())->tp_name) +
-                           " cannot be converted to a numpy array: " + error.what());
-    }
-    mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a numpy array)");
-}
-
 /// Whether `have` holds the bits of `type`: numpy has no bf16 of its own, and ONNX's helpers and test data before 1.19,
 /// `torch.view(uint16)` and onnxruntime's OrtValue keep its bits in uint16.
 bool holds_bits(PyObject* have, DataType type) {
@@ -171,9 +137,33 @@ PyObject* new_array(DataType dtype, Dims const& dims, void* data) {
     return array;
 }
 
-void* array_data(PyObject* array) { return py::detail::array_proxy(array)->data; }
-
 }  // namespace
+
+std::string describe_array(PyObject* array) {
+    auto const* proxy = py::detail::array_proxy(array);
+    auto text = py::str(py::handle(proxy->descr)).cast<std::string>() + "[";
+    for (int i = 0; i < proxy->nd; ++i) text += (i ? ", " : "") + std::to_string(proxy->dimensions[i]);
+    return text + "]";
+}
+
+void mismatch(PortInfo const& port, std::string const& got) {
+    throw InvalidInput("input \"" + port.name + "\": expected " + std::string(name_of(port.dtype)) + port.shape +
+                       ", got " + got);
+}
+
+py::object as_array(py::handle object, PortInfo const& port) {
+    if (api().PyArray_Check_(object.ptr())) return py::reinterpret_borrow<py::object>(object);
+    auto numpy = py::module_::import("numpy");
+    try {
+        if (py::hasattr(object, "__dlpack__") && !py::isinstance(object, numpy.attr("generic")))
+            return numpy.attr("from_dlpack")(object);
+        if (py::hasattr(object, "__array__")) return numpy.attr("asarray")(object);
+    } catch (py::error_already_set& error) {
+        throw InvalidInput("input \"" + port.name + "\": " + std::string(Py_TYPE(object.ptr())->tp_name) +
+                           " cannot be converted to a numpy array: " + error.what());
+    }
+    mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a numpy array)");
+}
 
 PyObject* descriptor_of(DataType type) {
     static std::array<PyObject*, kDataTypeCount> cache{};
@@ -188,39 +178,6 @@ PyObject* descriptor_of(DataType type) {
 
 namespace {
 
-std::string text_of(PyObject* object, PortInfo const& port) {
-    if (PyBytes_Check(object)) return {PyBytes_AS_STRING(object), static_cast<size_t>(PyBytes_GET_SIZE(object))};
-    if (!PyUnicode_Check(object)) mismatch(port, std::string("an element of type ") + Py_TYPE(object)->tp_name);
-    Py_ssize_t size = 0;
-    if (auto const* kept = PyUnicode_AsUTF8AndSize(object, &size)) return {kept, static_cast<size_t>(size)};
-    PyErr_Clear();  // a lone surrogate: perhaps a byte of an earlier output that was no UTF-8
-    auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape"));
-    if (!bytes) throw py::error_already_set();
-    return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
-}
-
-/// Text from an array of Python strings, or of numpy's own kinds.
-Value strings_of(py::handle object, PortInfo const& port) {
-    auto array = as_array(object, port);
-    auto kind = array.attr("dtype").attr("kind").cast<std::string>();
-    if (kind != "O" && kind != "U" && kind != "S" && kind != "T") mismatch(port, describe_array(array.ptr()));
-    auto const* proxy = py::detail::array_proxy(array.ptr());
-    Dims dims(proxy->dimensions, proxy->dimensions + proxy->nd);
-    std::vector<std::string> elements;
-    if (kind == "O" && (proxy->flags & kContiguous) && (proxy->flags & kAligned)) {
-        size_t count = 1;
-        for (auto size : dims) count *= static_cast<size_t>(size);
-        auto* const* items = reinterpret_cast<PyObject* const*>(proxy->data);
-        elements.reserve(count);
-        for (size_t i = 0; i < count; ++i) elements.push_back(text_of(items[i] ? items[i] : Py_None, port));
-    } else {
-        auto list = array.attr("ravel")().attr("tolist")();
-        elements.reserve(py::len(list));
-        for (auto element : list) elements.push_back(text_of(element.ptr(), port));
-    }
-    return Value::strings(std::move(dims), std::move(elements));
-}
-
 /// The type of an array that may have any.
 DataType type_of(py::object const& array) {
     auto dtype = array.attr("dtype");
@@ -231,67 +188,6 @@ DataType type_of(py::object const& array) {
         if (numpy_name(type) && api().PyArray_EquivTypes_(dtype.ptr(), descriptor_of(type))) return type;
     }
     return DataType::Undefined;
-}
-
-Value sequence_of(py::handle object, PortInfo const& port, Ownership ownership) {
-    if (!py::isinstance<py::list>(object) && !py::isinstance<py::tuple>(object))
-        mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a list)");
-    auto element = *port.element;
-    element.name = port.name;
-    std::vector<Value> elements;
-    for (auto item : object) elements.push_back(to_value(item, element, ownership));
-    return Value::sequence(std::move(elements));
-}
-
-Value map_of(py::handle object, PortInfo const& port) {
-    if (!py::isinstance<py::dict>(object))
-        mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a dict)");
-    auto numpy = py::module_::import("numpy");
-    auto dict = py::reinterpret_borrow<py::dict>(object);
-    auto array = [&](char const* part, DataType type) {
-        PortInfo items{port.name, type, "[?]", {-1}, {}};
-        auto list = py::list(dict.attr(part)());
-        auto dtype = type == DataType::String ? py::object(py::str("O"))
-                                              : py::reinterpret_borrow<py::object>(descriptor_of(type));
-        return to_value(numpy.attr("array")(list, dtype), items, Ownership::Copy);
-    };
-    return Value::map(array("keys", port.dtype), array("values", port.element->dtype));
-}
-
-/// An array of Python's own strings.
-py::object text_array(Value const& value) {
-    auto const& strings = value.contents->strings;
-    py::tuple shape(value.dims.size());
-    for (size_t i = 0; i < value.dims.size(); ++i) shape[i] = value.dims[i];
-    auto array = py::module_::import("numpy").attr("empty")(shape, py::str("O"));
-    auto** items = static_cast<PyObject**>(array_data(array.ptr()));  // each holds None
-    py::str const nothing("");
-    for (size_t i = 0; i < strings.size(); ++i) {
-        auto size = static_cast<Py_ssize_t>(strings[i].size());
-        auto* text = size ? PyUnicode_DecodeUTF8(strings[i].data(), size, "surrogateescape") : nothing.inc_ref().ptr();
-        if (!text) throw py::error_already_set();
-        std::swap(items[i], text);
-        Py_XDECREF(text);
-    }
-    return array;
-}
-
-py::object to_object(Value const& value) {
-    if (value.kind == runtime::ValueKind::Optional) return py::none();
-    if (value.kind == runtime::ValueKind::Sequence) {
-        py::list list;
-        for (auto const& element : value.contents->elements)
-            list.append(py::reinterpret_steal<py::object>(to_array(element)));
-        return list;
-    }
-    if (value.kind == runtime::ValueKind::Map) {
-        auto part = [&](size_t i) {
-            auto array = py::reinterpret_steal<py::object>(to_array(value.contents->elements[i]));
-            return py::object(array.attr("tolist")());
-        };
-        return py::dict(py::module_::import("builtins").attr("zip")(part(0), part(1)));
-    }
-    return text_array(value);
 }
 
 }  // namespace

@@ -15,14 +15,16 @@ std::shared_ptr<mem_manager::Blob const> blob_of(py::handle bin) {
     return bin.is_none() ? nullptr : share_buffer(bin, 1);
 }
 
-using Loader = frontend::Model (*)(std::string_view, std::shared_ptr<mem_manager::Blob const>, InputShapes const&);
+using Loader = frontend::Model (*)(std::string_view, std::shared_ptr<mem_manager::Blob const>, InputShapes const&,
+                                   frontend::CustomOperators const&);
+using Customs = std::vector<std::shared_ptr<frontend::CustomOperator>>;
 
 template <Loader kLoad>
-frontend::Model load(py::bytes const& param, py::handle bin, InputShapes const& shapes) {
+frontend::Model load(py::bytes const& param, py::handle bin, InputShapes const& shapes, Customs const& customs) {
     auto text = static_cast<std::string>(param);
     auto blob = blob_of(bin);
     py::gil_scoped_release release;
-    return kLoad(text, std::move(blob), shapes);
+    return kLoad(text, std::move(blob), shapes, {customs.begin(), customs.end()});
 }
 
 }  // namespace

@@ -15,6 +15,14 @@ Generator = Callable[[Draft, str], object]
 GENERATORS: dict[str, Generator] = {}
 """By operator of the default domain; motifs have names that begin with a star."""
 
+IN_MOTIFS = frozenset(
+    {
+        *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt"),
+        *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence"),
+    }
+)
+"""Operators that have no generator of their own: motifs add them."""
+
 
 def operator(*names: str) -> Callable[[Generator], Generator]:
     """Register a generator for some operators."""
@@ -31,25 +39,30 @@ from tests.fuzz.operators import (  # noqa: E402 (they register themselves in wh
     control,
     elementwise,
     indexing,
+    models,
     motifs,
     products,
     quantization,
     reductions,
     shapes,
+    text,
     windows,
 )
 
 __all__ = [
     "GENERATORS",
+    "IN_MOTIFS",
     "Generator",
     "control",
     "elementwise",
     "indexing",
+    "models",
     "motifs",
     "operator",
     "products",
     "quantization",
     "reductions",
     "shapes",
+    "text",
     "windows",
 ]

@@ -89,7 +89,21 @@ def sequence(draft: Draft, _: str) -> None:
         raise Reject("no sequences")
     x = draft.pick((F32,), (2, 3), where=lambda array: array.size > 0)
     others = [draft.new(F32, draft.value(x).shape) for _ in range(draft.integer(0, 2))]
-    (made,) = draft.add("SequenceConstruct", [x, *others])
+    if draft.chance(0.2):
+        parts = draft.constant(1) if draft.chance(0.5) else ""
+        axis = draft.axis(draft.value(x).ndim)
+        (made,) = draft.add(
+            "SplitToSequence", [x, parts] if parts else [x], axis=axis, keepdims=draft.choice([None, 0, 1])
+        )
+        draft.add("SequenceAt", [made, draft.constant(draft.choice([0, -1]))])
+        return
+    if draft.chance(0.2):
+        (empty,) = draft.add("SequenceEmpty", [], dtype=TensorProto.FLOAT)
+        (made,) = draft.add("SequenceInsert", [empty, x])
+    else:
+        (made,) = draft.add("SequenceConstruct", [x, *others])
+    if len(draft.value(made)) > 1 and draft.chance(0.3):
+        (made,) = draft.add("SequenceErase", [made, draft.constant(draft.choice([0, -1]))])
     if draft.chance(0.5):
         (made,) = draft.add("SequenceInsert", [made, draft.new(F32, draft.value(x).shape)])
     kind = draft.choice(["at", "concat", "length", "stay"])

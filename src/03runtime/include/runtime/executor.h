@@ -77,6 +77,8 @@ public:
     /// Throws `InvalidInput` if the number, the dtype, or the rank or a fixed size does not fit the declared input.
     void set_input(size_t index, Value value);
     Value const& input(size_t index) const { return inputs_[index]; }
+    /// Lets go of the inputs' memory, not of their types: all have to be set again before the next run.
+    void release_inputs();
     /// Throws `InvalidInput` naming an input that is not set, or sizes that contradict each other; `Cancelled`;
     /// whatever a kernel reports.
     void run(RunOptions const& = {});

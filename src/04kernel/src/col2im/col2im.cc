@@ -1,6 +1,6 @@
 #include "col2im/col2im.h"
 
-#include "col2im/col2im_row.h"
+#include "col2im/col2im_band.h"
 #include "conv/geometry.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
@@ -135,46 +135,95 @@ TaskResult bind_rows(Col2ImInfo const& info, BindArgs const& args, Isa) {
 }
 
 #if RG_X86
-/// The taps of an axis that reach element `at`, as pairs of tap and place; their number.
-int64_t reaching(Shapes const& s, int axis, int64_t at, int64_t (*pairs)[2]) {
-    int64_t n = 0;
-    for (int64_t part = 0; part < s.kernel[axis]; ++part) {
-        auto from = at + s.pad[axis] - part * s.dilation[axis];
-        if (from >= 0 && from % s.stride[axis] == 0 && from / s.stride[axis] < s.places[axis])
-            pairs[n][0] = part, pairs[n++][1] = from / s.stride[axis];
+int64_t ceil_div(int64_t a, int64_t b) { return a <= 0 ? -(-a / b) : (a + b - 1) / b; }
+
+/// Lines [begin, end) at depth `depth` of a picture; see `col2im_band.h`.
+struct Band {
+    Shapes const& s;
+    float const* columns;
+    float* lines;  ///< of `line` floats each
+    int64_t line, depth, begin, end;
+
+    void add_all() const {
+        std::fill_n(lines, (end - begin) * line, 0.f);
+        for (int64_t part = 0; part < s.kernel[0]; ++part) {
+            auto from = depth + s.pad[0] - part * s.dilation[0];
+            if (from < 0 || from % s.stride[0] || from / s.stride[0] >= s.places[0]) continue;
+            for (int64_t row = 0; row < s.kernel[1]; ++row) add_row(part, from / s.stride[0], row);
+        }
     }
-    return n;
+
+private:
+    void add_row(int64_t part, int64_t place, int64_t row) const {
+        Span span(s, 1, row);
+        auto first = std::max(span.first, ceil_div(begin - span.start, s.stride[1])),
+             last = std::min(span.end, ceil_div(end - span.start, s.stride[1]));
+        if (first >= last) return;
+        auto const stride = s.stride[2], room = (s.size[2] + stride - 1) / stride;
+        for (int64_t tap = 0; tap < s.kernel[2]; ++tap) {
+            Span places(s, 2, tap);
+            if (places.first >= places.end) continue;
+            auto element = places.start + places.first * stride;
+            auto index = (part * s.kernel[1] + row) * s.kernel[2] + tap;
+            add_tap_avx2(
+                {columns + index * s.positions() + (place * s.places[1] + first) * s.places[2] + places.first,
+                 lines + (span.start + first * s.stride[1] - begin) * line + element % stride * room + element / stride,
+                 s.places[2], s.stride[1] * line, last - first, places.end - places.first});
+        }
+    }
+};
+
+/// Whether windows lie side by side, so that one place of one tap is an element.
+bool is_tiled(Shapes const& s) {
+    for (int axis = 0; axis < 3; ++axis)
+        if (s.kernel[axis] != s.stride[axis] || (s.kernel[axis] > 1 && s.dilation[axis] != 1) || s.pad[axis] ||
+            s.places[axis] * s.stride[axis] != s.size[axis])
+            return false;
+    return true;
 }
 
-/// Taps of the outer axes whose rows are added up at once.
-constexpr int64_t kMostRows = 256;
+TaskResult bind_tiles(Shapes const& shapes) {
+    return make_task([s = shapes](void* const* a, runtime::RunContext const& context) {
+        auto lines = s.pictures * s.size[0] * s.size[1];
+        movement::for_ranges(
+            context.pool, lines, 5 + 0.3 * static_cast<double>(s.size[2]), [&](int64_t first, int64_t last) {
+                for (auto line = first; line < last; ++line) {
+                    auto i = line % s.size[1], z = line / s.size[1] % s.size[0], picture = line / s.size[1] / s.size[0];
+                    auto row = (picture * s.kernel[0] + z % s.stride[0]) * s.kernel[1] + i % s.stride[1];
+                    auto place = (z / s.stride[0] * s.places[1] + i / s.stride[1]) * s.places[2];
+                    auto* from = static_cast<float const*>(a[0]) + row * s.kernel[2] * s.positions() + place;
+                    weave_phases_avx2(from, s.positions(), s.size[2], s.stride[2],
+                                      static_cast<float*>(a[1]) + line * s.size[2]);
+                }
+            });
+    });
+}
 
-TaskResult bind_phases(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
+TaskResult bind_bands(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
-    auto const& found = *shapes;
-    if (found.kernel[0] > kMostRows || found.kernel[1] > kMostRows || found.kernel[0] * found.kernel[1] > kMostRows ||
-        found.stride[2] > kCol2ImScratch || found.size[2] + 16 * found.stride[2] > kCol2ImScratch)
-        return bind_rows(info, args, isa);
-    return make_task([s = found](void* const* a, runtime::RunContext const& context) {
-        auto lines = s.size[0] * s.size[1];
-        auto ns = 0.2 * static_cast<double>(s.size[2]) + 0.2 * static_cast<double>(s.taps() * s.positions() / lines);
-        movement::for_ranges(context.pool, s.pictures * lines, ns, [&](int64_t begin, int64_t end) {
-            float scratch[kCol2ImScratch];
-            float const* from[kMostRows];
-            int64_t deep[kMostRows][2], high[kMostRows][2];
-            for (auto line = begin; line < end; ++line) {
-                auto n = line / lines, z = line % lines / s.size[1], i = line % s.size[1];
-                auto* columns = static_cast<float const*>(a[0]) + n * s.taps() * s.positions();
-                int64_t rows = 0, depth = reaching(s, 0, z, deep), height = reaching(s, 1, i, high);
-                for (int64_t d = 0; d < depth; ++d)
-                    for (int64_t h = 0; h < height; ++h) {
-                        auto tap = (deep[d][0] * s.kernel[1] + high[h][0]) * s.kernel[2];
-                        auto place = (deep[d][1] * s.places[1] + high[h][1]) * s.places[2];
-                        from[rows++] = columns + tap * s.positions() + place;
-                    }
-                col2im_row_avx2({static_cast<float*>(a[1]) + line * s.size[2], s.size[2], from, rows, s.places[2],
-                                 s.kernel[2], s.positions(), -s.pad[2], s.dilation[2], s.stride[2], scratch});
+    if (is_tiled(*shapes)) return bind_tiles(*shapes);
+    auto const stride = shapes->stride[2];
+    if (stride > kCol2ImBand) return bind_rows(info, args, isa);
+    auto line = stride == 1 ? shapes->size[2] : ceil_div(shapes->size[2], stride) * stride;
+    if (stride > 1 && line > kCol2ImBand) return bind_rows(info, args, isa);
+    return make_task([s = *shapes, line](void* const* a, runtime::RunContext const& context) {
+        auto height = std::clamp<int64_t>(kCol2ImBand / std::max<int64_t>(1, line), 1, std::max<int64_t>(1, s.size[1]));
+        auto bands = ceil_div(s.size[1], height), items = s.pictures * s.size[0] * bands;
+        auto ns = static_cast<double>(s.plane() + s.taps() * s.positions()) /
+                  (5. * static_cast<double>(std::max<int64_t>(1, s.size[0] * bands)));
+        movement::for_ranges(context.pool, items, ns, [&](int64_t first, int64_t last) {
+            float scratch[kCol2ImBand];
+            for (auto item = first; item < last; ++item) {
+                auto picture = item / bands / s.size[0], depth = item / bands % s.size[0];
+                auto begin = item % bands * height, end = std::min(begin + height, s.size[1]);
+                auto* y = static_cast<float*>(a[1]) + ((picture * s.size[0] + depth) * s.size[1] + begin) * s.size[2];
+                auto* columns = static_cast<float const*>(a[0]) + picture * s.taps() * s.positions();
+                auto* lines = s.stride[2] == 1 ? y : scratch;
+                Band{s, columns, lines, line, depth, begin, end}.add_all();
+                for (auto i = begin; lines == scratch && i < end; ++i)
+                    weave_phases_avx2(scratch + (i - begin) * line, line / s.stride[2], s.size[2], s.stride[2],
+                                      y + (i - begin) * s.size[2]);
             }
         });
     });
@@ -183,14 +232,14 @@ TaskResult bind_phases(Col2ImInfo const& info, BindArgs const& args, Isa isa) {
 
 }  // namespace
 
-movement::KernelResult col2im_phases(Col2ImInfo const& info, Request const& request) {
+movement::KernelResult col2im_bands(Col2ImInfo const& info, Request const& request) {
     if (auto no = movement::refuse(request)) return Err{*no};
     if (auto type = request.inputs[0].dtype; type != DataType::F32)
         return Err{Rejection{"input of " + std::string(name_of(type)) + ", expected f32"}};
 #if RG_X86
     if (request.isa >= Isa::Avx2)
         return movement::KernelResult(std::make_unique<movement::InfoKernel<Col2ImInfo>>(
-            info, movement::make_id("col2im", "phases", request, name_of(Isa::Avx2)), Isa::Avx2, bind_phases));
+            info, movement::make_id("col2im", "bands", request, name_of(Isa::Avx2)), Isa::Avx2, bind_bands));
 #endif
     return Err{Rejection{"needs avx2, allowed is " + std::string(name_of(request.isa))}};
 }

@@ -55,7 +55,7 @@ public:
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         if (shape.empty()) return reject("nothing to compute");
         IntegerConvPlan plan(f_, info_, shape);
-        return make_integer_conv_task(plan, pack(plan, args.packs), args.threads);
+        return make_integer_conv_task(plan, pack(plan, args.packs), args.inputs[I::kShift] != nullptr, args.threads);
     }
 };
 

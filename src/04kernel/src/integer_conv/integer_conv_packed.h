@@ -20,16 +20,24 @@ struct IntegerConvPlan {
 
     /// Bytes of W when packed, for all groups.
     size_t packed_bytes() const;
+    /// W of a depthwise convolution once more, as bytes; null if they do not fit. `packed` is what `pack` filled.
+    int8_t const* depthwise_bytes(void const* packed) const;
     /// Text that tells packings of one W apart.
     std::string format() const;
     /// Packs group `group` of W (depthwise: all of it, with its zero points, which may be null).
     void pack(void const* w, void const* w_zero, int64_t group, void* target) const;
+
+private:
+    void pack_depthwise_bytes(int32_t const* words, void* target) const;
+
+public:
     /// Number that a zero point of X has among staged elements.
     int32_t x_zero(void const* zero) const;
 };
 
-/// The task for a plan; `packed` may be null.
+/// The task for a plan; `packed` may be null. `shifted`: there is an input `shift`.
 std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
-                                                      std::shared_ptr<mem_manager::Blob const> packed, int threads);
+                                                      std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
+                                                      int threads);
 
 }  // namespace refactor::kernel

@@ -1,8 +1,14 @@
 #include "integer_conv/integer_conv_packed.h"
 
+#include <cstring>
+
 namespace refactor::kernel {
 
 namespace {
+
+/// Channels that `depthwise_bytes` takes together; bytes in front of the packed weights.
+constexpr int64_t kByteChannels = 64;
+constexpr size_t kByteHeader = 64;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -26,11 +32,39 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
       run_depth(ceil_div(run, f.group)),
       size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : runs * run_depth) {}
 
-size_t IntegerConvPlan::packed_bytes() const { return size.bytes() * static_cast<size_t>(depthwise ? 1 : s.group); }
+// Behind the words of depthwise weights: whether they are bytes (64 bytes), and the bytes.
+
+size_t IntegerConvPlan::packed_bytes() const {
+    if (!depthwise) return size.bytes() * static_cast<size_t>(s.group);
+    auto bytes = ceil_div(s.in_channels, kByteChannels) * kByteChannels * ceil_div(s.taps(), 4) * 4;
+    return size.bytes() + (f.depthwise_bytes ? kByteHeader + static_cast<size_t>(bytes) : 0);
+}
+
+int8_t const* IntegerConvPlan::depthwise_bytes(void const* packed) const {
+    if (!depthwise || !f.depthwise_bytes) return nullptr;
+    auto const* header = static_cast<int8_t const*>(packed) + size.bytes();
+    return header[0] ? header + kByteHeader : nullptr;
+}
+
+void IntegerConvPlan::pack_depthwise_bytes(int32_t const* words, void* target) const {
+    auto* header = static_cast<int8_t*>(target);
+    std::memset(header, 0, packed_bytes() - size.bytes());
+    header[0] = 1;
+    auto groups = ceil_div(s.taps(), 4);
+    for (int64_t c = 0; c < s.in_channels; ++c)
+        for (int64_t tap = 0; tap < s.taps(); ++tap) {
+            auto value = words[tap * size.columns + c];
+            if (value < -128 || value > 127) header[0] = 0;
+            auto block = c / kByteChannels, lane = c % kByteChannels / 16, vector = c % 16 / 4, dword = c % 4;
+            auto at = ((block * groups + tap / 4) * 4 + vector) * 64 + lane * 16 + dword * 4 + tap % 4;
+            header[kByteHeader + static_cast<size_t>(at)] = static_cast<int8_t>(value);
+        }
+}
 
 std::string IntegerConvPlan::format() const {
-    return "integer_conv:" + std::to_string(depthwise ? 0 : f.group) + ":" + std::to_string(f.panel) + ":" +
-           (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(run);
+    return "integer_conv:" + (depthwise ? f.depthwise_bytes ? "bytes" : "words" : std::to_string(f.group)) + ":" +
+           std::to_string(f.panel) + ":" + (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" +
+           std::to_string(run);
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
@@ -44,6 +78,7 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
                 auto value = byte_at(w, s.w_signed, c * s.taps() + tap) - zero;
                 words[tap * size.columns + c] = value, words[size.dwords + c] += value;
             }
+        if (f.depthwise_bytes) pack_depthwise_bytes(words, static_cast<std::byte*>(target) + size.bytes());
         return;
     }
     // Elements of a run: the window's columns, and within each the channels.

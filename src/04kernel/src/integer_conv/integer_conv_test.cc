@@ -67,6 +67,23 @@ TEST(IntegerConv, CandidatesAgreeOnGroups) {
         check(p, random);
 }
 
+TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
+    std::mt19937 random(seed_of(315));
+    for (auto const& p : {Convolution{{2, 37, 15, 18}, {37, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37},
+                          Convolution{{1, 330, 9, 7}, {330, 1, 5, 5}, {2, 2}, {1, 2}, {2, 3}, {2, 1}, 330},
+                          Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64}})
+        for (auto x : {DataType::U8, DataType::I8})
+            for (auto y : {DataType::U8, DataType::I8}) {
+                IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true};
+                auto inputs =
+                    with_operands(c, random_bytes(x, channels_last(p.x), random), random_bytes(c.b, p.w, random), {},
+                                  {}, p.w[0], element_count(p.w) / p.w[0], true, {}, random);
+                inputs[3] = {};
+                IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), true};
+                EXPECT_GE(check_candidates(info, inputs, {Tensor(y, channels_last(p.y()))}, {}), 1);
+            }
+}
+
 TEST(IntegerConv, CandidatesAgreeOnOtherRanks) {
     std::mt19937 random(seed_of(313));
     for (auto const& p : {Convolution{{2, 5, 33}, {7, 5, 4}, {2}, {3}, {3}, {2}},

@@ -24,6 +24,17 @@ struct Lanes {
         return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p)))};
     }
     RG_SIMD void store(void* p) const { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+    /// Of the first `n` only; fewer than `width`.
+    RG_SIMD void store_bytes(uint8_t* p, int64_t n) const {
+        alignas(8) uint8_t all[8];
+        store_bytes(all);
+        for (int64_t i = 0; i < n; ++i) p[i] = all[i];
+    }
+    RG_SIMD static Lanes load_bytes(uint8_t const* p, int64_t n) {
+        alignas(8) uint8_t all[8] = {};
+        for (int64_t i = 0; i < n; ++i) all[i] = p[i];
+        return load_bytes(all);
+    }
     /// The lowest byte of each.
     RG_SIMD void store_bytes(void* p) const {
         __m256i low = _mm256_shuffle_epi8(v, _mm256_set1_epi32(0x0c080400));

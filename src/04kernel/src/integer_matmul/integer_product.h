@@ -55,7 +55,11 @@ struct DepthwiseBlock {
     int64_t const* offsets;  ///< bytes from `x` to each position
     int64_t taps;
     int64_t const* tap_offsets;
-    int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
+    /// For `depthwise_bytes` instead of the three above: [positions][taps]; elements are exclusive-ored with `flip`.
+    uint8_t const* const* pointers;
+    uint8_t flip;
+    int8_t const* bytes;  ///< and W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
+    int32_t const* w;     ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
     int64_t w_row;
     int32_t const* column_add;
     float const* scale;
@@ -94,6 +98,8 @@ struct IntegerFunctions {
     void (*widen)(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target);
     /// Sum of `n` elements of A.
     int32_t (*sum)(uint8_t const* row, int64_t n);
+    /// Depthwise convolution with W of bytes, stored as bytes without middle, shift and residual; null: none.
+    void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }

@@ -13,6 +13,13 @@ constexpr int kWidth = Lanes::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPa
 struct Finish {
     IntegerStore store, residual;
     bool rounded;
+    /// Frequent combinations, for which the tile stores without asking again.
+    enum class Kind : uint8_t {
+        Any,
+        Scaled,   ///< to bytes, nothing but a scale
+        Added,    ///< to bytes, rounded, then a residual of u8
+        Shifted,  ///< to f32, rounded, then shifted
+    } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
     Lanes y_zero;
@@ -30,6 +37,7 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
     return {t.store,
             t.residual,
             t.rounded,
+            Finish::Kind::Any,
             Floats::set(low),
             Floats::set(high),
             Floats::set(t.middle_low),
@@ -92,6 +100,64 @@ RG_SIMD int32_t load_dword(uint8_t const* p) {
     return value;
 }
 
+#if RG_VECTORS == 4
+/// As below, for AVX-512 and whole vectors of bytes, two or four at once.
+template <Finish::Kind kind, int rows, int vectors>
+RG_SIMD void store_panel(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                         int64_t column) {
+    __m512i order = packed_order();
+    bool is_signed = f.store == IntegerStore::I8;
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i) {
+        int64_t at = (first + i) * t.y_row + column;
+        Lanes results[vectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            int64_t j = column + v * kWidth;
+            Floats value = to_float(c[i][v] + Lanes::load(t.column_add + j)) * Floats::load(t.scale + j);
+            if (kind == Finish::Kind::Added) {
+                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+                Lanes other = Lanes::load_bytes(t.residual + at + v * kWidth);
+                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
+            }
+            results[v] = round(min(max(value, f.low), f.high)) + f.y_zero;
+        }
+        store_packed(results, order, is_signed, static_cast<uint8_t*>(t.y) + at);
+    }
+}
+#endif
+
+template <Finish::Kind kind, int rows, int vectors>
+RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                        int64_t column) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+        int64_t j = column + v * kWidth, left = t.columns - j;
+        Lanes add = Lanes::load(t.column_add + j);
+        Floats scale = Floats::load(t.scale + j);
+        Floats shift = kind == Finish::Kind::Shifted ? Floats::load(t.shift + j) : f.low;
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i) {
+            int64_t at = (first + i) * t.y_row + j;
+            Floats value = to_float(c[i][v] + add) * scale;
+            if (kind != Finish::Kind::Scaled)
+                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+            if (kind == Finish::Kind::Shifted) {
+                min(max(value + shift, f.low), f.high).store(static_cast<float*>(t.y) + at);
+                continue;
+            }
+            bool whole = left >= kWidth;
+            if (kind == Finish::Kind::Added) {
+                Lanes other = whole ? Lanes::load_bytes(t.residual + at) : Lanes::load_bytes(t.residual + at, left);
+                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
+            }
+            Lanes result = round(min(max(value, f.low), f.high)) + f.y_zero;
+            auto* y = static_cast<uint8_t*>(t.y) + at;
+            whole ? result.store_bytes(y) : result.store_bytes(y, left);
+        }
+    }
+}
+
 /// rows × vectors sums of a panel, from row `first` and column `column` of the block on.
 template <int rows, int vectors>
 [[gnu::noinline]] void tile(IntegerBlock const& t, Finish const& f, int64_t first, int64_t column) {
@@ -122,6 +188,18 @@ template <int rows, int vectors>
         }
     }
     int64_t left = t.columns - column;
+#if RG_VECTORS == 4
+    if constexpr (vectors % 2 == 0) {
+        if (f.kind == Finish::Kind::Scaled && left >= vectors * kWidth)
+            return store_panel<Finish::Kind::Scaled>(t, f, c, first, column);
+        if (f.kind == Finish::Kind::Added && left >= vectors * kWidth)
+            return store_panel<Finish::Kind::Added>(t, f, c, first, column);
+    }
+#endif
+    if (f.kind == Finish::Kind::Scaled) return store_tile<Finish::Kind::Scaled>(t, f, c, first, column);
+    if (f.kind == Finish::Kind::Added) return store_tile<Finish::Kind::Added>(t, f, c, first, column);
+    if (f.kind == Finish::Kind::Shifted && left >= vectors * kWidth)
+        return store_tile<Finish::Kind::Shifted>(t, f, c, first, column);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
@@ -150,8 +228,18 @@ struct Tiles {
 };
 constexpr Tiles kTiles;
 
+RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
+    bool bytes = element_bytes(f.store) == 1;
+    if (f.store == IntegerStore::I32 || t.b_zero || t.row_zero) return Finish::Kind::Any;
+    if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
+    if (bytes && f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Finish::Kind::Added;
+    if (!bytes && f.rounded && t.shift && !t.residual) return Finish::Kind::Shifted;
+    return Finish::Kind::Any;
+}
+
 void multiply(IntegerBlock const& t) {
     Finish f = finish_of(t.tail);
+    f.kind = kind_of(t, f);
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = t.columns - column;
         int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
@@ -237,7 +325,7 @@ int32_t sum(uint8_t const* row, int64_t n) {
     return total;
 }
 
-constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms, widen, sum};
+constexpr IntegerFunctions kFunctions{RG_GROUP, kWidth, kPanel, kRows, multiply, depthwise, terms, widen, sum, nullptr};
 
 }  // namespace
 }  // namespace refactor::kernel

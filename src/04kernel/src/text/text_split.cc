@@ -11,21 +11,21 @@ using runtime::Value;
 
 namespace {
 
-using Parts = std::vector<std::string_view>;
-
 // Of a few words each.
 constexpr double kSplitNs = 100;
 
-Parts split_at(std::string_view text, std::string_view delimiter, int64_t most) {
-    Parts parts;
-    while (static_cast<int64_t>(parts.size()) != most) {
+/// Gives the parts to `take`, one after the other, and returns their number.
+template <class Take>
+int64_t split_at(std::string_view text, std::string_view delimiter, int64_t most, Take const& take) {
+    int64_t count = 0;
+    for (; count != most; ++count) {
         auto end = text.find(delimiter);
         if (end == std::string_view::npos) break;
-        parts.push_back(text.substr(0, end));
+        take(text.substr(0, end));
         text.remove_prefix(end + delimiter.size());
     }
-    parts.push_back(text);
-    return parts;
+    take(text);
+    return count + 1;
 }
 
 /// Bytes at the front that are (are not) white space.
@@ -39,17 +39,19 @@ size_t run(std::string_view text, bool space) {
     return at;
 }
 
-Parts split_at_spaces(std::string_view text, int64_t most) {
-    Parts parts;
+template <class Take>
+int64_t split_at_spaces(std::string_view text, int64_t most, Take const& take) {
+    int64_t count = 0;
     text.remove_prefix(run(text, true));
-    while (!text.empty() && static_cast<int64_t>(parts.size()) != most) {
+    for (; !text.empty() && count != most; ++count) {
         auto length = run(text, false);
-        parts.push_back(text.substr(0, length));
+        take(text.substr(0, length));
         text.remove_prefix(length);
         text.remove_prefix(run(text, true));
     }
-    if (!text.empty()) parts.push_back(text);
-    return parts;
+    if (text.empty()) return count;
+    take(text);
+    return count + 1;
 }
 
 class TextSplit final : public runtime::Procedure {
@@ -61,24 +63,26 @@ public:
     void call(std::span<Value const* const> inputs, std::span<Value> outputs, CallContext const& c) const override {
         auto const& x = inputs[0]->contents->strings;
         auto count = inputs[0]->count();
-        std::vector<Parts> all(x.size());
         auto each = [&](auto const& body) {
             movement::for_ranges(*c.pool, count, kSplitNs, [&](int64_t begin, int64_t end) {
                 for (auto i = begin; i < end; ++i) body(static_cast<size_t>(i));
             });
         };
-        each([&](size_t i) {
-            all[i] = info_.delimiter.empty() ? split_at_spaces(x[i], info_.most)
-                                             : split_at(x[i], info_.delimiter, info_.most);
-        });
-        size_t width = 0;
-        for (auto const& parts : all) width = std::max(width, parts.size());
+        auto split = [&](std::string_view text, auto const& take) {
+            return info_.delimiter.empty() ? split_at_spaces(text, info_.most, take)
+                                           : split_at(text, info_.delimiter, info_.most, take);
+        };
+        // Twice over the text costs less than keeping the parts of each element.
+        std::vector<int64_t> counts(x.size());
+        each([&](size_t i) { counts[i] = split(x[i], [](std::string_view) {}); });
+        auto width = counts.empty() ? size_t{0} : static_cast<size_t>(*std::max_element(counts.begin(), counts.end()));
         auto dims = inputs[0]->dims;
-        auto* numbers = outputs.size() > 1 ? static_cast<int64_t*>(outputs[1].resize(DataType::I64, dims)) : nullptr;
+        if (outputs.size() > 1)
+            std::copy(counts.begin(), counts.end(), static_cast<int64_t*>(outputs[1].resize(DataType::I64, dims)));
         std::vector<std::string> y(x.size() * width);
         each([&](size_t i) {
-            for (size_t k = 0; k < all[i].size(); ++k) y[i * width + k] = all[i][k];
-            if (numbers) numbers[i] = static_cast<int64_t>(all[i].size());
+            auto* to = y.data() + i * width;
+            split(x[i], [&](std::string_view part) { *to++ = part; });
         });
         dims.push_back(static_cast<int64_t>(width));
         outputs[0] = Value::strings(std::move(dims), std::move(y));

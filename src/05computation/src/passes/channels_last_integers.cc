@@ -159,6 +159,21 @@ class Region {
         return true;
     }
 
+    /// One value per channel, [C, 1…] or [1, C, 1…], for a tensor like `y`.
+    static bool is_per_channel(EdgePtr edge, EdgePtr y) {
+        auto const &shape = edge->value.shape, &full = y->value.shape;
+        if (shape.size() > full.size() || shape.size() + 1 < full.size()) return false;
+        for (size_t i = 0; i < shape.size(); ++i)
+            if (!(shape[i] == (i + full.size() - shape.size() == 1 ? full[1] : DimExpr(1)))) return false;
+        return true;
+    }
+    /// The same values along the last axis.
+    EdgePtr as_last_axis(EdgePtr edge, DimExpr const& channels) {
+        auto* node = graph_.insert({edge->value.name + "/reshape", std::make_shared<Reshape>()}, {edge});
+        node->output()->value = {edge->value.name + "/last", edge->value.dtype, {channels}, {}, nullptr, false};
+        return node->output();
+    }
+
     /// Elementwise and quantising nodes whose tensors all lie in the region.
     bool follow(NodePtr node) {
         auto const& op = *node->value.op;
@@ -168,7 +183,9 @@ class Region {
         if (node->outputs().size() != 1 || !is_image(node->output())) return false;
         std::vector<bool> follows;
         for (auto* input : node->inputs()) {
-            follows.push_back(input && !is_scalar(input));
+            bool across =
+                !quantize && !dequantize && input && !is_scalar(input) && is_per_channel(input, node->output());
+            follows.push_back(input && !is_scalar(input) && !across);
             if (follows.back() && (!last_.contains(input) || input->value.shape != node->output()->value.shape))
                 return false;
         }
@@ -180,6 +197,9 @@ class Region {
                     !info_of<kernel::QuantizeInfo>(*use.node->value.op))
                     return false;
         if (dequantize && node->output()->is_output()) return false;
+        for (size_t i = 0; i < follows.size(); ++i)
+            if (!follows[i] && node->input(i) && !is_scalar(node->input(i)))
+                graph_.set_input(node, i, as_last_axis(node->input(i), node->output()->value.shape[1]));
         convert(node, node->value.op, follows);
         return true;
     }

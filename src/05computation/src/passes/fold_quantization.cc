@@ -1,6 +1,7 @@
 #include "passes/fold_quantization.h"
 
 #include "kernel/ops/conv.h"
+#include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
@@ -37,8 +38,10 @@ class Folding {
         auto name = "\"" + w.data->value.name + "\"";
         if (!values || !zeros || w.granularity.block) return name + " has scales in blocks";
         bool many = values->size() > 1 || zeros->size() > 1;
-        if (many && (w.granularity.axis != static_cast<int64_t>(axis) ||
-                     static_cast<int64_t>(values->size()) != channels || zeros->size() != values->size()))
+        auto fits = [&](auto const& numbers) {
+            return numbers->size() == 1 || static_cast<int64_t>(numbers->size()) == channels;
+        };
+        if (many && (w.granularity.axis != static_cast<int64_t>(axis) || !fits(values) || !fits(zeros)))
             return name + " has scales along axis " + std::to_string(w.granularity.axis) + ", expected " +
                    std::to_string(axis);
         for (auto value : *values)
@@ -93,8 +96,52 @@ class Folding {
         return node->output();
     }
 
+    /// The operand that `node` multiplies `x` by, if it does nothing else.
+    static EdgePtr factor_of(NodePtr node, EdgePtr x) {
+        auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
+        if (!info || info->code.size() != 3 || node->inputs().size() != 2 || node->outputs().size() != 1)
+            return nullptr;
+        auto const& product = info->code[2];
+        if (product.op != kernel::ExprOp::Mul || product.dtype != DataType::F32 || info->outputs[0] != 2)
+            return nullptr;
+        auto* other = node->input(node->input(0) == x ? 1 : 0);
+        return other != x && other->value.dtype == DataType::F32 ? other : nullptr;
+    }
+    static bool casts_sums(NodePtr node) {
+        auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
+        return info && info->code.size() == 2 && info->outputs.size() == 1 && info->outputs[0] == 1 &&
+               info->code[1].op == kernel::ExprOp::Cast && info->code[1].dtype == DataType::F32;
+    }
+    /// One number, or one for each channel.
+    static bool fits_channels(EdgePtr edge, size_t rank, size_t axis, DimExpr const& channels) {
+        auto const& shape = edge->value.shape;
+        if (element_count(shape) == DimExpr(1)) return shape.size() <= rank;
+        if (shape.size() > rank) return false;
+        for (size_t i = 0; i < shape.size(); ++i)
+            if (!(shape[i] == (i + rank - shape.size() == axis ? channels : DimExpr(1)))) return false;
+        return rank - shape.size() <= axis;
+    }
+
 public:
     explicit Folding(Graph& graph) : graph_(graph) {}
+
+    /// Sums of i32 whose only use is to be multiplied as f32.
+    template <class Info>
+    bool fold_sums(NodePtr node, Info const& info, size_t axis) {
+        auto* sums = node->output();
+        if (sums->value.dtype != DataType::I32 || node->input(I::kScale) || sums->value.keep) return false;
+        auto* cast = sums->only_consumer();
+        if (!casts_sums(cast) || cast->output()->value.keep) return false;
+        auto* multiply = cast->output()->only_consumer();
+        auto* scale = factor_of(multiply, cast->output());
+        auto const& shape = sums->value.shape;
+        if (!scale || multiply->output()->value.shape != shape ||
+            !fits_channels(scale, shape.size(), axis, shape[axis]))
+            return false;
+        IntegerTail tail(axis, shape[axis].constant().value_or(-1), multiply->output(), scale);
+        replace(node, Info(info), {node->inputs().begin(), node->inputs().end()}, tail);
+        return true;
+    }
 
     Reason fold_conv(NodePtr node, kernel::ConvInfo const& conv) {
         std::optional<QuantizedOperand> x;
@@ -160,6 +207,14 @@ int fold_quantization(Model& model, PassContext const& context) {
     int folded = 0;
     Folding folding(model.graph);
     for (auto* node : model.graph.topological()) {
+        if (auto const* sums = info_of<kernel::IntegerMatMulInfo>(*node->value.op)) {
+            folded += folding.fold_sums(node, *sums, node->output()->value.shape.size() - 1);
+            continue;
+        }
+        if (auto const* sums = info_of<kernel::IntegerConvInfo>(*node->value.op)) {
+            folded += folding.fold_sums(node, *sums, 1);
+            continue;
+        }
         if (!reads_dequantized(node)) continue;
         Reason why;
         if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))

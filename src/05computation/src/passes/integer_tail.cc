@@ -68,7 +68,7 @@ bool IntegerTail::take_unary(NodePtr node) {
 
 bool IntegerTail::take_factor(NodePtr node) {
     auto single = Single::of(node);
-    if (!single || s_.clipped || s_.residual) return false;
+    if (!single || s_.clipped || s_.residual || scale_edge_) return false;
     auto op = single->instruction.op;
     if (op != ExprOp::Mul && op != ExprOp::Div) return false;
     int at = single->input(0) == s_.output ? 0 : 1;
@@ -114,7 +114,7 @@ bool IntegerTail::take_residual(EdgePtr other) {
 
 bool IntegerTail::take_quantize(NodePtr node) {
     auto quantum = quantizer(node);
-    if (!quantum || s_.last) return false;
+    if (!quantum || s_.last || scale_edge_) return false;
     s_.last = quantum;
     return true;
 }
@@ -160,7 +160,7 @@ kernel::IntegerResult IntegerTail::finish(Graph& graph, std::string const& name,
     auto of_sum = s_.middle ? static_cast<double>(s_.middle->scale) : unit;
     std::vector<float> scale;
     for (auto x : s_.scale) scale.push_back(static_cast<float>(x / of_sum));
-    inputs[I::kScale] = add_numbers(graph, name + ".scale", scale);
+    inputs[I::kScale] = scale_edge_ ? scale_edge_ : add_numbers(graph, name + ".scale", scale);
     if (s_.last) inputs[I::kYZero] = add_scalar(graph, name + ".zero", s_.last->dtype, s_.last->zero);
     auto const& bias = s_.middle ? s_.before : s_.shift;
     // In units of a sum, where they are integers (or must be rounded: far below a quantum).
@@ -173,7 +173,7 @@ kernel::IntegerResult IntegerTail::finish(Graph& graph, std::string const& name,
         exact = exact && std::abs(units - rounded) < 0.01 && std::abs(rounded) < (1 << 30);
         integers.push_back(static_cast<int32_t>(std::clamp(rounded, -1073741824., 1073741824.)));
     }
-    bool as_bias = !bias.empty() && (s_.middle || exact);
+    bool as_bias = !bias.empty() && !scale_edge_ && (s_.middle || exact);
     if (as_bias) inputs[I::kBias] = add_numbers(graph, name + ".bias", integers);
     auto const& shift = as_bias && !s_.middle ? std::vector<double>{} : s_.shift;
     if (!shift.empty()) {

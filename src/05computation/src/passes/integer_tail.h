@@ -11,6 +11,7 @@ namespace refactor::computation {
 class IntegerTail {
     size_t axis_;
     int64_t channels_;
+    EdgePtr scale_edge_ = nullptr;
 
     struct State {
         EdgePtr output = nullptr;
@@ -40,6 +41,11 @@ public:
     IntegerTail(size_t axis, int64_t channels, EdgePtr output, std::vector<double> scale, std::vector<double> shift)
         : axis_(axis), channels_(channels) {
         s_.output = output, s_.scale = std::move(scale), s_.shift = std::move(shift);
+    }
+    /// `f32(sum) * scale` with a tensor of one scale, or one for each channel; `channels` -1: not known.
+    IntegerTail(size_t axis, int64_t channels, EdgePtr output, EdgePtr scale)
+        : axis_(axis), channels_(channels), scale_edge_(scale) {
+        s_.output = output, s_.scale = {1};
     }
     void follow();
     EdgePtr output() const { return s_.output; }

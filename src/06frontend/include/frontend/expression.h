@@ -20,7 +20,10 @@ public:
     using Value = uint16_t;
 
     Value input(uint16_t index, DataType dtype);
+    /// Of an integer type: cut toward zero, and to the range of i64.
     Value constant(DataType dtype, double value);
+    /// Of an integer type: exact beyond 2^53, too.
+    Value integer(DataType dtype, int64_t value);
     /// Result type: that of `x`, bool for IsNan, IsInf and Not.
     Value unary(Op op, Value x, float alpha = 0, float beta = 0);
     /// Result type: that of `a`, bool for comparisons. Both operands have the same type.

@@ -180,8 +180,10 @@ Status infer_rotary(InferContext& c, NodeView const& n) {
         RG_CHECK_STATUS(expect_equal(c.shape(3)[0], r.batch, "the batch of position_ids", c.symbols()));
         RG_CHECK_STATUS(expect_equal(c.shape(3)[1], r.length, "the length of position_ids", c.symbols()));
     } else {
-        for (size_t i = 1; i < 3; ++i)
+        for (size_t i = 1; i < 3; ++i) {
+            RG_CHECK_STATUS(expect_equal(c.shape(i)[0], r.batch, "the batch of a cache", c.symbols()));
             RG_CHECK_STATUS(expect_equal(c.shape(i)[1], r.length, "the length of a cache", c.symbols()));
+        }
     }
     return c.set(0, c.dtype(0), c.shape(0));
 }

@@ -133,31 +133,6 @@ Status lower_matmul(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-/// An activation that FusedGemm may name; its parameters come in `activation_alpha` and `activation_beta`.
-struct NamedActivation {
-    std::string_view name;
-    ExprOp op;
-    float alpha = 0, beta = 0;
-};
-constexpr NamedActivation kActivations[]{
-    {"Elu", ExprOp::Elu, 1},
-    {"HardSigmoid", ExprOp::HardSigmoid, 0.2f, 0.5f},
-    {"LeakyRelu", ExprOp::LeakyRelu, 0.01f},
-    {"Relu", ExprOp::Relu},
-    {"Selu", ExprOp::Selu, 1.67326319217681884765625f, 1.05070102214813232421875f},
-    {"Sigmoid", ExprOp::Sigmoid},
-    {"Softplus", ExprOp::Softplus},
-    {"Softsign", ExprOp::Softsign},
-    {"Tanh", ExprOp::Tanh},
-    {"ThresholdedRelu", ExprOp::ThresholdedRelu, 1},
-};
-
-NamedActivation const* activation_of(NodeView const& n) {
-    auto* found = std::find_if(std::begin(kActivations), std::end(kActivations),
-                               [&](auto const& a) { return a.name == n.text("activation", ""); });
-    return found == std::end(kActivations) ? nullptr : found;
-}
-
 Status infer_gemm(InferContext& c, NodeView const& n) {
     for (size_t i = 0; i < 2; ++i) RG_CHECK_STATUS(expect_rank(c.input(i), 2, 2));
     if (auto name = n.text("activation", ""); !name.empty() && !activation_of(n))

@@ -1,6 +1,5 @@
 #include "computation/operator.h"
 #include "contrib_parts.h"
-#include "frontend/expression.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 
@@ -13,8 +12,6 @@ namespace {
 
 using frontend::expect_equal;
 using frontend::expect_rank;
-using frontend::Expression;
-using kernel::ExprOp;
 
 // ---------------------------------------------------------------------- MultiHeadAttention
 struct MultiHead {
@@ -93,10 +90,7 @@ Edge add_head_bias(LowerContext& c, Edge x, Edge bias, DimExpr const& first) {
     if (!bias) return x;
     auto shape = x->value.shape;
     auto* part = c.reshape(emit_slice(c, bias, 0, first, shape[1] * shape[3]), {shape[1], DimExpr(1), shape[3]});
-    Expression e;
-    auto dtype = x->value.dtype;
-    auto sum = e.binary(ExprOp::Add, e.input(0, dtype), e.input(1, dtype));
-    return c.emit(computation::make_operator(e.finish(sum)), {x, part}, dtype, shape);
+    return add_edges(c, x, part);
 }
 
 Status lower_multi_head(LowerContext& c, NodeView const& n) {

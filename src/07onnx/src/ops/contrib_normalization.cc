@@ -2,6 +2,7 @@
 #include "contrib_parts.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
+#include "statistics.h"
 
 #include <algorithm>
 
@@ -20,7 +21,9 @@ Status infer_simplified(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(1), x.size() - axis, x.size() - axis));
     for (size_t i = axis; i < x.size(); ++i)
         RG_CHECK_STATUS(expect_equal(c.shape(1)[i - axis], x[i], "a size of the scale", c.symbols()));
-    if (c.output_count() > 1) return unsupported("the output InvStdVar, of training");
+    auto statistics = x;
+    for (size_t i = axis; i < x.size(); ++i) statistics[i] = 1;
+    RG_CHECK_STATUS(c.set(1, DataType::F32, std::move(statistics)));
     return c.set(0, c.dtype(0), x);
 }
 
@@ -28,6 +31,7 @@ Status lower_simplified(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), c.shape(0).size()));
     kernel::LayerNormInfo info;
     info.axis = static_cast<int64_t>(axis), info.epsilon = n.number("epsilon", 1e-5f), info.rms = true;
+    if (c.output_count() > 1) c.set_output(1, emit_statistics(c, c.edge(0), axis, info.epsilon, true).inverse);
     c.emit_output(computation::make_operator(info), {c.edge(0), c.cast(c.edge(1), c.dtype(0))});
     return std::nullopt;
 }
@@ -37,7 +41,7 @@ bool is_rms(NodeView const& n) { return n.op_type == "SkipSimplifiedLayerNormali
 int beta_of(InferContext const& c, NodeView const& n) { return !is_rms(n) && c.has(3) ? 3 : -1; }
 size_t bias_of(NodeView const& n) { return is_rms(n) ? 3 : 4; }
 
-Status infer_skip_norm(InferContext& c, NodeView const& n) {
+Status infer_skip_norm(InferContext& c, NodeView const&) {
     auto const& x = c.shape(0);
     RG_CHECK_STATUS(expect_rank(c.input(0), 2, 3));
     RG_TRY_STATUS(joined, frontend::broadcast_shapes({x, c.shape(1)}, c.symbols()));
@@ -53,13 +57,10 @@ Status infer_skip_norm(InferContext& c, NodeView const& n) {
     auto statistics = x;
     statistics.back() = 1;
     for (size_t i = 1; i < 3; ++i) RG_CHECK_STATUS(c.set(i, DataType::F32, statistics));
-    (void)n;
     return c.set(3, c.dtype(0), x);
 }
 
 Status lower_skip_norm(LowerContext& c, NodeView const& n) {
-    for (size_t i = 1; i < std::min<size_t>(c.output_count(), 3); ++i)
-        if (!c.output(i).name.empty()) return unsupported("the outputs mean and inv_std_var, of training");
     kernel::LayerNormInfo info;
     auto const& x = c.shape(0);
     auto beta = beta_of(c.view(), n);
@@ -72,12 +73,18 @@ Status lower_skip_norm(LowerContext& c, NodeView const& n) {
     std::vector<Edge> edges{input, c.edge(2)};
     if (beta >= 0) edges.push_back(c.edge(static_cast<size_t>(beta)));
     if (info.residual) edges.push_back(c.edge(1));
-    bool wants_sum = c.output_count() > 3;
+    bool wants_statistics = asks_for(c, 1) || asks_for(c, 2), wants_sum = c.output_count() > 3 || wants_statistics;
     std::vector<LowerContext::Spec> specs{{c.dtype(0), x}};
     if (wants_sum && info.residual) specs.push_back({c.dtype(0), x});
     auto results = c.emit_all(computation::make_operator(info), edges, std::move(specs));
     c.set_output(0, results[0]);
-    if (wants_sum) c.set_output(3, info.residual ? results[1] : input);
+    auto* sum = info.residual && wants_sum ? results[1] : input;
+    if (wants_statistics) {
+        auto statistics = emit_statistics(c, sum, x.size() - 1, info.epsilon, info.rms);
+        c.set_output(1, statistics.mean);
+        if (c.output_count() > 2) c.set_output(2, statistics.inverse);
+    }
+    if (c.output_count() > 3) c.set_output(3, sum);
     return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace refactor::onnx {
@@ -54,7 +55,26 @@ Inferred<Edge> add_biases(LowerContext& c, Edge a, Edge b) {
     return c.emit(computation::make_operator(e.finish(sum)), {a, b}, DataType::F32, shape);
 }
 
+constexpr NamedActivation kActivations[]{
+    {"Elu", ExprOp::Elu, 1},
+    {"HardSigmoid", ExprOp::HardSigmoid, 0.2f, 0.5f},
+    {"LeakyRelu", ExprOp::LeakyRelu, 0.01f},
+    {"Relu", ExprOp::Relu},
+    {"Selu", ExprOp::Selu, 1.67326319217681884765625f, 1.05070102214813232421875f},
+    {"Sigmoid", ExprOp::Sigmoid},
+    {"Softplus", ExprOp::Softplus},
+    {"Softsign", ExprOp::Softsign},
+    {"Tanh", ExprOp::Tanh},
+    {"ThresholdedRelu", ExprOp::ThresholdedRelu, 1},
+};
+
 }  // namespace
+
+NamedActivation const* activation_of(NodeView const& n) {
+    auto* found = std::find_if(std::begin(kActivations), std::end(kActivations),
+                               [&](auto const& a) { return a.name == n.text("activation", ""); });
+    return found == std::end(kActivations) ? nullptr : found;
+}
 
 Edge add_edges(LowerContext& c, Edge x, Edge other) {
     Expression e;

@@ -1,5 +1,6 @@
 #pragma once
 #include "attention_parts.h"
+#include "kernel/ops/elementwise.h"
 
 /// What the attention operators of com.microsoft share.
 namespace refactor::onnx {
@@ -28,6 +29,15 @@ Inferred<CacheFormat> cache_format(NodeView const&, std::string_view attribute);
 /// x [B, H, T, D] into the format and back into `dtype`; `scale` is f32.
 Edge to_cache(LowerContext&, CacheFormat, Edge x, Edge scale);
 Edge from_cache(LowerContext&, CacheFormat, Edge x, Edge scale, DataType dtype);
+
+/// An activation that a fused operator names in `activation`, with the defaults of its parameters.
+struct NamedActivation {
+    std::string_view name;
+    kernel::ExprOp op;
+    float alpha = 0, beta = 0;
+};
+/// Null for a name that is not known, and for none.
+NamedActivation const* activation_of(NodeView const&);
 
 /// Refuses an integer mask (input `mask`) or a bias (input `bias`) that does not fit scores of this shape.
 Status check_masks(InferContext&, size_t mask, size_t bias, Shape const& scores);

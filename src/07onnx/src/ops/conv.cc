@@ -1,6 +1,8 @@
 #include "kernel/ops/conv.h"
 
 #include "computation/operator.h"
+#include "contrib_parts.h"
+#include "frontend/expression.h"
 #include "ops/window.h"
 
 #include <algorithm>
@@ -41,10 +43,7 @@ Inferred<Checked> check(Shape const& x, Shape const& w, NodeView const& n) {
 
 /// com.microsoft NhwcConv: channels are the last axis of X, W and Y.
 bool is_channels_last(NodeView const& n) { return n.op_type == "NhwcConv"; }
-Shape channels_first(Shape shape, NodeView const& n) {
-    if (is_channels_last(n)) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
-    return shape;
-}
+Shape first(Shape const& shape, NodeView const& n) { return is_channels_last(n) ? channels_first(shape) : shape; }
 
 Status check_group(DimExpr const& channels, int64_t group, std::string_view what) {
     auto number = channels.constant();
@@ -52,23 +51,28 @@ Status check_group(DimExpr const& channels, int64_t group, std::string_view what
     return invalid(what, " ", *number, " is not divisible by group ", group);
 }
 
-Status infer_conv(InferContext& c, NodeView const& n) {
-    RG_CHECK_STATUS(expect_rank(c.input(0), 3, 64));
-    RG_CHECK_STATUS(expect_rank(c.input(1), c.shape(0).size(), c.shape(0).size()));
-    auto x = channels_first(c.shape(0), n), w = channels_first(c.shape(1), n);
-    RG_TRY_STATUS(checked, check(x, w, n));
-    RG_CHECK_STATUS(check_group(w[0], checked.group, "the number of filters"));
-    RG_CHECK_STATUS(expect_equal(x[1], w[1] * checked.group, "the number of channels", c.symbols()));
+Inferred<Shape> conv_shape(InferContext& c, NodeView const& n) {
+    if (auto failure = expect_rank(c.input(0), 3, 64)) return Err{*failure};
+    if (auto failure = expect_rank(c.input(1), c.shape(0).size(), c.shape(0).size())) return Err{*failure};
+    auto x = first(c.shape(0), n), w = first(c.shape(1), n);
+    RG_TRY(checked, check(x, w, n));
+    if (auto failure = check_group(w[0], checked.group, "the number of filters")) return Err{*failure};
+    if (auto failure = expect_equal(x[1], w[1] * checked.group, "the number of channels", c.symbols()))
+        return Err{*failure};
     if (c.has(2)) {
-        RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], w[0], "the size of the bias", c.symbols()));
+        if (auto failure = expect_rank(c.input(2), 1, 1)) return Err{*failure};
+        if (auto failure = expect_equal(c.shape(2)[0], w[0], "the size of the bias", c.symbols())) return Err{*failure};
     }
     Shape y{x[0], w[0]};
     for (size_t i = 0; i < checked.axes.size(); ++i) {
-        RG_TRY_STATUS(size, frontend::window_rule(x[i + 2], checked.axes[i], false, c.symbols()));
+        RG_TRY(size, frontend::window_rule(x[i + 2], checked.axes[i], false, c.symbols()));
         y.push_back(size);
     }
-    if (is_channels_last(n)) std::rotate(y.begin() + 1, y.begin() + 2, y.end());
+    return is_channels_last(n) ? channels_last(std::move(y)) : y;
+}
+
+Status infer_conv(InferContext& c, NodeView const& n) {
+    RG_TRY_STATUS(y, conv_shape(c, n));
     return c.set(0, c.dtype(0), std::move(y));
 }
 
@@ -85,20 +89,56 @@ Inferred<Edge> emit_conv(LowerContext& c, std::vector<frontend::WindowAxis> cons
     return c.emit(computation::make_operator(std::move(info), std::move(params)), edges, c.dtype(0), std::move(y));
 }
 
-Status lower_conv(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(checked, check(channels_first(c.shape(0), n), channels_first(c.shape(1), n), n));
+Inferred<Edge> convolved(LowerContext& c, NodeView const& n) {
+    RG_TRY(checked, check(first(c.shape(0), n), first(c.shape(1), n), n));
     auto *x = c.edge(0), *w = c.edge(1);
-    std::vector<int64_t> first{0}, last{0};
-    if (is_channels_last(n)) {
-        auto rank = static_cast<int64_t>(c.shape(0).size());
-        first.push_back(rank - 1);
-        for (int64_t i = 1; i + 1 < rank; ++i) first.push_back(i), last.push_back(i + 1);
-        last.push_back(1);
-        x = c.transpose(x, first), w = c.transpose(w, first);
+    if (is_channels_last(n)) x = channels_first(c, x), w = channels_first(c, w);
+    RG_TRY(y, emit_conv<kernel::ConvInfo>(c, checked.axes, checked.group, x, w, first(*c.output().shape, n)));
+    return is_channels_last(n) ? channels_last(c, y) : y;
+}
+
+Status lower_conv(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(y, convolved(c, n));
+    c.set_output(0, y);
+    return std::nullopt;
+}
+
+/// com.microsoft FusedConv: Conv, then a sum, then an activation. Source: onnxruntime, docs/ContribOperators.md and
+/// the CPU kernel.
+Status infer_fused_conv(InferContext& c, NodeView const& n) {
+    auto name = n.text("activation", "");
+    if (!name.empty() && name != "Clip" && !activation_of(n)) return unsupported("the activation \"", name, "\"");
+    auto const* params = n.get<std::vector<float>>("activation_params");
+    auto given = params ? params->size() : 0;
+    if (given > 2 || (name == "Clip" && given != 2))
+        return invalid("activation_params has ", given, " entries, expected ", name == "Clip" ? "2" : "at most 2");
+    RG_TRY_STATUS(y, conv_shape(c, n));
+    if (c.has(3)) {
+        RG_CHECK_STATUS(expect_rank(c.input(3), y.size(), y.size()));
+        for (size_t i = 0; i < y.size(); ++i)
+            RG_CHECK_STATUS(expect_equal(c.shape(3)[i], y[i], "a size of Z", c.symbols()));
     }
-    RG_TRY_STATUS(
-        y, emit_conv<kernel::ConvInfo>(c, checked.axes, checked.group, x, w, channels_first(*c.output().shape, n)));
-    c.set_output(0, is_channels_last(n) ? c.transpose(y, last) : y);
+    return c.set(0, c.dtype(0), std::move(y));
+}
+
+Status lower_fused_conv(LowerContext& c, NodeView const& n) {
+    RG_TRY_STATUS(y, convolved(c, n));
+    frontend::Expression e;
+    auto dtype = c.dtype(0);
+    auto input = e.input(0, dtype), x = input;
+    std::vector<Edge> edges{y};
+    if (c.has(3)) x = e.binary(kernel::ExprOp::Add, x, e.input(1, dtype)), edges.push_back(c.edge(3));
+    auto const* params = n.get<std::vector<float>>("activation_params");
+    auto param = [&](size_t i, float fallback) { return params && i < params->size() ? (*params)[i] : fallback; };
+    auto bound = [&](size_t i) { return e.constant(dtype, static_cast<double>(param(i, 0))); };
+    if (auto const* a = activation_of(n))
+        x = e.unary(a->op, x, param(0, a->alpha), param(1, a->beta));
+    else if (n.text("activation", "") == "Clip")
+        x = e.binary(kernel::ExprOp::Min, e.binary(kernel::ExprOp::Max, x, bound(0)), bound(1));
+    if (x == input)
+        c.set_output(0, y);
+    else
+        c.emit_output(computation::make_operator(e.finish(x)), edges);
     return std::nullopt;
 }
 
@@ -183,7 +223,11 @@ void define_conv(Definitions& all) {
     transposed.infer = infer_conv_transpose, transposed.lower = lower_conv_transpose;
     all.push_back(conv);
     all.push_back(std::move(transposed));
-    conv.name = "NhwcConv", conv.domain = "com.microsoft";
+    conv.name = "NhwcConv", conv.domain = kContribDomain;
+    all.push_back(conv);
+    conv.name = "FusedConv", conv.inputs.most = 4, conv.infer = infer_fused_conv, conv.lower = lower_fused_conv;
+    conv.attributes.push_back({"activation", AttributeKind::String});
+    conv.attributes.push_back({"activation_params", AttributeKind::Floats});
     all.push_back(std::move(conv));
 }
 

@@ -53,10 +53,9 @@ Labels labels_of(LowerContext& c, NodeView const& n) {
     if (!ignore) return labels;
     auto dtype = c.dtype(1);
     Expression mask, picked;
-    auto constant = [&](Expression& e, int64_t value) { return e.constant(dtype, static_cast<double>(value)); };
-    auto same = mask.binary(ExprOp::Equal, mask.input(0, dtype), constant(mask, *ignore));
+    auto same = mask.binary(ExprOp::Equal, mask.input(0, dtype), mask.integer(dtype, *ignore));
     labels.ignored = c.emit(computation::make_operator(mask.finish(same)), {c.edge(1)}, DataType::Bool, c.shape(1));
-    auto kept = picked.select(picked.input(1, DataType::Bool), constant(picked, 0), picked.input(0, dtype));
+    auto kept = picked.select(picked.input(1, DataType::Bool), picked.integer(dtype, 0), picked.input(0, dtype));
     labels.used =
         c.emit(computation::make_operator(picked.finish(kept)), {c.edge(1), labels.ignored}, dtype, c.shape(1));
     return labels;

@@ -90,13 +90,13 @@ Status lower_global_lp_pool(LowerContext& c, NodeView const& n) {
 
 Status infer_lp_pool(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(check_order(n));
-    RG_TRY_STATUS(y, pooled_shape(c, n));
+    RG_TRY_STATUS(y, pooled_shape(c, n, c.shape(0)));
     return c.set(0, c.dtype(0), y);
 }
 
 Status lower_lp_pool(LowerContext& c, NodeView const& n) {
     auto p = order_of(n);
-    RG_TRY_STATUS(pool, lower_pool_window(c, n));
+    RG_TRY_STATUS(pool, lower_pool_window(n, c.shape(0)));
     pool.info.kind = kernel::PoolKind::Sum;
     auto* sums = c.emit(computation::make_operator(std::move(pool.info), std::move(pool.params)), {emit_powers(c, p)},
                         wide_type(c.dtype(0)), *c.output().shape);

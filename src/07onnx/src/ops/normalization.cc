@@ -3,6 +3,7 @@
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
 #include "operator_def.h"
+#include "statistics.h"
 
 namespace refactor::onnx {
 
@@ -52,27 +53,32 @@ Edge full_parameter(LowerContext& c, Edge edge, Shape const& normalized) {
     return c.emit(computation::make_operator(kernel::ExpandInfo{}), {edge}, edge->value.dtype, normalized);
 }
 
-/// Mean and 1 / sqrt(variance + epsilon) of the rows, in f32.
-void emit_statistics(LowerContext& c, size_t axis, float epsilon) {
+}  // namespace
+
+Statistics emit_statistics(LowerContext& c, Edge x, size_t axis, float epsilon, bool rms) {
     Dims axes;
-    for (auto i = axis; i < c.shape(0).size(); ++i) axes.push_back(static_cast<int64_t>(i));
-    auto const& shape = *c.output(1).shape;
+    auto full = x->value.shape, shape = full;
+    for (auto i = axis; i < shape.size(); ++i) axes.push_back(static_cast<int64_t>(i)), shape[i] = 1;
     auto average = [&](Edge edge) {
         return c.emit(computation::make_operator(kernel::ReduceInfo{kernel::ReduceKind::Mean, axes}), {edge},
                       DataType::F32, shape);
     };
-    auto* x = c.cast(c.edge(0), DataType::F32);
-    auto* mean = average(x);
-    c.set_output(1, mean);
-    if (c.output_count() < 3) return;
+    x = c.cast(x, DataType::F32);
+    auto* mean = rms ? c.emit(computation::make_operator(kernel::ExpandInfo{}), {c.scalar(DataType::F32, 0)},
+                              DataType::F32, shape)
+                     : average(x);
     Expression e, r;
-    auto distance = e.binary(ExprOp::Sub, e.input(0, DataType::F32), e.input(1, DataType::F32));
+    auto distance = e.input(0, DataType::F32);
+    std::vector<Edge> edges{x};
+    if (!rms) distance = e.binary(ExprOp::Sub, distance, e.input(1, DataType::F32)), edges.push_back(mean);
     auto* variance = average(c.emit(computation::make_operator(e.finish(e.binary(ExprOp::Mul, distance, distance))),
-                                    {x, mean}, DataType::F32, c.shape(0)));
+                                    edges, DataType::F32, full));
     auto shifted = r.binary(ExprOp::Add, r.input(0, DataType::F32), r.constant(DataType::F32, epsilon));
     auto inverse = r.binary(ExprOp::Div, r.constant(DataType::F32, 1), r.unary(ExprOp::Sqrt, shifted));
-    c.set_output(2, c.emit(computation::make_operator(r.finish(inverse)), {variance}, DataType::F32, shape));
+    return {mean, c.emit(computation::make_operator(r.finish(inverse)), {variance}, DataType::F32, shape)};
 }
+
+namespace {
 
 /// Scale and bias that vary along other axes too: applied behind a normalisation without them.
 Edge emit_scaled(LowerContext& c, Edge normal, DataType type) {
@@ -111,7 +117,11 @@ Status lower_layer_norm(LowerContext& c, NodeView const& n) {
         result = emit_scaled(c, normal, type);
     }
     c.set_output(0, c.cast(result, c.output().dtype));
-    if (c.output_count() > 1) emit_statistics(c, axis, info.epsilon);
+    if (c.output_count() > 1) {
+        auto statistics = emit_statistics(c, c.edge(0), axis, info.epsilon);
+        c.set_output(1, statistics.mean);
+        if (c.output_count() > 2) c.set_output(2, statistics.inverse);
+    }
     return std::nullopt;
 }
 

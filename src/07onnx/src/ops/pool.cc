@@ -16,9 +16,8 @@ Inferred<std::vector<frontend::WindowAxis>> axes_of(Shape const& x, NodeView con
 
 }  // namespace
 
-Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n) {
+Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n, Shape const& x) {
     if (auto failure = frontend::expect_rank(c.input(0), 3, 64)) return Err{*failure};
-    auto const& x = c.shape(0);
     RG_TRY(axes, axes_of(x, n));
     bool same = n.text("auto_pad", "NOTSET").starts_with("SAME");
     Shape y{x[0], x[1]};
@@ -34,8 +33,8 @@ Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n) {
     return y;
 }
 
-Inferred<LoweredPool> lower_pool_window(LowerContext& c, NodeView const& n) {
-    RG_TRY(axes, axes_of(c.shape(0), n));
+Inferred<LoweredPool> lower_pool_window(NodeView const& n, Shape const& x) {
+    RG_TRY(axes, axes_of(x, n));
     if (axes.size() > 3) return Err{unsupported("pooling over ", axes.size(), " spatial axes")};
     LoweredPool pool;
     for (auto const& axis : axes) pool.info.kernel.push_back(axis.kernel);
@@ -47,13 +46,13 @@ Inferred<LoweredPool> lower_pool_window(LowerContext& c, NodeView const& n) {
 namespace {
 
 Status infer_pool(InferContext& c, NodeView const& n) {
-    RG_TRY_STATUS(y, pooled_shape(c, n));
+    RG_TRY_STATUS(y, pooled_shape(c, n, c.shape(0)));
     RG_CHECK_STATUS(c.set(0, c.dtype(0), y));
     return c.set(1, DataType::I64, y);
 }
 
 Status lower_pool(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(pool, lower_pool_window(c, n));
+    RG_TRY_STATUS(pool, lower_pool_window(n, c.shape(0)));
     pool.info.kind = n.op_type == "MaxPool" ? kernel::PoolKind::Max : kernel::PoolKind::Average;
     pool.info.count_include_pad = n.integer("count_include_pad", 0) != 0;
     pool.info.column_major = n.integer("storage_order", 0) != 0;

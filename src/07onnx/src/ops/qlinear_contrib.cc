@@ -137,19 +137,22 @@ Status lower_global_pool(LowerContext& c, NodeView const& n) {
 }
 
 Status infer_average_pool(InferContext& c, NodeView const& n) {
-    if (n.integer("channels_last", 0)) return unsupported("channels_last = 1");
+    RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 3, 64));
     RG_CHECK_STATUS(check_quantised(c, 1));
-    RG_TRY_STATUS(shape, pooled_shape(c, n));
-    return c.set(0, c.dtype(0), shape);
+    bool last = n.integer("channels_last", 0) != 0;
+    RG_TRY_STATUS(shape, pooled_shape(c, n, last ? channels_first(c.shape(0)) : c.shape(0)));
+    return c.set(0, c.dtype(0), last ? channels_last(shape) : shape);
 }
 Status lower_average_pool(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(pool, lower_pool_window(c, n));
+    bool last = n.integer("channels_last", 0) != 0;
+    RG_TRY_STATUS(pool, lower_pool_window(n, last ? channels_first(c.shape(0)) : c.shape(0)));
     pool.info.kind = kernel::PoolKind::Average;
     pool.info.count_include_pad = n.integer("count_include_pad", 0) != 0;
     auto shape = *c.output().shape;
-    auto* y = c.emit(computation::make_operator(std::move(pool.info), std::move(pool.params)), {dequantized(c, 0)},
-                     DataType::F32, std::move(shape));
-    quantize_output(c, y, 3);
+    auto* x = dequantized(c, 0);
+    auto* y = c.emit(computation::make_operator(std::move(pool.info), std::move(pool.params)),
+                     {last ? channels_first(c, x) : x}, DataType::F32, last ? channels_first(std::move(shape)) : shape);
+    quantize_output(c, last ? channels_last(c, y) : y, 3);
     return std::nullopt;
 }
 

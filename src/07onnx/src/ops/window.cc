@@ -1,6 +1,7 @@
 #include "ops/window.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace refactor::onnx {
 
@@ -73,6 +74,30 @@ LoweredWindow lower_window(std::vector<frontend::WindowAxis> const& axes) {
     result.params.insert(result.params.end(), ends.begin(), ends.end());
     if (constant) result.params.clear();
     return result;
+}
+
+Shape channels_first(Shape shape) {
+    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+    return shape;
+}
+
+Shape channels_last(Shape shape) {
+    std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+    return shape;
+}
+
+LowerContext::Edge channels_first(LowerContext& c, LowerContext::Edge x) {
+    std::vector<int64_t> axes(x->value.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    std::rotate(axes.begin() + 1, axes.end() - 1, axes.end());
+    return c.transpose(x, axes);
+}
+
+LowerContext::Edge channels_last(LowerContext& c, LowerContext::Edge x) {
+    std::vector<int64_t> axes(x->value.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
+    return c.transpose(x, axes);
 }
 
 }  // namespace refactor::onnx

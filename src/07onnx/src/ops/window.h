@@ -21,14 +21,21 @@ struct LoweredWindow {
 };
 LoweredWindow lower_window(std::vector<frontend::WindowAxis> const& axes);
 
-/// Output sizes of a pooling with the attributes `kernel_shape` and `ceil_mode`, after checking them.
-Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n);
+/// [N, spatial…, C] to [N, C, spatial…] and back: sizes, and data.
+Shape channels_first(Shape shape);
+Shape channels_last(Shape shape);
+LowerContext::Edge channels_first(LowerContext& c, LowerContext::Edge x);
+LowerContext::Edge channels_last(LowerContext& c, LowerContext::Edge x);
+
+/// Output sizes of a pooling of x [N, C, spatial…] with the attributes `kernel_shape` and `ceil_mode`, after checking
+/// them.
+Inferred<Shape> pooled_shape(InferContext& c, NodeView const& n, Shape const& x);
 
 /// The window of a pooling; its kind is left to the caller.
 struct LoweredPool {
     kernel::PoolInfo info;
     std::vector<DimExpr> params;
 };
-Inferred<LoweredPool> lower_pool_window(LowerContext& c, NodeView const& n);
+Inferred<LoweredPool> lower_pool_window(NodeView const& n, Shape const& x);
 
 }  // namespace refactor::onnx

@@ -1,4 +1,5 @@
 #pragma once
+#include "frontend/custom_operator.h"
 #include "frontend/model.h"
 
 #include <cstdint>
@@ -29,16 +30,23 @@ using InputShapes = std::vector<std::pair<std::string, std::vector<InputDim>>>;
 ///
 /// Throws `InvalidModel`, or `Unsupported` if nothing is illegal, listing every problem with the line or the node: what
 /// is malformed, operators that are not lowered, arguments, types and shapes. Source: https://github.com/pnnx/pnnx.
+///
+/// Operators that are not built in are looked for in `customs`, the last one first: "a.b.Op" and "a.b::Op" are operator
+/// Op of the domain "a.b". Their inputs are those of the node and then its weights, in the order of the file;
+/// attributes are its other parameters.
 frontend::Model load_pnnx(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
-                          InputShapes const& shapes = {});
+                          InputShapes const& shapes = {}, frontend::CustomOperators const& customs = {});
 
 /// Reads a model in ncnn's format as pnnx writes it: `param` is the text of `.ncnn.param`, `bin` the content of
 /// `.ncnn.bin`. Its tensors have no batch axis; inputs and outputs keep the names of the file, outputs are the tensors
 /// that no layer reads. An input whose sizes the file does not tell has an unknown rank; it is f32, or i32 if it leads
 /// to an Embed layer. Half-precision weights are widened. Throws as `load_pnnx` does. Source:
 /// https://github.com/Tencent/ncnn (docs/developer-guide).
+///
+/// Layers that are not built in are looked for in `customs` by their type, as above. They take no weights from the bin
+/// file; parameter 3 is their attribute "p3".
 frontend::Model load_ncnn(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
-                          InputShapes const& shapes = {});
+                          InputShapes const& shapes = {}, frontend::CustomOperators const& customs = {});
 
 /// Whether an operator ("nn.Conv2d", "torch.cat", …) is lowered.
 bool is_supported(std::string_view type);

@@ -96,13 +96,21 @@ void binary_op(Layer& l) {
 void eltwise(Layer& l) {
     static constexpr std::string_view kNames[]{"mul", "add", "max"};
     auto op = l.integer(0, 0);
-    if (op < 0 || op > 2 || !l.list(1).empty()) return l.refuse("coefficients, or an unknown function");
+    if (op < 0 || op > 2) return l.refuse(concat("the function ", op), false);
+    // Factors of the operands, of a sum only.
+    auto factors = op == 1 ? l.numbers(1) : std::vector<double>();
+    if (!factors.empty() && factors.size() != l.node().inputs.size())
+        return l.refuse(concat(factors.size(), " factors for ", l.node().inputs.size(), " inputs"), false);
     std::vector<std::pair<std::string, std::string>> inputs;
-    Term sum = Term::of_operand(0);
+    Term sum;
     for (size_t i = 0; i < l.node().inputs.size(); ++i) {
         inputs.emplace_back(concat("x", i), l.input(i));
-        if (i) sum = function(std::string(kNames[op]), {sum, Term::of_operand(i)});
+        auto part = Term::of_operand(i);
+        if (!factors.empty()) part = function("mul", {part, Term::of_float(factors[i])});
+        sum = i ? function(std::string(kNames[op]), {sum, part}) : part;
     }
+    if (inputs.empty()) return l.refuse("it has no inputs", false);
+    if (!sum.is(Term::Kind::Function)) return (void)l.emit("pnnx.Output", {{"input", l.input(0)}}, {}, {l.output()});
     l.emit("pnnx.Expression", inputs, {{"expr", sum}}, {l.output()});
 }
 

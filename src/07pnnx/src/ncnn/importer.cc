@@ -26,6 +26,7 @@ std::unordered_set<std::string> integer_inputs(std::vector<ParamNode> const& nod
 
 class NcnnImporter {
     InputShapes const& shapes_;
+    frontend::CustomOperators const& customs_;
     frontend::Problems problems_;
     std::vector<ParamNode> nodes_;
     NcnnWeights weights_;
@@ -46,9 +47,23 @@ class NcnnImporter {
         maker_.edges[layer.output()] = std::move(tensor);
     }
 
+    /// By number if they are called as pnnx calls them, out0, out1 …
+    void order_outputs() {
+        auto number = [](std::string const& name) {
+            Term term;
+            bool numbered = name.starts_with("out") && parse_number(name.substr(3), term) && term.is(Term::Kind::Int);
+            return numbered ? term.integer : -1;
+        };
+        auto& all = maker_.global_outputs;
+        if (std::all_of(all.begin(), all.end(), [&](auto const& name) { return number(name) >= 0; }))
+            std::stable_sort(all.begin(), all.end(),
+                             [&](auto const& a, auto const& b) { return number(a) < number(b); });
+    }
+
 public:
-    NcnnImporter(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes)
-        : shapes_(shapes), nodes_(parse_param(param, problems_)), weights_(std::move(bin)) {}
+    NcnnImporter(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin, InputShapes const& shapes,
+                 frontend::CustomOperators const& customs)
+        : shapes_(shapes), customs_(customs), nodes_(parse_param(param, problems_)), weights_(std::move(bin)) {}
 
     frontend::Model run() {
         auto integers = integer_inputs(nodes_);
@@ -62,7 +77,7 @@ public:
                 continue;
             }
             NcnnLayer layer(node, weights_, maker_, problems_);
-            if (!lost && !translate(layer)) layer.refuse("this layer is not supported");
+            if (!lost && !translate(layer) && !layer.add_custom(customs_)) layer.refuse("this layer is not supported");
             lost = lost || (layer.failed() && weights_.left());
             if (layer.failed())
                 maker_.add(node.name, {node.name, make_operator(nullptr, node.type, {})}, node.inputs, node.outputs);
@@ -71,6 +86,7 @@ public:
         for (auto const& node : nodes_)
             for (auto const& output : node.outputs)
                 if (!read.contains(output)) maker_.global_outputs.push_back(output);
+        order_outputs();
         if (maker_.global_outputs.empty()) problems_.invalid.push_back("the model has no outputs");
         if (problems_.empty() && weights_.left())
             problems_.invalid.push_back(concat("the bin file has ", weights_.left(), " bytes that no layer reads"));
@@ -83,8 +99,8 @@ public:
 }  // namespace
 
 frontend::Model load_ncnn(std::string_view param, std::shared_ptr<mem_manager::Blob const> bin,
-                          InputShapes const& shapes) {
-    return NcnnImporter(param, std::move(bin), shapes).run();
+                          InputShapes const& shapes, frontend::CustomOperators const& customs) {
+    return NcnnImporter(param, std::move(bin), shapes, customs).run();
 }
 
 }  // namespace refactor::pnnx

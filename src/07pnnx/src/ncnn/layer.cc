@@ -7,7 +7,9 @@ namespace refactor::pnnx {
 using frontend::concat;
 using frontend::Tensor;
 
+void define_ncnn_attention(LayerDefinitions&);
 void define_ncnn_elementwise(LayerDefinitions&);
+void define_ncnn_recurrent(LayerDefinitions&);
 void define_ncnn_shape(LayerDefinitions&);
 void define_ncnn_weighted(LayerDefinitions&);
 void define_ncnn_window(LayerDefinitions&);
@@ -18,7 +20,8 @@ constexpr int64_t kArray = -23300;
 
 LayerDefinitions make_layers() {
     LayerDefinitions all;
-    for (auto* define : {define_ncnn_elementwise, define_ncnn_shape, define_ncnn_weighted, define_ncnn_window})
+    for (auto* define : {define_ncnn_attention, define_ncnn_elementwise, define_ncnn_recurrent, define_ncnn_shape,
+                         define_ncnn_weighted, define_ncnn_window})
         define(all);
     return all;
 }
@@ -119,25 +122,47 @@ std::string const& NcnnLayer::output(size_t i) {
     return kNone;
 }
 
-std::string NcnnLayer::weight(std::string const& key, std::vector<int64_t> const& dims, bool tagged) {
+std::optional<int64_t> NcnnLayer::count_of(std::string const& key, std::vector<int64_t> const& dims) {
     int64_t count = 1;
     for (auto size : dims)
         if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > (int64_t{1} << 36)) {
             refuse(concat("the weight ", quoted(key), " has an absurd size"), false);
-            return {};
+            return std::nullopt;
         }
-    auto data = weights_.take(count, tagged);
+    return count;
+}
+
+std::string NcnnLayer::add_weight(std::string const& key, std::vector<int64_t> const& dims, DataType dtype, Data data) {
     if (!data) {
-        refuse(concat("the ", count, " elements of the weight ", quoted(key), " cannot be read: ", data.error()),
+        refuse(concat("the ", *count_of(key, dims), " elements of the weight ", quoted(key),
+                      " cannot be read: ", data.error()),
                false);
         return {};
     }
     auto name = concat(node_.name, ".", key);
     Tensor tensor;
-    tensor.dtype = DataType::F32, tensor.shape = Shape(dims.begin(), dims.end()), tensor.constant = std::move(*data);
+    tensor.dtype = dtype, tensor.shape = Shape(dims.begin(), dims.end()), tensor.constant = std::move(*data);
     if (!maker_.edges.contains(name)) maker_.sources.push_back(name);
     maker_.edges[name] = std::move(tensor);
     return name;
+}
+
+std::string NcnnLayer::weight(std::string const& key, std::vector<int64_t> const& dims, bool tagged) {
+    auto count = count_of(key, dims);
+    if (!count) return {};
+    return add_weight(key, dims, DataType::F32, weights_.take(*count, tagged));
+}
+
+std::string NcnnLayer::byte_weight(std::string const& key, std::vector<int64_t> const& dims) {
+    auto count = count_of(key, dims);
+    if (!count) return {};
+    auto data = weights_.take_bytes(*count);
+    bool flags = false;
+    if (data) {
+        auto* bytes = static_cast<unsigned char const*>((*data)->data());
+        flags = std::all_of(bytes, bytes + *count, [](unsigned char byte) { return byte <= 1; });
+    }
+    return add_weight(key, dims, flags ? DataType::Bool : DataType::I8, std::move(data));
 }
 
 std::string NcnnLayer::emit(std::string const& type, std::vector<std::pair<std::string, std::string>> const& inputs,
@@ -165,6 +190,22 @@ std::string NcnnLayer::emit(std::string const& type, std::vector<std::pair<std::
     auto op = make_operator(failed_ ? nullptr : def, type, std::move(arguments), node_.type);
     maker_.add(node_.name, {node_.name, std::move(op)}, std::move(names), std::move(outputs));
     return first;
+}
+
+bool NcnnLayer::add_custom(frontend::CustomOperators const& customs) {
+    auto custom = find_custom(customs, node_.type);
+    if (!custom) return false;
+    frontend::Attributes attributes;
+    for (auto const& [id, term] : parameters_) {
+        if (auto value = attribute_of(term))
+            attributes.emplace_back(concat("p", id), std::move(*value));
+        else
+            refuse(concat("parameter ", id, " = ", to_string(term), " of a custom operator"));
+    }
+    if (!failed_)
+        maker_.add(node_.name, {node_.name, make_custom(std::move(custom), std::move(attributes))}, node_.inputs,
+                   node_.outputs);
+    return true;
 }
 
 void NcnnLayer::finish(std::string const& result) {

@@ -22,6 +22,12 @@ class NcnnLayer {
     size_t emitted_ = 0;
     bool failed_ = false;
 
+    /// Number of elements of a weight, or nothing, and the problem is noted.
+    std::optional<int64_t> count_of(std::string const& key, std::vector<int64_t> const& dims);
+    using Data = Result<std::shared_ptr<mem_manager::Blob const>, std::string>;
+    /// Makes a source of what was read; its name.
+    std::string add_weight(std::string const& key, std::vector<int64_t> const& dims, DataType dtype, Data data);
+
 public:
     /// Arguments of an operator: terms whose operands are positions in `inputs`.
     using Named = std::vector<std::pair<std::string, Term>>;
@@ -45,6 +51,8 @@ public:
     std::string const& output(size_t i = 0);
     /// Takes a weight from the bin file; the name of its edge, empty on failure.
     std::string weight(std::string const& key, std::vector<int64_t> const& dims, bool tagged);
+    /// The same for elements of one byte: bool if all are 0 or 1, else i8.
+    std::string byte_weight(std::string const& key, std::vector<int64_t> const& dims);
     /// A node of operator `type`: `inputs` by argument name (or "" for positional ones), then other arguments. Without
     /// `outputs` it has one of its own, whose name is returned.
     std::string emit(std::string const& type, std::vector<std::pair<std::string, std::string>> const& inputs,
@@ -52,6 +60,8 @@ public:
     /// The same for an operator that wants a batch axis; the layer's input 0 and output 0 are without.
     void emit_in_batch(std::string const& type, std::vector<std::pair<std::string, std::string>> inputs,
                        Named arguments);
+    /// Makes the layer a node of a user's operator; false if there is none of its type.
+    bool add_custom(frontend::CustomOperators const& customs);
     /// The activation that a layer applies to its result (parameters 9 and 10), which becomes output 0.
     void finish(std::string const& result);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 // What moves, cuts, joins or reduces.
 
@@ -22,18 +23,24 @@ void slice(Layer& l) {
     auto sizes = l.list(0);
     auto axis = Term::of_int(l.integer(1, 0));
     bool equal = std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == -233; });
-    if (l.has(2)) return l.refuse("cuts at positions");
+    auto cut_at = [&](std::vector<int64_t> const& positions) {
+        if (positions.size() + 1 != l.node().outputs.size())
+            return l.refuse(concat(positions.size(), " cuts for ", l.node().outputs.size(), " parts"), false);
+        l.emit("torch.tensor_split", {{"input", l.input(0)}}, {{"indices", list_of(positions)}, {"dim", axis}},
+               l.node().outputs);
+    };
+    if (l.has(2)) return cut_at(l.list(2));
     if (equal) {
         auto count = Term::of_int(static_cast<int64_t>(l.node().outputs.size()));
         l.emit("torch.chunk", {{"input", l.input(0)}}, {{"chunks", count}, {"dim", axis}}, l.node().outputs);
         return;
     }
-    if (sizes.size() != l.node().outputs.size() ||
-        std::count(sizes.begin(), sizes.end(), -233) > (sizes.empty() || sizes.back() != -233 ? 0 : 1))
+    if (sizes.size() != l.node().outputs.size() || std::count(sizes.begin(), sizes.end() - 1, -233))
         return l.refuse("parts of unknown size that are not the last");
-    if (sizes.back() == -233) return l.refuse("a last part of unknown size");
-    l.emit("torch.split", {{"tensor", l.input(0)}}, {{"split_size_or_sections", list_of(sizes)}, {"dim", axis}},
-           l.node().outputs);
+    // The last part is the rest.
+    std::vector<int64_t> positions;
+    for (size_t i = 0; i + 1 < sizes.size(); ++i) positions.push_back(sizes[i] + (i ? positions[i - 1] : 0));
+    cut_at(positions);
 }
 
 void crop(Layer& l) {
@@ -55,8 +62,9 @@ void crop(Layer& l) {
            {l.output()});
 }
 
-/// A size of the input: of the axis that ncnn calls w, h, d or c.
+/// A size of an input: of the axis that ncnn calls w, h, d or c; n is the batch, which is 1.
 std::string size_text(char input, char axis) {
+    if (axis == 'n') return "1";
     auto number = axis == 'w' ? -1 : axis == 'h' ? -2 : axis == 'd' ? -3 : 0;
     return concat("size(@", input, ",", number, ")");
 }
@@ -67,8 +75,8 @@ std::optional<std::string> expression_of(std::string_view text) {
     for (size_t at = 0; at < text.size();) {
         char c = text[at];
         auto next = at + 1 < text.size() ? text[at + 1] : ' ';
-        bool is_size = c == '0' && (next == 'w' || next == 'h' || next == 'd' || next == 'c');
-        if (is_size) {
+        bool is_number = c >= '0' && c <= '9';
+        if (is_number && std::string_view("whdcn").find(next) != std::string_view::npos) {
             result += size_text(c, next), at += 2;
         } else if (next == '(' && (c == '*' || c == '+' || c == '-')) {
             result += c == '*' ? "mul" : c == '+' ? "add" : "sub", ++at;
@@ -76,7 +84,7 @@ std::optional<std::string> expression_of(std::string_view text) {
             result += "floor_divide", at += 2;
         } else if (c == '/' && next == '(') {
             result += "div", ++at;
-        } else if ((c >= '0' && c <= '9' && next >= 'a' && next != 'e') || c == '@') {
+        } else if ((is_number && next >= 'a' && next != 'e') || c == '@') {
             return std::nullopt;
         } else {
             result += c, ++at;
@@ -88,9 +96,14 @@ std::optional<std::string> expression_of(std::string_view text) {
 void reshape(Layer& l) {
     if (l.integer(3, 0)) return l.refuse("permute");
     std::vector<Term> sizes;
+    std::vector<std::pair<std::string, std::string>> inputs{{"input", l.input(0)}};
     if (auto text = l.text(6); !text.empty()) {
+        // Behind the channels may be the batch.
+        if (text.ends_with(",0n")) text.resize(text.size() - 3);
         auto expression = expression_of(text);
-        if (!expression) return l.refuse(concat("the shape ", quoted(text), ": a size of another input"));
+        if (!expression) return l.refuse(concat("the shape ", quoted(text)));
+        // Other inputs are there for their sizes.
+        for (size_t i = 1; i < l.node().inputs.size(); ++i) inputs.emplace_back(concat("x", i), l.input(i));
         auto parsed = parse_expression(concat("[", *expression, "]"));
         if (!parsed) return l.refuse(concat("the shape ", quoted(text), ": ", parsed.error()));
         sizes = std::move(parsed->items);
@@ -103,7 +116,8 @@ void reshape(Layer& l) {
             if (size != -233 && size != 0) sizes.push_back(Term::of_int(size));
         }
     }
-    l.emit("Tensor.reshape", {{"input", l.input(0)}}, {{"shape", Term::of_list(std::move(sizes))}}, {l.output()});
+    l.emit(inputs.size() > 1 ? "ncnn.Reshape" : "Tensor.reshape", inputs, {{"shape", Term::of_list(std::move(sizes))}},
+           {l.output()});
 }
 
 void permute(Layer& l) {
@@ -127,16 +141,31 @@ void squeeze(Layer& l) {
 }
 
 void reduction(Layer& l) {
-    static constexpr std::string_view kTypes[]{"torch.sum",      "",           "",           "torch.mean", "torch.amax",
-                                               "torch.amin",     "torch.prod", "torch.norm", "torch.norm", "",
-                                               "torch.logsumexp"};
+    struct Function {
+        std::string_view before, type, after;
+    };
+    static constexpr Function kFunctions[]{
+        {"", "torch.sum", ""},    {"abs", "torch.sum", ""},   {"square", "torch.sum", ""},
+        {"", "torch.mean", ""},   {"", "torch.amax", ""},     {"", "torch.amin", ""},
+        {"", "torch.prod", ""},   {"abs", "torch.sum", ""},   {"square", "torch.sum", "sqrt"},
+        {"", "torch.sum", "log"}, {"", "torch.logsumexp", ""}};
     auto op = l.integer(0, 0);
-    if (op < 0 || op > 10 || kTypes[op].empty() || l.number(2, 1) != 1)
-        return l.refuse(concat("the reduction ", op, " with the factor ", l.number(2, 1)));
+    if (op < 0 || op >= static_cast<int64_t>(std::size(kFunctions))) return l.refuse(concat("the reduction ", op));
+    auto [before, type, after] = kFunctions[op];
+    auto apply = [&](std::string_view name, std::string const& x, std::optional<double> factor,
+                     std::vector<std::string> outputs = {}) {
+        Term term;
+        term.kind = Term::Kind::Function, term.text = name, term.items = {Term::of_operand(0)};
+        if (factor) term.items.push_back(Term::of_float(*factor));
+        return l.emit("pnnx.Expression", {{"input", x}}, {{"expr", term}}, std::move(outputs));
+    };
+    std::string x = l.input(0);
+    if (!before.empty()) x = apply(before, x, std::nullopt);
     Layer::Named arguments{{"keepdim", flag(l.integer(4, 0) != 0)}};
     if (!l.integer(1, 1)) arguments.emplace_back("dim", list_of(l.list(3)));
-    if (op == 7) arguments.emplace_back("p", Term::of_int(1));
-    l.emit(std::string(kTypes[op]), {{"input", l.input(0)}}, std::move(arguments), {l.output()});
+    x = l.emit(std::string(type), {{"input", x}}, std::move(arguments));
+    if (!after.empty()) x = apply(after, x, std::nullopt);
+    apply("mul", x, l.number(2, 1), {l.output()});
 }
 
 void interp(Layer& l) {

@@ -63,7 +63,11 @@ void memory_data(Layer& l) {
     std::vector<int64_t> dims;
     for (auto id : {2, 11, 1, 0})
         if (auto size = l.integer(id, 0); size) dims.push_back(size);
-    l.emit("pnnx.Output", {{"input", l.weight("data", dims, l.integer(21, 1) == 0)}}, {}, {l.output()});
+    // How they are stored: with a tag, f32, f16, or bytes.
+    auto kind = l.integer(21, 1);
+    if (kind < 0 || kind > 3 || kind == 2) return l.refuse(concat("data of the kind ", kind));
+    auto data = kind == 3 ? l.byte_weight("data", dims) : l.weight("data", dims, kind == 0);
+    l.emit("pnnx.Output", {{"input", data}}, {}, {l.output()});
 }
 
 void embed(Layer& l) {

@@ -40,4 +40,13 @@ Result<std::shared_ptr<Blob const>, std::string> NcnnWeights::take(int64_t count
     return std::shared_ptr<Blob const>(std::move(wide));
 }
 
+Result<std::shared_ptr<Blob const>, std::string> NcnnWeights::take_bytes(int64_t count) {
+    if (!bytes_) return Err{std::string("there is no bin file")};
+    auto size = static_cast<size_t>(count);
+    if (count < 0 || left() < size) return Err{std::string("the bin file ends before them")};
+    auto begin = at_;
+    at_ += std::min(left(), (size + 3) / 4 * 4);
+    return part_of(bytes_, begin, size, 1);
+}
+
 }  // namespace refactor::pnnx

@@ -21,6 +21,8 @@ public:
     /// The next `count` elements. `tagged`: they begin with 4 bytes that tell f32 from f16; what else the format knows
     /// (int8, tables of 256 values) is an error, as is the end of the file.
     Result<std::shared_ptr<mem_manager::Blob const>, std::string> take(int64_t count, bool tagged);
+    /// The next `count` bytes, without a tag; padded to four bytes.
+    Result<std::shared_ptr<mem_manager::Blob const>, std::string> take_bytes(int64_t count);
     size_t left() const { return bytes_ ? bytes_->bytes() - at_ : 0; }
 };
 

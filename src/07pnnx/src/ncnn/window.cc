@@ -48,6 +48,16 @@ std::string padded(Layer& l, std::string const& input, Axes const& axes, double 
     return l.emit("F.pad", {{"input", input}}, {{"pad", list_of(pads)}, {"value", Term::of_float(value)}});
 }
 
+/// Pads that keep ceil(size / stride) positions; an odd rest goes to the end (`upper`) or the beginning.
+std::string same_padded(Layer& l, std::string const& input, Axes const& axes, bool upper, double value) {
+    return l.emit("ncnn.SamePad", {{"input", input}},
+                  {{"kernel_size", list_of(axes.kernel)},
+                   {"stride", list_of(axes.stride)},
+                   {"dilation", list_of(axes.dilation)},
+                   {"upper", flag(upper)},
+                   {"value", Term::of_float(value)}});
+}
+
 int64_t product(std::vector<int64_t> const& values) {
     int64_t result = 1;
     for (auto value : values)
@@ -78,11 +88,8 @@ void convolution(Layer& l) {
         {"stride", list_of(axes.stride)}, {"dilation", list_of(axes.dilation)}, {"groups", Term::of_int(groups)}};
     auto input = l.input(0);
     auto mode = l.integer(4, 0);
-    bool same = mode == -233 || mode == -234;
-    if (same && (mode == -234 || std::any_of(axes.stride.begin(), axes.stride.end(), [](int64_t s) { return s != 1; })))
-        return l.refuse("SAME pads with a stride, or at the lower end");
-    if (same)
-        arguments.emplace_back("padding", Term::of_text("same"));
+    if (mode == -233 || mode == -234)
+        input = same_padded(l, input, axes, mode == -233, l.number(18, 0));
     else if (axes.begin == axes.end && l.number(18, 0) == 0)
         arguments.emplace_back("padding", list_of(axes.begin));
     else
@@ -144,12 +151,14 @@ void pooling(Layer& l) {
         return;
     }
     auto mode = l.integer(5, 0);
-    if (mode > 1) return l.refuse("SAME pads");
+    if (mode < 0 || mode > 3) return l.refuse(concat("the pad mode ", mode), false);
     bool include = l.integer(6, 0) != 0;
     Layer::Named arguments{
         {"kernel_size", list_of(axes.kernel)}, {"stride", list_of(axes.stride)}, {"ceil_mode", flag(mode == 0)}};
     auto input = l.input(0);
-    if (axes.begin == axes.end)
+    if (mode > 1)
+        input = same_padded(l, input, axes, mode == 2, average ? 0 : -INFINITY);
+    else if (axes.begin == axes.end)
         arguments.emplace_back("padding", list_of(axes.begin));
     else if (average && !include)
         return l.refuse("pads that differ at both ends and do not count");

@@ -1,6 +1,8 @@
 #include "formula.h"
+#include "frontend/einsum.h"
 #include "kernel/ops/matmul.h"
 #include "operator_def.h"
+#include "promotion.h"
 
 // Products of matrices.
 
@@ -84,6 +86,16 @@ void build_cdist(Call& c) {
     refuse_unsupported("distances of the norm ", p);
 }
 
+/// pnnx leaves "..." out of equations; the axes that it stood for are then too many.
+void build_einsum(Call& c) {
+    auto operands = c.tensors();
+    if (operands.empty()) refuse_invalid("there are no operands");
+    auto dtype = Call::type_of(operands[0]);
+    for (auto* edge : operands) dtype = promote(dtype, Weight::Tensor, Call::type_of(edge), Weight::Tensor);
+    for (auto*& edge : operands) edge = c.cast(edge, dtype);
+    c.set(take(frontend::lower_einsum(c.context(), c.text("equation", ""), operands)));
+}
+
 }  // namespace
 
 void define_linear(Definitions& all) {
@@ -95,6 +107,7 @@ void define_linear(Definitions& all) {
     all.push_back({"torch.baddbmm aten::baddbmm", "input batch1 batch2 beta alpha", build_addmm});
     all.push_back({"torch.dot aten::dot", "input other", build_dot});
     all.push_back({"torch.outer aten::outer", "input other", build_outer});
+    all.push_back({"torch.einsum aten::einsum", "* | equation", build_einsum});
     all.push_back({"nn.Bilinear F.bilinear aten::bilinear",
                    "input1 input2 weight bias | in1_features in2_features out_features", build_bilinear});
     all.push_back({"torch.cdist aten::cdist", "x1 x2 p compute_mode", build_cdist});

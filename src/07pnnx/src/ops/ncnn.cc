@@ -1,4 +1,5 @@
 #include "formula.h"
+#include "kernel/ops/movement.h"
 #include "operator_def.h"
 
 #include <algorithm>
@@ -46,6 +47,68 @@ void build_hard_swish(Call& c) {
     }));
 }
 
+/// The first and second features of each pair are turned by an angle: pairs are neighbours (`interleaved`) or lie half
+/// of the features apart. cos and sin are [positions, features / 2], or twice as wide and only their first half is
+/// used; a leading axis of size 1 does not matter.
+void build_rotary(Call& c) {
+    auto *x = c.tensor("input"), *cosine = c.tensor("cos"), *sine = c.tensor("sin");
+    auto last = Call::rank(x) - 1;
+    c.expect_rank(x, 2, 4, "the input");
+    auto shape = Call::shape(x);
+    auto half = floor_div(shape[last], 2);
+    for (auto* table : {&cosine, &sine}) {
+        if (Call::rank(*table) == 3 && Call::shape(*table)[0] == DimExpr(1)) *table = c.squeeze(*table, 0);
+        c.expect_rank(*table, 2, 2, "a table");
+        if (Call::shape(*table)[1] == shape[last]) *table = c.slice(*table, 1, 0, half);
+        c.expect_equal(Call::shape(*table)[1], half, "the columns of a table");
+    }
+    bool interleaved = c.flag("interleaved", false);
+    auto paired = shape;
+    paired[last] = half;
+    if (interleaved) {
+        auto split = paired;
+        split.push_back(2);
+        x = c.reshape(x, split);
+    }
+    auto part = [&](int64_t i) {
+        if (interleaved) return c.squeeze(c.slice(x, last + 1, i, i + 1), last + 1);
+        return c.slice(x, last, half * i, half * (i + 1));
+    };
+    auto *a = part(0), *b = part(1);
+    auto turned = [&](Edge first, Edge second, ExprOp op) {
+        return c.map({first, second, cosine, sine}, [&](Expression& e, auto const& v) {
+            return e.binary(op, e.binary(ExprOp::Mul, v[0], v[2]), e.binary(ExprOp::Mul, v[1], v[3]));
+        });
+    };
+    std::vector<Edge> parts{turned(a, b, ExprOp::Sub), turned(b, a, ExprOp::Add)};
+    if (!interleaved) return c.set(c.concat(parts, last));
+    for (auto*& edge : parts) edge = c.unsqueeze(edge, last + 1);
+    c.set(c.reshape(c.concat(parts, last + 1), shape));
+}
+
+void build_same_pad(Call& c) {
+    auto* x = c.tensor("input");
+    auto kernel = c.integers("kernel_size"), strides = c.integers("stride"), dilations = c.integers("dilation");
+    auto count = kernel.size(), rank = Call::rank(x);
+    c.expect_rank(x, count + 1, count + 2, "the input");
+    kernel::PadInfo info;
+    auto target = Call::shape(x);
+    std::vector<DimExpr> begins(rank);
+    for (size_t i = 0; i < count; ++i) {
+        constexpr int64_t kMost = int64_t{1} << 30;
+        for (auto value : {kernel[i], strides[i], dilations[i]})
+            if (value < 1 || value > kMost) refuse_invalid("kernel_size, stride or dilation has the entry ", value);
+        frontend::WindowAxis axis{kernel[i], strides[i], dilations[i], 0, 0};
+        auto& size = target[rank - count + i];
+        frontend::same_pads(size, axis, c.flag("upper", true));
+        begins[rank - count + i] = axis.pad_begin;
+        size = size + axis.pad_begin + axis.pad_end;
+    }
+    if (target == Call::shape(x)) return c.set(x);
+    auto* value = c.scalar(Call::type_of(x), c.number("value", 0));
+    c.set(c.emit(info, {x, value}, Call::type_of(x), std::move(target), std::move(begins)));
+}
+
 /// Orders of the axes of the result from the innermost on, by number of axes.
 constexpr std::string_view kOrders2[]{"WH", "HW"};
 constexpr std::string_view kOrders3[]{"WHC", "HWC", "WCH", "CWH", "HCW", "CHW"};
@@ -78,6 +141,8 @@ void define_ncnn(Definitions& all) {
     all.push_back({"ncnn.BinaryOp", "input other | function", build_binary});
     all.push_back({"ncnn.HardSigmoid", "input | alpha beta", build_hard_sigmoid});
     all.push_back({"ncnn.HardSwish", "input | alpha beta", build_hard_swish});
+    all.push_back({"ncnn.RotaryEmbed", "input cos sin | interleaved", build_rotary});
+    all.push_back({"ncnn.SamePad", "input | kernel_size stride dilation upper value", build_same_pad});
     all.push_back({"ncnn.Permute", "input | order", build_permute});
 }
 

@@ -124,6 +124,7 @@ void define_shape(Definitions& all) {
         {"Tensor.reshape Tensor.view torch.reshape aten::reshape aten::view", "input shape | size", build_reshape});
     all.push_back(
         {"torch.repeat_interleave aten::repeat_interleave", "input repeats dim output_size", build_repeat_interleave});
+    all.push_back({"ncnn.Reshape", "input | shape x*", build_reshape});
     all.push_back({"Tensor.reshape_as Tensor.view_as aten::reshape_as aten::view_as", "input other", build_reshape_as});
     all.push_back({"torch.flatten Tensor.flatten nn.Flatten aten::flatten", "input start_dim end_dim", build_flatten});
     all.push_back({"Tensor.unflatten torch.unflatten aten::unflatten", "input dim sizes", build_unflatten});

@@ -24,13 +24,12 @@ void build_cat(Call& c) {
 void build_stack(Call& c) {
     auto parts = c.tensors();
     if (parts.empty()) refuse_invalid("there is nothing to join");
-    auto axis = c.axis(c.integer("dim", 0), Call::rank(parts[0]) + 1);
+    auto rank = Call::rank(parts[0]) + 1, axis = c.axis(c.integer("dim", 0), rank);
     auto dtype = Call::type_of(parts[0]);
     for (auto* part : parts) dtype = promote(dtype, Weight::Tensor, Call::type_of(part), Weight::Tensor);
+    for (auto* part : parts)
+        if (Call::rank(part) + 1 != rank) refuse_invalid("tensors of different ranks cannot be stacked");
     for (auto& part : parts) {
-        if (Call::rank(part) != Call::rank(parts[0]) && part != parts[0])
-            c.broadcast({Call::shape(part), Call::shape(parts[0])});
-        if (Call::rank(part) < axis) refuse_invalid("tensors of different ranks cannot be stacked");
         part = c.unsqueeze(c.cast(part, dtype), axis);
     }
     c.set(c.concat(parts, axis));

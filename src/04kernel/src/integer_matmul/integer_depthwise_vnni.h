@@ -1,0 +1,150 @@
+#pragma once
+// Depthwise convolution with four taps in a dword; include behind `integer_product_impl.h`, for AVX-512 VNNI only.
+//
+// Bytes of 64 channels under four taps are interleaved by unpacking, which leaves channel 16 l + 4 k + j in dword j of
+// 128-bit lane l of vector k. Packing with saturation brings results back into order.
+
+namespace refactor::kernel {
+namespace {
+
+/// Numbers of 64 channels from `p` on in the order of the vectors.
+RG_SIMD void load_unpacked(void const* p, __m512i (&v)[4]) {
+    auto const* from = static_cast<__m128i const*>(p);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        __m512i x = _mm512_castsi128_si512(_mm_loadu_si128(from + k));
+        x = _mm512_inserti32x4(x, _mm_loadu_si128(from + 4 + k), 1);
+        x = _mm512_inserti32x4(x, _mm_loadu_si128(from + 8 + k), 2);
+        v[k] = _mm512_inserti32x4(x, _mm_loadu_si128(from + 12 + k), 3);
+    }
+}
+
+/// Of windows for which weights are copied to the stack, 4 KiB.
+constexpr int64_t kMostTaps = 64;
+
+struct ByteBounds {
+    __m512 low, high;
+    __m512i zero, flip;
+    bool is_signed;
+};
+
+/// Bytes of 64 results in order.
+RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&add)[4], __m512i const (&scale)[4],
+                                ByteBounds const& b) {
+    __m512i result[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        __m512 value = _mm512_cvtepi32_ps(_mm512_add_epi32(sum[k], add[k]));
+        value = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(value, _mm512_castsi512_ps(scale[k])), b.low), b.high);
+        result[k] = _mm512_add_epi32(_mm512_cvtps_epi32(value), b.zero);
+    }
+    __m512i low = _mm512_packs_epi32(result[0], result[1]), high = _mm512_packs_epi32(result[2], result[3]);
+    return b.is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+}
+
+RG_SIMD __m512i load_flipped(uint8_t const* p, __mmask64 mask, __m512i flip) {
+    return _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, p), flip);
+}
+
+/// c += four taps.
+RG_SIMD void add_taps(__m512i (&c)[4], __m512i const (&t)[4], int8_t const* w) {
+    __m512i a = _mm512_unpacklo_epi8(t[0], t[1]), b = _mm512_unpackhi_epi8(t[0], t[1]);
+    __m512i d = _mm512_unpacklo_epi8(t[2], t[3]), e = _mm512_unpackhi_epi8(t[2], t[3]);
+    c[0] = _mm512_dpbusd_epi32(c[0], _mm512_unpacklo_epi16(a, d), _mm512_loadu_si512(w));
+    c[1] = _mm512_dpbusd_epi32(c[1], _mm512_unpackhi_epi16(a, d), _mm512_loadu_si512(w + 64));
+    c[2] = _mm512_dpbusd_epi32(c[2], _mm512_unpacklo_epi16(b, e), _mm512_loadu_si512(w + 128));
+    c[3] = _mm512_dpbusd_epi32(c[3], _mm512_unpackhi_epi16(b, e), _mm512_loadu_si512(w + 192));
+}
+
+template <bool nine>
+RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
+    int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
+    __mmask64 mask = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+    __m512i add[4], scale[4];
+    load_unpacked(t.column_add + channel, add);
+    load_unpacked(t.scale + channel, scale);
+    int8_t const* weights = t.bytes + channel * groups * 4;
+    __m512i const none = _mm512_setzero_si512();
+    for (int64_t i = 0; i < t.positions; ++i) {
+        uint8_t const* const* x = t.pointers + i * t.taps;
+        __m512i c[4] = {none, none, none, none};
+        int8_t const* w = weights;
+        int64_t tap = 0, whole = nine ? 8 : t.taps - t.taps % 4;
+#pragma GCC unroll 2
+        for (; tap < whole; tap += 4, w += 256) {
+            __m512i v[4];
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j) v[j] = load_flipped(x[tap + j] + channel, mask, bounds.flip);
+            add_taps(c, v, w);
+        }
+        if (nine) {
+            __m512i v[4] = {load_flipped(x[8] + channel, mask, bounds.flip), none, none, none};
+            add_taps(c, v, w);
+        } else if (tap < t.taps) {
+            __m512i v[4] = {none, none, none, none};
+#pragma GCC unroll 3
+            for (int j = 0; j < 3; ++j)
+                if (tap + j < t.taps) v[j] = load_flipped(x[tap + j] + channel, mask, bounds.flip);
+            add_taps(c, v, w);
+        }
+        _mm512_mask_storeu_epi8(static_cast<uint8_t*>(t.y) + i * t.y_row + channel, mask,
+                                finish_unpacked(c, add, scale, bounds));
+    }
+}
+
+/// Bytes under one tap at two positions of up to 32 channels.
+RG_SIMD __m512i load_two(uint8_t const* p, uint8_t const* q, __mmask32 mask, __m512i flip) {
+    __m512i low = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(mask, p));
+    return _mm512_xor_si512(_mm512_inserti64x4(low, _mm256_maskz_loadu_epi8(mask, q), 1), flip);
+}
+
+RG_SIMD __m512i low_twice(__m512i x) { return _mm512_shuffle_i64x2(x, x, 0x44); }
+
+/// Up to 32 channels from `channel` on, whose numbers fill lanes 0 and 1: two positions at a time.
+RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
+    int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
+    __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+    __m512i add[4], scale[4];
+    load_unpacked(t.column_add + channel, add);
+    load_unpacked(t.scale + channel, scale);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) add[k] = low_twice(add[k]), scale[k] = low_twice(scale[k]);
+    // Weights of both halves alike.
+    alignas(64) int8_t weights[kMostTaps / 4 * 256];
+    for (int64_t i = 0; i < groups * 4; ++i)
+        _mm512_store_si512(weights + i * 64, low_twice(_mm512_loadu_si512(t.bytes + channel * groups * 4 + i * 64)));
+    __m512i const none = _mm512_setzero_si512();
+    for (int64_t i = 0; i < t.positions; i += 2) {
+        bool two = i + 1 < t.positions;
+        uint8_t const* const* x = t.pointers + i * t.taps;
+        uint8_t const* const* z = two ? x + t.taps : x;
+        __m512i c[4] = {none, none, none, none};
+        for (int64_t tap = 0; tap < t.taps; tap += 4) {
+            __m512i v[4] = {none, none, none, none};
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j)
+                if (tap + j < t.taps) v[j] = load_two(x[tap + j] + channel, z[tap + j] + channel, mask, bounds.flip);
+            add_taps(c, v, weights + tap * 64);
+        }
+        __m512i bytes = finish_unpacked(c, add, scale, bounds);
+        auto* y = static_cast<uint8_t*>(t.y) + i * t.y_row + channel;
+        _mm256_mask_storeu_epi8(y, mask, _mm512_castsi512_si256(bytes));
+        if (two) _mm256_mask_storeu_epi8(y + t.y_row, mask, _mm512_extracti64x4_epi64(bytes, 1));
+    }
+}
+
+void depthwise_bytes(DepthwiseBlock const& t) {
+    Finish f = finish_of(t.tail);
+    ByteBounds bounds{f.low.v, f.high.v, f.y_zero.v, _mm512_set1_epi8(static_cast<char>(t.flip)),
+                      f.store == IntegerStore::I8};
+    for (int64_t channel = 0; channel < t.channels; channel += 64)
+        if (t.channels - channel <= 32 && t.taps <= kMostTaps)
+            depthwise_half(t, bounds, channel);
+        else if (t.taps == 9)
+            depthwise_block<true>(t, bounds, channel);
+        else
+            depthwise_block<false>(t, bounds, channel);
+}
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,349 @@
+"""Graphs of Quantize and Dequantize nodes, folded into integer operators, against onnxruntime and unfolded graphs."""
+
+import os
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from refactor_graph.onnx import make_compiler
+
+from tests import models
+from tests.quantization import BYTES, codes
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
+)
+UNFOLDED = ["-fold_quantization", "-channels_last_integers", "-move_quantization"]
+
+
+def literally(proto, feeds):
+    """Compute by onnxruntime, which then folds nothing either."""
+    proto.ir_version = 8
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
+
+
+class Network:
+    """A graph under construction; tensors are names, shapes come from a run by onnxruntime."""
+
+    def __init__(self, seed, activations=BYTES[0]):
+        """Start without nodes."""
+        self.random = models.generator(seed)
+        self.type = activations
+        self.nodes, self.constants, self.inputs, self.count = [], [], [], 0
+
+    def constant(self, array):
+        """Add an initialiser."""
+        self.count += 1
+        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{self.count}"))
+        return f"c{self.count}"
+
+    def node(self, op, *inputs, **attributes):
+        """Add a node with one output."""
+        self.count += 1
+        self.nodes.append(helper.make_node(op, list(inputs), [f"t{self.count}"], f"n{self.count}", **attributes))
+        return f"t{self.count}"
+
+    def input(self, shape, symbols=None):
+        """Add an input of normally distributed numbers."""
+        name = f"x{len(self.inputs)}"
+        self.inputs.append((name, shape, symbols or shape))
+        return name
+
+    def quantum(self, scale=None, zero=None):
+        """Make constants for a scale and a zero point."""
+        scale = self.random.uniform(0.02, 0.05) if scale is None else scale
+        zero = codes(self.type, (), self.random) // 4 + (96 if self.type == BYTES[0] else 0) if zero is None else zero
+        return self.constant(np.float32(scale)), self.constant(np.asarray(zero, self.type))
+
+    def quantized(self, x, quantum=None):
+        """Quantise and dequantise; returns both tensors."""
+        quantum = quantum or self.quantum()
+        q = self.node("QuantizeLinear", x, *quantum)
+        return q, self.node("DequantizeLinear", q, *quantum)
+
+    def fake(self, x, quantum=None):
+        """Quantise and dequantise."""
+        return self.quantized(x, quantum)[1]
+
+    def weights(self, shape, axis=None, dtype=BYTES[1], zeros=False):
+        """Add dequantised weights, with a scale for each index of `axis` or one."""
+        many = () if axis is None else (shape[axis],)
+        fan = max(1, int(np.prod(shape)) // shape[0])
+        scale = (self.random.uniform(0.5, 1.5, many) / 60 / np.sqrt(fan)).astype("f")
+        zero = codes(dtype, many, self.random) // 8 if zeros else np.full(many, 128 if dtype == BYTES[0] else 0, dtype)
+        operands = [self.constant(codes(dtype, shape, self.random)), self.constant(scale), self.constant(zero)]
+        attributes = {} if axis is None else {"axis": axis}
+        return self.node("DequantizeLinear", *operands, **attributes)
+
+    def symmetric(self, shape, axis):
+        """Add weights as `weights` does, without zero points."""
+        scale = (self.random.uniform(0.5, 1.5, shape[axis]) / 300).astype("f")
+        return self.node(
+            "DequantizeLinear", self.constant(codes(BYTES[1], shape, self.random)), self.constant(scale), axis=axis
+        )
+
+    def bias(self, n):
+        """Add a bias as onnxruntime quantises it: i32 with a small scale."""
+        values = self.random.integers(-3000, 3000, n).astype(np.int32)
+        return self.node("DequantizeLinear", self.constant(values), self.constant(np.float32(2**-12)))
+
+    def check(self, outputs, steps=0.05, expected=(), passes=(), share=0.02):
+        """Compare three ways, within `steps`, most elements exactly; returns the types of all nodes, and notes."""
+        types = [helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes) for n, _, sizes in self.inputs]
+        results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph(self.nodes, "quantised", types, results, self.constants)
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        feeds = {name: np.asarray(self.random.standard_normal(shape) * 2, np.float32) for name, shape, _ in self.inputs}
+        folded = make_compiler(proto).compile("cpu", "default", list(passes), verify=True)
+        plain = make_compiler(proto).compile("cpu", "default", UNFOLDED, verify=True)
+        actual, unfolded = list(folded(feeds).values()), list(plain(feeds).values())
+        for a, b, wanted in zip(actual, unfolded, literally(proto, feeds), strict=True):
+            assert a.shape == b.shape == wanted.shape
+            for other in (b, wanted):
+                gap = np.abs(a.astype(np.float64) - other.astype(np.float64))
+                assert gap.max(initial=0) <= steps, f"{(gap > steps).sum()} of {gap.size} differ by up to {gap.max()}"
+                # Roundings of f32 meet a boundary between two quanta rarely.
+                assert (gap > 1e-4).mean() <= share
+        ops = [row.type for row in folded.bench()]
+        for op in expected:
+            assert op in ops, ops
+        notes = [note for item in folded.program.passes for note in item.notes]
+        return ops, notes
+
+
+CONVOLUTIONS = {
+    "3x3": ((2, 5, 13, 11), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "1x1": ((1, 33, 7, 9), (70, 33, 1, 1), {}),
+    "1x1s2": ((1, 16, 9, 8), (24, 16, 1, 1), {"strides": [2, 2]}),
+    "first": ((1, 3, 29, 31), (18, 3, 7, 7), {"pads": [3, 3, 3, 3], "strides": [2, 2]}),
+    "depthwise": ((1, 37, 15, 12), (37, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 37}),
+    "depthwise5": ((2, 96, 15, 12), (96, 1, 5, 5), {"pads": [2, 2, 1, 2], "strides": [2, 1], "group": 96}),
+    "grouped": ((1, 12, 9, 10), (8, 6, 3, 2), {"dilations": [2, 1], "group": 2}),
+    "1d": ((2, 6, 31), (9, 6, 4), {"pads": [2, 1]}),
+    "3d": ((1, 4, 5, 6, 7), (6, 4, 2, 3, 3), {"pads": [0, 1, 1, 1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions(case, activations):
+    x, w, attributes = CONVOLUTIONS[case]
+    n = Network(700, activations)
+    q = n.fake(n.input(x))
+    y = n.node("Conv", q, n.weights(w, 0), n.bias(w[0]), **attributes)
+    ops, notes = n.check([n.fake(n.node("Relu", y))], 0.051, ["IntegerConv"])
+    assert "Conv" not in ops
+    assert not notes
+
+
+@pytest.mark.parametrize("axis", [None, 0], ids=["one", "channels"])
+@pytest.mark.parametrize("dtype", BYTES, ids=str)
+def test_weights(dtype, axis):
+    n = Network(701)
+    y = n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), axis, dtype, zeros=True))
+    # No quantisation behind it: f32 leaves the convolution.
+    n.check([y], 1e-4, ["IntegerConv"])
+
+
+def test_weights_without_zero_points():
+    n = Network(713)
+    y = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.symmetric((6, 5, 3, 3), 0)))
+    _, notes = n.check([n.node("MatMul", y, n.symmetric((6, 4), 1))], 0.1, ["IntegerConv", "IntegerMatMul"])
+    assert not notes
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("middle", [True, False])
+@pytest.mark.parametrize("residual", BYTES, ids=str)
+def test_residuals(residual, middle, last):
+    n = Network(702)
+    x = n.fake(n.input((1, 8, 11, 9)))
+    y = n.node("Conv", x, n.weights((12, 8, 3, 3), 0), n.bias(12), pads=[1, 1, 1, 1])
+    y = n.fake(y) if middle else y
+    n.type = residual
+    other = n.fake(n.input((1, 12, 11, 9)))
+    y = n.node("Relu", n.node("Add", other, y))
+    ops, _ = n.check([n.fake(y) if last else y], 0.051 if last or middle else 1e-4, ["IntegerConv"])
+    assert ops.count("IntegerConv") == 1
+    assert ops.count("Elementwise") <= 4
+
+
+def test_blocks_stay_bytes():
+    """Two residual blocks, pooling at both ends: bytes between all nodes, two transposes at most."""
+    n = Network(703)
+    x = n.fake(n.input((1, 3, 33, 31)))
+    x = n.fake(n.node("Conv", x, n.weights((16, 3, 3, 3), 0), n.bias(16), pads=[1, 1, 1, 1]))
+    x = n.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for _ in range(2):
+        y = n.fake(n.node("Relu", n.node("Conv", x, n.weights((32, 16, 1, 1), 0), n.bias(32))))
+        y = n.node("Conv", y, n.weights((32, 1, 3, 3), 0), n.bias(32), group=32, pads=[1, 1, 1, 1])
+        y = n.fake(n.node("Clip", y, n.constant(np.float32(0)), n.constant(np.float32(6))))
+        y = n.fake(n.node("Conv", y, n.weights((16, 32, 1, 1), 0), n.bias(16)))
+        x = n.fake(n.node("Add", y, x))
+    x = n.fake(n.node("GlobalAveragePool", x))
+    x = n.node("Gemm", n.node("Flatten", x), n.weights((10, 16), 0), n.bias(10), transB=1)
+    # Rounding errors of early layers reach later ones as single quanta.
+    ops, notes = n.check([n.fake(x)], 0.051, ["IntegerPool"])
+    assert ops.count("IntegerConv") == 7
+    assert ops.count("IntegerPool") == 2
+    assert ops.count("IntegerMatMul") == 1
+    assert ops.count("Transpose") <= 1
+    assert not notes
+
+
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+@pytest.mark.parametrize("rows", [1, 7, 33])
+def test_products(rows, activations):
+    n = Network(704, activations)
+    x = n.fake(n.input((2, rows, 37)))
+    y = n.fake(n.node("MatMul", x, n.weights((37, 21), 1)))
+    y = n.node("Add", y, n.constant(n.random.standard_normal(21).astype("f")))
+    ops, notes = n.check([y], 0.051, ["IntegerMatMul"])
+    assert ops.count("Elementwise") == 1
+    assert not notes
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_gemm(transposed):
+    n = Network(705)
+    shape = (19, 45) if transposed else (45, 19)
+    y = n.node(
+        "Gemm", n.fake(n.input((5, 45))), n.weights(shape, 1 - transposed), n.bias(19), transB=transposed, alpha=0.5
+    )
+    n.check([n.fake(y)], 0.051, ["IntegerMatMul"])
+
+
+def test_attention():
+    """Heads are moved and scaled as bytes between products."""
+    n = Network(706)
+    x = n.fake(n.input((2, 9, 24)))
+    heads = []
+    for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):
+        y = n.node(
+            "Add",
+            n.fake(n.node("MatMul", x, n.weights((24, 24)))),
+            n.constant(n.random.standard_normal(24).astype("f")),
+        )
+        y = n.node("Reshape", y, n.constant(np.array([2, 9, 3, 8], np.int64)))
+        y = n.node("Mul", n.node("Transpose", y, perm=order), n.constant(np.float32(0.6)))
+        heads.append(n.fake(y))
+    scores = n.fake(n.node("MatMul", heads[0], heads[1]), n.quantum(0.08, 128))
+    weights = n.fake(n.node("Softmax", scores), n.quantum(1 / 255, 0))
+    y = n.node("Transpose", n.fake(n.node("MatMul", weights, heads[2])), perm=[0, 2, 1, 3])
+    y = n.node("Reshape", y, n.constant(np.array([2, 9, 24], np.int64)))
+    ops, notes = n.check([n.fake(y, n.quantum(0.05))], 0.11, ["IntegerMatMul"], share=0.2)
+    assert ops.count("IntegerMatMul") == 5
+    assert not notes
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_moves(same):
+    """What moves elements moves bytes; a Concat may bring quanta together."""
+    n = Network(707)
+    quantum = n.quantum()
+    parts = [n.fake(n.input((1, 6, 9, 7)), quantum if same else None) for _ in range(2)]
+    x = n.fake(n.node("Concat", *parts, axis=1), quantum)
+    y = n.node("Resize", x, "", n.constant(np.array([1, 1, 2, 2], "f")), mode="nearest")
+    y = n.node("Conv", y, n.weights((5, 12, 3, 3)), n.bias(5))
+    ops, notes = n.check([n.fake(y)], 0.051, ["IntegerConv", "Concat"])
+    assert "Conv" not in ops
+    assert not notes
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one", "columns"])
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger"])
+def test_dynamic_quantisation(op, many):
+    """What scales the sums is done where they are made."""
+    n = Network(712)
+    convolution = op == "ConvInteger"
+    x = n.input((2, 5, 9, 8) if convolution else (2, 7, 19))
+    outputs = ["q", "qs", "qz"]
+    n.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], outputs))
+    w, columns = ((6, 5, 3, 3), (6, 1, 1)) if convolution else ((19, 6), (6,))
+    scale = n.random.uniform(0.01, 0.02, columns if many else ()).astype("f")
+    sums = n.node(op, "q", n.constant(codes(BYTES[1], w, n.random)), "qz")
+    y = n.node("Mul", n.node("Cast", sums, to=TensorProto.FLOAT), n.node("Mul", "qs", n.constant(scale)))
+    y = n.node("Add", y, n.constant(n.random.standard_normal(columns).astype("f")))
+    ops, _ = n.check([n.node("Relu", y)], 2e-3)
+    after = ops[ops.index("IntegerConv" if convolution else "IntegerMatMul") + 1 :]
+    assert "Elementwise" not in after
+
+
+@pytest.mark.parametrize("channels", [(6, 1, 1), (1, 6, 1, 1)], ids=str)
+def test_values_by_channel_stay_channels_last(channels):
+    n = Network(714)
+    y = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), 0)))
+    y = n.node("PRelu", y, n.constant(n.random.uniform(0.1, 0.9, channels[-3:]).astype("f")))
+    y = n.node("Mul", y, n.constant(n.random.uniform(0.5, 1.5, channels).astype("f")))
+    y = n.node("Conv", n.fake(y), n.weights((4, 6, 1, 1), 0))
+    ops, _ = n.check([n.fake(y)], 0.051)
+    assert ops.count("Transpose") == 2
+
+
+def test_open_sizes():
+    n = Network(708)
+    x = n.fake(n.input((2, 4, 11, 10), ["N", 4, "H", "W"]))
+    y = n.fake(n.node("Conv", x, n.weights((6, 4, 3, 3), 0), n.bias(6), auto_pad="SAME_UPPER", strides=[2, 2]))
+    n.check([n.fake(n.node("GlobalAveragePool", y))], 0.051, ["IntegerConv", "IntegerPool"])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 3)])
+def test_kept_and_shared_tensors(shape):
+    """Tensors that others read stay."""
+    n = Network(709)
+    x = n.fake(n.input((4, *shape)))
+    y = n.node("MatMul", x, n.weights((shape[-1], 6)))
+    q = n.fake(y)
+    ops, _ = n.check([n.node("Relu", y), n.node("Neg", q), q], 0.051, ["IntegerMatMul"])
+    assert "MatMul" not in ops
+
+
+def reasons():
+    """Networks that stay f32, and the words that say why."""
+
+    def dynamic_scale(n):
+        x, scale = n.input((1, 4, 6, 6)), n.node("Exp", n.input(()))
+        q = n.node("QuantizeLinear", x, scale, n.constant(np.uint8(100)))
+        d = n.node("DequantizeLinear", q, scale, n.constant(np.uint8(100)))
+        return n.node("Conv", d, n.weights((3, 4, 3, 3), 0))
+
+    def plain_weights(n):
+        return n.node(
+            "Conv", n.fake(n.input((1, 4, 6, 6))), n.constant(n.random.standard_normal((3, 4, 3, 3)).astype("f"))
+        )
+
+    def plain_input(n):
+        return n.node("MatMul", n.input((3, 8)), n.weights((8, 5), 1))
+
+    def wrong_axis(n):
+        return n.node("MatMul", n.fake(n.input((3, 8))), n.weights((8, 5), 0))
+
+    def dynamic_bias(n):
+        return n.node("Conv", n.fake(n.input((1, 4, 6, 6))), n.weights((3, 4, 3, 3)), n.input((3,)))
+
+    return {
+        dynamic_scale: "is not dequantised from u8 or i8 with a constant scale",
+        plain_weights: "the weights are not dequantised",
+        plain_input: '"x0" is not dequantised',
+        wrong_axis: "has scales along axis 0, expected 1",
+        dynamic_bias: "the bias is no constant",
+    }
+
+
+@pytest.mark.parametrize("build", reasons(), ids=lambda f: f.__name__)
+def test_reasons(build):
+    n = Network(710)
+    words = next(w for b, w in reasons().items() if b.__name__ == build.__name__)
+    ops, notes = n.check([build(n)], 1e-3)
+    assert not [op for op in ops if op.startswith("Integer")]
+    assert any(words in note and "stays f32" in note for note in notes), notes
+
+
+def test_switched_off():
+    n = Network(711)
+    y = n.node("MatMul", n.fake(n.input((3, 8))), n.weights((8, 5), 1))
+    ops, _ = n.check([y], 1e-4, ["MatMul"], ["-fold_quantization"])
+    assert "IntegerMatMul" not in ops
