@@ -24,7 +24,7 @@ struct PassReport {
     int changes = 0;
     double microseconds = 0;
     std::vector<std::string> notes;  ///< what the pass left as it was, and why
-    std::string graph;  ///< the graph after the pass, if it changed anything and debug logging is on
+    std::string graph;               ///< the graph after the pass, if it changed anything and debug logging is on
 };
 
 struct Compiled {
