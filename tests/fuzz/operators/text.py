@@ -42,7 +42,9 @@ def split(draft: Draft, op: str) -> None:
 @operator("RegexFullMatch")
 def match(draft: Draft, op: str) -> None:
     """A few patterns."""
-    draft.add(op, [_text(draft)], pattern=draft.choice([r"a|b", r"[a-zA-Z]+", r".*day", r"(\w+\s*)+", r"\-?\d(\.\d)?"]))
+    draft.add(
+        op, [_text(draft)], pattern=draft.choice([r"a|b", r"[a-zA-Z]+", r".*day", r"([a-z]+ *)+", r"\-?\d(\.\d)?"])
+    )
 
 
 @operator("StringNormalizer")
