@@ -7,6 +7,7 @@
 #include "mem_manager/device.h"
 #include "pass.h"
 
+#include <algorithm>
 #include <chrono>
 #include <unordered_map>
 #include <unordered_set>
@@ -181,6 +182,16 @@ public:
     }
 };
 
+/// A program whose inputs have fixed sizes has one plan: made here, weights are packed before the first run.
+void plan_fixed_sizes(kernel::Program& program) {
+    std::vector<Dims> dims;
+    for (auto const& port : program.inputs()) {
+        if (std::any_of(port.dims.begin(), port.dims.end(), [](int64_t size) { return size < 0; })) return;
+        dims.emplace_back(port.dims.begin(), port.dims.end());
+    }
+    program.plan(dims);
+}
+
 }  // namespace
 
 Compiled compile(Model model, CompileOptions const& options) {
@@ -194,6 +205,7 @@ Compiled compile(Model model, CompileOptions const& options) {
     compiled.passes = run_passes(model, passes, context);
     separate_outputs(model);
     compiled.program = Lowering(model, context, place).run();
+    plan_fixed_sizes(*compiled.program);
     return compiled;
 }
 

@@ -216,6 +216,19 @@ TEST_F(ConvTest, CommonShapes) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, AxesOfOneElement) {
+    std::vector<Case> cases;
+    for (size_t unit : {0, 1, 2})
+        for (size_t rank : {2, 3}) {
+            if (unit >= rank) continue;
+            auto c = random_case(rng_, rank, 1, pick(rng_, 1, 37), pick(rng_, 1, 53));
+            c.x[2 + unit] = c.w[2 + unit] = 1;
+            c.info.window.pads_begin[unit] = c.info.window.pads_end[unit] = 0;
+            cases.push_back(c);
+        }
+    check_all(cases, rng_);
+}
+
 TEST_F(ConvTest, EmptyBatch) {
     auto c = square_case(rng_, 3, 1, 1, 16, 16);
     c.x[0] = 0;

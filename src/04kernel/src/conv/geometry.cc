@@ -1,5 +1,7 @@
 #include "conv/geometry.h"
 
+#include <utility>
+
 namespace refactor::kernel {
 
 namespace {
@@ -7,6 +9,20 @@ namespace {
 /// Product of the sizes after the first two.
 int64_t spatial_count(Dims const& dims) {
     return dims.size() < 2 ? 1 : element_count(std::span<int64_t const>(dims).subspan(2));
+}
+
+/// Moves axes of one element to the front. That changes no address, and kernels cut rows of the last axis: [N, C, 512,
+/// 1] is one row, not 512.
+void move_unit_axes_first(Geometry& g) {
+    auto is_unit = [&](size_t axis) {
+        return g.in[axis] == 1 && g.out[axis] == 1 && g.kernel[axis] == 1 && g.pad[axis] == 0 && g.pad_end[axis] == 0;
+    };
+    for (int round = 0; round < 2; ++round)
+        for (size_t axis = 2; axis > 0; --axis) {
+            if (!is_unit(axis) || is_unit(axis - 1)) continue;
+            for (auto* sizes : {g.in, g.out, g.kernel, g.stride, g.dilation, g.pad, g.pad_end})
+                std::swap(sizes[axis], sizes[axis - 1]);
+        }
 }
 
 }  // namespace
@@ -49,6 +65,7 @@ Result<Geometry, Rejection> geometry_of(Window const& window, std::span<int64_t 
         if (g.stride[axis] < 1 || g.dilation[axis] < 1 || g.kernel[axis] < 1)
             return Err{Rejection{"expects positive strides, dilations and kernel sizes, got " + to_string(window)}};
     }
+    move_unit_axes_first(g);
     return g;
 }
 

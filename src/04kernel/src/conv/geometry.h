@@ -4,7 +4,8 @@
 namespace refactor::kernel {
 
 /// Sizes of a sliding-window operator with every size known. Spatial axes are always three (depth, height, width):
-/// missing leading ones have size 1, stride 1 and no padding.
+/// missing leading ones have size 1, stride 1 and no padding,
+/// and axes of one element come before the others, wherever the operator has them.
 struct Geometry {
     int64_t batch = 1, in_channels = 1, out_channels = 1, group = 1;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3];
