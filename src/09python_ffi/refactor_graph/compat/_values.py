@@ -232,13 +232,24 @@ class OrtValue:
         return 1, 0  # kDLCPU
 
 
+def _texts(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of texts; what is none is written as Python writes it."""
+    if array.dtype.kind in "UST":
+        return array.astype(object)
+    if array.dtype.kind != "O" or all(isinstance(item, str | bytes) for item in array.flat):
+        return array
+    texts = [item if isinstance(item, str | bytes) else str(item) for item in array.flat]
+    return np.array(texts, object).reshape(array.shape)
+
+
 def plain(value: Any, code: int, name: str) -> Any:
     """Return what the executor takes for `value`.
 
     Parameters
     ----------
     value
-        A value of a feed: an OrtValue, an array or an object with `__array__` or `__dlpack__`, a number, nested lists.
+        A value of a feed: an OrtValue, an array or an object with `__array__` or `__dlpack__`, a number, nested lists,
+        a dict for a map.
     code
         Code of the element type that the model wants, or 0: lists stay sequences.
     name
@@ -246,14 +257,14 @@ def plain(value: Any, code: int, name: str) -> Any:
     """
     if isinstance(value, OrtValue):
         value = value._value
-    if code == TensorProto.STRING and isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value.astype(object)
-    if value is None or isinstance(value, np.ndarray) or (isinstance(value, list) and not code):
+    if code == TensorProto.STRING and isinstance(value, np.ndarray):
+        return _texts(value)
+    if value is None or isinstance(value, np.ndarray) or (isinstance(value, list | dict) and not code):
         return value
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, list | tuple):
-        return np.array(value, object if code == TensorProto.STRING else numpy_type(code))
+        return _texts(np.array(value, object)) if code == TensorProto.STRING else np.array(value, numpy_type(code))
     if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
         return np.asarray(value)
     raise RuntimeError(f"Unable to handle object of type {type(value)} for input {name}")
