@@ -82,6 +82,17 @@ def test_movement():
     check("Range", [np.array(2, np.int64), np.array(9, np.int64)])
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_transposed_convolution_with_pads_that_a_run_gives(bias):
+    random = models.generator(19)
+    x, w = normal(random, 2, 3, 5, 6), normal(random, 3, 4, 3, 2)
+    arrays = [x, w, np.array([1, 0, 0, 2], np.int64), *([normal(random, 4)] if bias else [])]
+    options = {"strides": [2, 1], "output_padding": [1, 0]}
+    (actual,) = run(*node("ConvTransposeWithDynamicPads", arrays, **options))
+    proto, feeds = positional("ConvTranspose", [x, w, *arrays[3:]], opset=17, pads=[1, 0, 0, 2], **options)
+    assert_close(actual, models.expected(proto, feeds)[0], TOLERANCE, TOLERANCE)
+
+
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("activation", [0, 1])
 def test_group_norms(last, activation):

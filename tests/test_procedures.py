@@ -305,6 +305,23 @@ def test_loop_whose_state_grows():
     compare(proto, *({"go": np.array(go), "x": x, "limit": np.float32(limit)} for go, limit in cases))
 
 
+def test_a_loop_that_does_not_run_stacks_nothing_of_the_declared_type():
+    """The type of what would be stacked is known to the declaration alone."""
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["go"]), node("Reshape", ["x", "s"], ["z"])],
+        "body",
+        [value("i", I64, []), value("c", BOOL, [])],
+        [value("go", BOOL, []), value("z", F32, [None, 1])],
+    )
+    nodes = [node("Loop", ["n", "yes"], ["l"], body=body), node("Neg", ["l"], ["y"])]
+    ports = [value("n", I64, []), value("x", F32, [2]), value("s", I64, ["k"])]
+    proto = make(nodes, ports, [value("y", F32, None)], initializers=[constant("yes", np.array(True))])
+    executor = make_compiler(proto).compile("cpu")
+    for trips, shape in ((0, (0, 0, 1)), (3, (3, 2, 1))):
+        (y,) = executor({"n": np.int64(trips), "x": np.ones(2, np.float32), "s": np.array([2, 1])}).values()
+        assert (y.dtype, y.shape) == (np.float32, shape)
+
+
 def test_nested_loops_see_outer_values():
     inner = helper.make_graph(
         [node("Add", ["s", "outer_i_f"], ["t"]), node("Add", ["t", "x"], ["n"]), node("Identity", ["c"], ["d"])],

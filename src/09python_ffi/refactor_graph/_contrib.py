@@ -38,6 +38,20 @@ def _cdist(b: Body) -> None:
     b.give(0, b.add("Sqrt", squares) if metric == "euclidean" else squares)
 
 
+def _conv_transpose(b: Body) -> None:
+    if b.attributes["auto_pad"] != "NOTSET" or b.opset < 11:
+        raise Unsupported("auto_pad, and opsets before 11")
+    rank = len(b.attributes["kernel_shape"]) + 2 if b.attributes["kernel_shape"] else b.rank(1)
+    full = b.add("ConvTranspose", *b.inputs(0, 1), **b.attributes)
+    if b.has(2):  # negative padding cuts, and what is positive after all has no term but the bias
+        sizes = b.add("Neg", b.add("Reshape", b.input(2), b.constant([2, rank - 2])))
+        sizes = b.add("Concat", b.constant([[0, 0], [0, 0]]), sizes, axis=1)
+        full = b.add("Pad", full, b.add("Reshape", sizes, b.constant([-1])))
+    if b.has(3):
+        full = b.add("Add", full, b.add("Reshape", b.input(3), b.constant([1, -1] + [1] * (rank - 2))))
+    b.give(0, full)
+
+
 def _expand_dims(b: Body) -> None:
     if b.opset < 13:
         raise Unsupported("opsets before 13")
@@ -110,6 +124,10 @@ def _skip_group_norm(b: Body) -> None:
 
 _NORM = {"activation": int, "channels_last": 1, "epsilon": 1e-5, "groups": int}
 _NORM_REQUIRED = frozenset({"activation", "groups"})
+_CONV_TRANSPOSE = {
+    **{"auto_pad": "NOTSET", "dilations": [int], "group": 1, "kernel_shape": [int], "output_padding": [int]},
+    "strides": [int],
+}
 _PRODUCT = {"alpha": 1.0, "transA": 0, "transB": 0}
 _BATCHED = {**_PRODUCT, "transBatchA": 0, "transBatchB": 0}
 _ACTIVATION = {"activation": str, "activation_alpha": 0.01, "activation_beta": 0.0, "activation_gamma": 0.0}
@@ -120,6 +138,7 @@ CONTRIB_OPS = {
         *ATTENTION_OPS,
         *QUANTIZED_OPS,
         BodyOp("CDist", (2, 2), (1, 1), {"metric": "sqeuclidean"}, _cdist),
+        BodyOp("ConvTransposeWithDynamicPads", (2, 4), (1, 1), _CONV_TRANSPOSE, _conv_transpose),
         BodyOp("ExpandDims", (2, 2), (1, 1), {}, _expand_dims),
         BodyOp("FusedMatMulActivation", (2, 2), (1, 1), {**_BATCHED, **_ACTIVATION}, _fused_matmul_activation),
         BodyOp("GatherND", (2, 2), (1, 1), {}, _renamed("GatherND")),

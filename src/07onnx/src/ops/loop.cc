@@ -45,8 +45,9 @@ void describe_stacks(Body const& body, size_t first, size_t count, std::vector<D
                      std::vector<DataType>& types) {
     for (size_t i = 0; i < count; ++i) {
         auto const& tensor = body.output(first + i);
-        types.push_back(tensor.dtype);
+        types.push_back(tensor.dtype == DataType::Undefined ? tensor.declared : tensor.dtype);
         auto& own = dims.emplace_back();
+        if (!tensor.shape && tensor.declared_dims) own = *tensor.declared_dims;
         for (auto const& size : tensor.shape.value_or(Shape{})) own.push_back(size.constant().value_or(-1));
     }
 }
