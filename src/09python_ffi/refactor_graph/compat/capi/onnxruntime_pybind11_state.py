@@ -72,6 +72,18 @@ from refactor_graph.compat import (
 from refactor_graph.compat import (
     set_seed as set_seed,
 )
+from refactor_graph.compat._blocks import (
+    quantize_matmul_2bits as quantize_matmul_2bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_matmul_4bits as quantize_matmul_4bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_matmul_8bits as quantize_matmul_8bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_qdq_matmul_4bits as quantize_qdq_matmul_4bits,
+)
 from refactor_graph.compat._errors import (
     EngineError as EngineError,
 )
