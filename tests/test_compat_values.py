@@ -75,6 +75,26 @@ def test_a_run_with_values(ort):
     np.testing.assert_array_equal(z.numpy(), wanted_z(x))
 
 
+def test_a_run_with_vectors_of_values(ort):
+    session, state = ort.InferenceSession(make_bytes()), state_of(ort)
+    feeds, fetches = state.OrtValueVector(), state.OrtValueVector()
+    x = ort.OrtValue.ortvalue_from_numpy(make_x())
+    feeds.push_back(x if ort is refactor_graph.compat else x._ortvalue)
+    device = state.OrtDevice(0, 0, 0)
+    session.run_with_ortvaluevector(ort.RunOptions(), ["x"], feeds, ["z"], fetches, [device])
+    assert len(fetches) == 1
+    np.testing.assert_array_equal(fetches[0].numpy(), wanted_z(make_x()))
+
+
+def test_values_are_copied():
+    """onnxruntime itself copies between devices alone."""
+    ours = refactor_graph.compat
+    x, y = make_x(), np.zeros((2, 5, 3), np.float32)
+    source, target = ours.OrtValue.ortvalue_from_numpy(x), ours.OrtValue.ortvalue_from_numpy(y)
+    ours.copy_tensors([source], [target])
+    np.testing.assert_array_equal(target.numpy(), x)
+
+
 def test_binding_of_arrays(ort):
     session = ort.InferenceSession(make_bytes())
     binding = session.io_binding()

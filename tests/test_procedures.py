@@ -531,3 +531,29 @@ def test_text_moves_like_everything_else():
     compare(proto, {"x": x, "k": np.array([1])}, {"x": x, "k": np.array([0, 0, 1])})
     with pytest.raises(InvalidInput, match="int"):
         make_compiler(proto).compile("cpu")({"x": np.array([1, 2, 3, 4], object), "k": np.array([0])})
+
+
+def nested_loops(depth):
+    """Loops in each other, each of which changes the size of its state."""
+    nodes = [node("Identity", [f"c{depth}"], [f"go{depth}"])]
+    inner = f"s{depth}"
+    if depth:
+        inner = f"t{depth}"
+        nodes.append(node("Loop", ["n", "yes", f"s{depth}"], [inner], body=nested_loops(depth - 1)))
+    nodes.append(node("Concat", [inner, "one"], [f"o{depth}"], axis=0))
+    inputs = [value(f"i{depth}", I64, []), value(f"c{depth}", BOOL, []), value(f"s{depth}", F32, None)]
+    return helper.make_graph(nodes, "body", inputs, [value(f"go{depth}", BOOL, []), value(f"o{depth}", F32, None)])
+
+
+@pytest.mark.parametrize("depth", [2, 5, 28])
+def test_loops_in_loops_in_loops(depth):
+    body = nested_loops(depth - 1)
+    constants = [constant("one", np.ones(1, np.float32)), constant("yes", np.array(True))]
+    ports = [value("x", F32, [3]), value("n", I64, [])]
+    proto = make([node("Loop", ["n", "yes", "x"], ["y"], body=body)], ports, [value("y", F32, None)], 17, constants)
+    if depth == 28:
+        with pytest.raises(Unsupported, match="so many nested loops take too long"):
+            make_compiler(proto)
+        return
+    (y,) = make_compiler(proto).compile("cpu")({"x": np.zeros(3, np.float32), "n": np.array(2)}).values()
+    assert y.shape == (2 ** (depth + 1) + 1,)

@@ -63,6 +63,13 @@ class OrtAllocatorType(_Named):
     ORT_ARENA_ALLOCATOR = 1
 
 
+class OrtArenaCfg:
+    """Accepted for compatibility: memory is planned, not kept in an arena."""
+
+    def __init__(self, *options: Any) -> None:
+        self._options = options
+
+
 class _Checked:
     """An object with a fixed set of attributes, each of one type."""
 

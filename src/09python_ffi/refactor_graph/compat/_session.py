@@ -235,6 +235,13 @@ class InferenceSession:
         """Load the model again for other providers."""
         self._load(place(providers, provider_options))
 
+    def get_tuning_results(self) -> list[Any]:
+        """Return nothing: there are no results of tuning in onnxruntime's form."""
+        return []
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Do nothing: there are no such options."""
+
     def enable_fallback(self) -> None:
         """Do nothing: a run never changes the providers."""
 
@@ -285,6 +292,19 @@ class InferenceSession:
     ) -> list[OrtValue]:
         """Run the model; as `run`, with OrtValues in and out."""
         return [OrtValue(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: Sequence[Any],
+    ) -> None:
+        """Run the model; as `run_with_ort_values`, with names and values apart, and the results behind `fetches`."""
+        del fetch_devices
+        fetches.extend(self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options))
 
     def run_async(
         self,

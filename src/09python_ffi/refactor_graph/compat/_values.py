@@ -63,6 +63,10 @@ class OrtDevice:
         """Return its number among the devices of its kind."""
         return self._fields[2]
 
+    def device_vendor_id(self) -> int:
+        """Return the number of its maker; 0: none in particular."""
+        return 0
+
     def device_mem_type(self) -> int:
         """Return the number of its kind of memory."""
         return self._fields[1]
@@ -230,6 +234,29 @@ class OrtValue:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # kDLCPU
+
+
+class OrtValueVector(list[OrtValue]):
+    """A list of values."""
+
+    def push_back(self, value: OrtValue | NDArray[Any]) -> None:
+        """Append a value, or an array as one."""
+        self.append(value if isinstance(value, OrtValue) else OrtValue(value))
+
+    def shapes(self) -> list[list[int]]:
+        """Return the sizes of each."""
+        return [value.shape() for value in self]
+
+    def dtypes(self) -> list[Any]:
+        """Return numpy's type of each."""
+        return [value.numpy().dtype for value in self]
+
+
+def copy_tensors(sources: Sequence[OrtValue], targets: Sequence[OrtValue], stream: Any = None) -> None:
+    """Overwrite each target by its source."""
+    del stream
+    for source, target in zip(sources, targets, strict=True):
+        target.update_inplace(source)
 
 
 def _texts(array: NDArray[Any]) -> NDArray[Any]:
