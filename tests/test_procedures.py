@@ -322,6 +322,26 @@ def test_a_loop_that_does_not_run_stacks_nothing_of_the_declared_type():
         assert (y.dtype, y.shape) == (np.float32, shape)
 
 
+def test_a_loop_whose_body_declares_vectors():
+    """Older exporters declare the iteration and the condition as [1], and onnxruntime gives them so."""
+    body = helper.make_graph(
+        [
+            node("Squeeze", ["i"], ["k"], axes=[0]),
+            node("Gather", ["x", "k"], ["z"], axis=0),
+            node("Identity", ["c"], ["go"]),
+        ],
+        "body",
+        [value("i", I64, [1]), value("c", BOOL, [1])],
+        [value("go", BOOL, [1]), value("z", F32, [3])],
+    )
+    constants = [constant("n", np.array([2])), constant("yes", np.array([True]))]
+    loop = node("Loop", ["n", "yes"], ["y"], body=body)
+    proto = make([loop], [value("x", F32, [4, 3])], [value("y", F32, None)], 11, constants)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    (y,) = make_compiler(proto).compile("cpu")({"x": x}).values()
+    np.testing.assert_array_equal(y, onnxruntime(proto).run(None, {"x": x})[0])
+
+
 def test_nested_loops_see_outer_values():
     inner = helper.make_graph(
         [node("Add", ["s", "outer_i_f"], ["t"]), node("Add", ["t", "x"], ["n"]), node("Identity", ["c"], ["d"])],
