@@ -1,4 +1,4 @@
-"""Tokenizer of com.microsoft against onnxruntime."""
+"""Operators of com.microsoft on text, against onnxruntime."""
 
 import numpy as np
 import pytest
@@ -63,3 +63,17 @@ def test_refusals(attributes, message):
 def test_refusal_of_ranks():
     with pytest.raises(InvalidModel, match="input 0 has rank 3, expected 1 or 2"):
         make_compiler(model(np.full((1, 2, 1), "a", object), separators=[" "])[0])
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, object])
+def test_hashes(dtype, positive):
+    random = models.generator(5)
+    x = np.array(TEXTS, object).reshape(3, 3) if dtype is object else (random.random((3, 4)) * 1e4).astype(dtype)
+    proto, feeds = positional("MurmurHash3", [x], opset=17, domain="com.microsoft", positive=positive, seed=7)
+    for port in proto.graph.input:
+        port.type.tensor_type.elem_type = port.type.tensor_type.elem_type or 8
+    proto.ir_version = 9
+    (actual,), (wanted,) = run(proto, feeds), models.expected(proto, feeds)
+    assert actual.dtype == wanted.dtype
+    np.testing.assert_array_equal(actual, wanted)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from refactor_graph._custom import CustomOp, TensorType
 from refactor_graph._errors import InvalidModel
 from refactor_graph._expressions import compiled
+from refactor_graph._hashing import MURMUR_HASH
 from refactor_graph._tokenizer import TOKENIZER
 
 Array = NDArray[Any]
@@ -28,4 +29,4 @@ def _match(x: Array, pattern: str = "") -> Array:
     return np.fromiter(found, np.bool_, x.size).reshape(x.shape)
 
 
-PYTHON_OPS = (CustomOp("", "RegexFullMatch", _match, _match_shape, (20, None)), TOKENIZER)
+PYTHON_OPS = (CustomOp("", "RegexFullMatch", _match, _match_shape, (20, None)), MURMUR_HASH, TOKENIZER)
