@@ -304,6 +304,7 @@ public:
         }
     }
     size_t workspace_bytes() const override { return end_; }
+    uint64_t unread_inputs() const override { return packed_ ? uint64_t{1} << I::kB : 0; }
     double operations() const override { return p_.s.operations(); }
 };
 
