@@ -1,5 +1,5 @@
-#include "integer_conv/transpose_small.h"
 #include "integer_matmul/integer_test.h"
+#include "movement/transpose_small.h"
 
 namespace refactor::kernel::test {
 namespace {
@@ -71,7 +71,10 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
     std::mt19937 random(seed_of(315));
     for (auto const& p : {Convolution{{2, 37, 15, 18}, {37, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37},
                           Convolution{{1, 330, 9, 7}, {330, 1, 5, 5}, {2, 2}, {1, 2}, {2, 3}, {2, 1}, 330},
-                          Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64}})
+                          Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64},
+                          Convolution{{1, 96, 7, 7}, {96, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 96},
+                          Convolution{{1, 70, 11, 23}, {70, 1, 7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 70},
+                          Convolution{{1, 21, 12, 1}, {21, 1, 5, 4}, {2, 1}, {2, 1}, {1, 2}, {0, 1}, 21}})
         for (auto x : {DataType::U8, DataType::I8})
             for (auto y : {DataType::U8, DataType::I8}) {
                 IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true};

@@ -48,6 +48,12 @@ struct IntegerBlock {
     int64_t y_row;  ///< elements between rows of Y and residual
 };
 
+/// Two positions next to each other, of which the second may be none.
+struct DepthwisePair {
+    int64_t position;  ///< the first
+    bool both;
+};
+
 /// Channels of a depthwise convolution, next to each other in memory: one i32 sum for each, over `taps`.
 struct DepthwiseBlock {
     int64_t positions, channels;
@@ -59,7 +65,11 @@ struct DepthwiseBlock {
     uint8_t const* const* pointers;
     uint8_t flip;
     int8_t const* bytes;  ///< and W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
-    int32_t const* w;     ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
+    /// Or pairs: `pointers` is [pairs][quads][4], where four pixels of a line make a quad, and `bytes` is
+    /// [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. Null: none.
+    DepthwisePair const* pairs;
+    int64_t pair_count, quads;
+    int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
     int64_t w_row;
     int32_t const* column_add;
     float const* scale;

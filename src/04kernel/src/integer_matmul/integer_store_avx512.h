@@ -8,19 +8,20 @@
 namespace refactor::kernel {
 namespace {
 
-/// Results stay far from the bounds of i32, beyond which the conversion has no sign.
-RG_SIMD bool are_small(IntegerBlock const& t, Finish const& f) {
+/// Scaled sums stay far from the bounds of i32, beyond which the conversion has no sign.
+RG_SIMD bool are_small(float const* scale, int64_t n) {
     __m512 most = _mm512_setzero_ps();
-    for (int64_t j = 0; j < t.columns; j += kWidth)
-        most = _mm512_max_ps(_mm512_abs_ps(Floats::load(t.scale + j).v), most);
-    // Of a NaN in `scale` no comparison is true.
-    bool sums = _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LT_OQ) == 0xffff;
+    for (int64_t j = 0; j < n; j += kWidth) most = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(scale + j)), most);
+    return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LT_OQ) == 0xffff;
+}
+/// And so do results.
+RG_SIMD bool are_small(IntegerBlock const& t, Finish const& f) {
     auto within = [](float x, float bound) { return x < bound && x > -bound; };
     bool middle = !f.rounded || (within(t.tail.middle_low, 1e3f) && within(t.tail.middle_high, 1e3f) &&
                                  within(t.tail.middle_scale, 1e5f));
     bool residual = !t.residual || (within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 &&
                                     t.tail.residual_zero <= 255);
-    return sums && middle && residual;
+    return middle && residual && are_small(t.scale, t.columns);
 }
 
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
@@ -50,13 +51,14 @@ struct Packing {
         return {_mm512_packs_epi32(f.y_zero.v, f.y_zero.v), bound(f.low), bound(f.high),
                 _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), f.store == IntegerStore::I8};
     }
-    RG_SIMD __m512i pack(__m512i const (&x)[4]) const {
+    /// With four channels of each vector in each 128-bit lane, in order.
+    RG_SIMD __m512i pack_unpacked(__m512i const (&x)[4]) const {
         __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), zero);
         __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), zero);
-        __m512i bytes = is_signed ? _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), low), high)
-                                  : _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), low), high);
-        return _mm512_permutexvar_epi32(order, bytes);
+        return is_signed ? _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), low), high)
+                         : _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), low), high);
     }
+    RG_SIMD __m512i pack(__m512i const (&x)[4]) const { return _mm512_permutexvar_epi32(order, pack_unpacked(x)); }
 };
 
 /// A sum as the number that is rounded to its result; `at` is its place in the residual.
