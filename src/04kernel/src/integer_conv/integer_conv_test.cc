@@ -1,5 +1,4 @@
 #include "integer_matmul/integer_test.h"
-#include "movement/transpose_small.h"
 
 namespace refactor::kernel::test {
 namespace {
@@ -92,25 +91,6 @@ TEST(IntegerConv, CandidatesAgreeOnOtherRanks) {
     for (auto const& p : {Convolution{{2, 5, 33}, {7, 5, 4}, {2}, {3}, {3}, {2}},
                           Convolution{{1, 3, 6, 7, 9}, {5, 3, 2, 3, 3}, {1, 2, 1}, {2, 1, 1}, {1, 1, 0}, {0, 1, 2}}})
         check(p, random);
-}
-
-TEST(IntegerConv, TransposesSmallElements) {
-    std::mt19937 random(seed_of(314));
-    for (int64_t rows : {1, 3, 15, 16, 17, 40})
-        for (int64_t columns : {1, 4, 7, 16, 18, 33}) {
-            std::vector<uint8_t> bytes(static_cast<size_t>(rows * (columns + 2))), bytes_out(bytes.size());
-            for (auto& b : bytes) b = static_cast<uint8_t>(random());
-            auto readable = (rows - 1) * (columns + 2) + columns;
-            transpose_bytes(bytes.data(), columns + 2, rows, columns, readable, bytes_out.data(), rows);
-            std::vector<uint32_t> words(bytes.begin(), bytes.end()), words_out(words.size());
-            transpose_words(words.data(), columns + 2, rows, columns, words_out.data(), rows);
-            for (int64_t r = 0; r < rows; ++r)
-                for (int64_t c = 0; c < columns; ++c) {
-                    auto expected = bytes[static_cast<size_t>(r * (columns + 2) + c)];
-                    ASSERT_EQ(bytes_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
-                    ASSERT_EQ(words_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
-                }
-        }
 }
 
 TEST(IntegerConv, RefusesSizesThatDoNotFit) {

@@ -97,6 +97,14 @@ struct IntegerTerms {
     float* scale;
 };
 
+/// Rows of B that are packed while the product runs.
+struct IntegerRows {
+    uint8_t const* b;  ///< [k][n]
+    bool is_signed;
+    int64_t k, n;
+    int32_t *panels, *sums;  ///< as in packed B
+};
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -110,6 +118,8 @@ struct IntegerFunctions {
     int32_t (*sum)(uint8_t const* row, int64_t n);
     /// Depthwise convolution with W of bytes, stored as bytes without middle, shift and residual; null: none.
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
+    /// Packs B of bytes; null: none.
+    void (*pack_rows)(IntegerRows const&) = nullptr;
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }

@@ -159,6 +159,12 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
     }
 }
 
+/// What zero points that differ by row or column take from a sum.
+RG_SIMD void correct(IntegerBlock const& t, Lanes& sum, int64_t row, int64_t column) {
+    if (t.b_zero) sum = sum - Lanes::set(t.row_sum[row]) * Lanes::load(t.b_zero + column);
+    if (t.row_zero) sum = sum - Lanes::set(t.row_zero[row]) * Lanes::load(t.column_sum + column);
+}
+
 /// Stores sums of which one row after the other lies at `sums`.
 [[gnu::noinline]] void store_sums(IntegerBlock const& t, Finish const& f, int32_t const* sums, int rows, int vectors,
                                   int64_t first, int64_t column) {
@@ -166,8 +172,7 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         for (int v = 0; v < vectors; ++v, sums += kWidth) {
             int64_t j = column + v * kWidth;
             Lanes sum = Lanes::load(sums);
-            if (t.b_zero) sum = sum - Lanes::set(t.row_sum[first + i]) * Lanes::load(t.b_zero + j);
-            if (t.row_zero) sum = sum - Lanes::set(t.row_zero[first + i]) * Lanes::load(t.column_sum + j);
+            correct(t, sum, first + i, j);
             store_lanes(t, sum, j, (first + i) * t.y_row + j, t.columns - j, f);
         }
 }
@@ -177,7 +182,14 @@ template <int rows, int vectors>
     Lanes c[rows][vectors];
     accumulate<rows, vectors>(t, ahead, first, column, c);
     if constexpr (rows == rows_of(vectors))
-        if (store_tile(t, f, c, first, column)) return;
+        if (f.kind != Finish::Kind::Any) {
+            if (t.b_zero || t.row_zero)
+#pragma GCC unroll 12
+                for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+                    for (int v = 0; v < vectors; ++v) correct(t, c[i][v], first + i, column + v * kWidth);
+            return store_tile(t, f, c, first, column);
+        }
     alignas(64) int32_t sums[rows * vectors * kWidth];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i)

@@ -6,10 +6,10 @@ namespace {
 
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
-    if (f.store == IntegerStore::I32 || t.b_zero || t.row_zero) return Finish::Kind::Any;
+    if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
     if (bytes && f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Finish::Kind::Added;
-    if (!bytes && !t.residual) return Finish::Kind::Real;
+    if (!bytes && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Real;
     return Finish::Kind::Any;
 }
 
@@ -43,23 +43,17 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
     }
 }
 
-/// Whether it was one of the frequent combinations.
+/// One of the frequent combinations.
 template <int rows, int vectors>
-RG_SIMD bool store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                         int64_t column) {
     switch (f.kind) {
         case Finish::Kind::Scaled:
-            store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
-            return true;
+            return store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
         case Finish::Kind::Added:
-            store_kind<Finish::Kind::Added>(t, f, c, first, column);
-            return true;
-        case Finish::Kind::Real:
-            if (t.columns - column < vectors * kWidth) return false;
-            store_kind<Finish::Kind::Real>(t, f, c, first, column);
-            return true;
+            return store_kind<Finish::Kind::Added>(t, f, c, first, column);
         default:
-            return false;
+            return store_kind<Finish::Kind::Real>(t, f, c, first, column);
     }
 }
 

@@ -27,7 +27,7 @@ RG_SIMD bool are_small(IntegerBlock const& t, Finish const& f) {
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     using Kind = Finish::Kind;
     bool bytes = element_bytes(f.store) == 1;
-    if (f.store == IntegerStore::I32 || t.b_zero || t.row_zero) return Kind::Any;
+    if (f.store == IntegerStore::I32) return Kind::Any;
     if (!bytes) return t.residual ? Kind::Any : Kind::Real;
     if (!are_small(t, f)) return Kind::Any;
     if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
@@ -131,27 +131,20 @@ RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c
     }
 }
 
-/// Whether it was one of the frequent combinations.
+/// One of the frequent combinations.
 template <int rows, int vectors>
-RG_SIMD bool store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                         int64_t column) {
     switch (f.kind) {
         case Finish::Kind::Scaled:
-            store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
-            return true;
+            return store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
         case Finish::Kind::Added:
-            store_bytes<Finish::Kind::Added>(t, f, c, first, column);
-            return true;
+            return store_bytes<Finish::Kind::Added>(t, f, c, first, column);
         case Finish::Kind::Biased:
-            store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
-            return true;
-        case Finish::Kind::Real:
-            store_reals(t, f, c, first, column);
-            return true;
-        case Finish::Kind::Any:
-            break;
+            return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
+        default:
+            return store_reals(t, f, c, first, column);
     }
-    return false;
 }
 
 }  // namespace
