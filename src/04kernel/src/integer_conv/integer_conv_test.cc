@@ -86,6 +86,34 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
             }
 }
 
+TEST(IntegerConv, CandidatesAgreeOnWinograd) {
+    std::mt19937 random(seed_of(316));
+    for (auto const& p : {Convolution{{2, 33, 13, 12}, {70, 33, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                          Convolution{{1, 64, 9, 31}, {16, 64, 3, 3}, {1, 1}, {1, 1}, {0, 2}, {3, 0}},
+                          Convolution{{1, 40, 3, 4}, {130, 40, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 1}}})
+        check(p, random);
+}
+
+TEST(IntegerConv, WinogradDeclinesSumsBeyondItsRange) {
+    Tensor w(DataType::I8, {1, 150, 3, 3});
+    std::fill(w.bytes.begin(), w.bytes.end(), std::byte{127});
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {1, 5, 5, 150}), w};
+    inputs[1].constant = true;
+    inputs.resize(IntegerMatMulInfo::kInputs);
+    std::fill(inputs[0].bytes.begin(), inputs[0].bytes.end(), std::byte{255});
+    IntegerConvInfo info{{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1, {}, true};
+    std::vector<Tensor> outputs{Tensor(DataType::I32, {1, 3, 3, 1})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    PackCache packs;
+    TensorDesc const *x[9]{&inputs[0].desc, &inputs[1].desc}, *y[]{&outputs[0].desc};
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        if (kernel->id().find("winograd") == std::string::npos) continue;
+        auto task = kernel->bind({x, y, {}, packs, 1});
+        ASSERT_FALSE(task.ok());
+        EXPECT_NE(task.error().reason.find("26 bits"), std::string::npos) << task.error().reason;
+    }
+}
+
 TEST(IntegerConv, CandidatesAgreeOnOtherRanks) {
     std::mt19937 random(seed_of(313));
     for (auto const& p : {Convolution{{2, 5, 33}, {7, 5, 4}, {2}, {3}, {3}, {2}},

@@ -105,6 +105,21 @@ struct IntegerRows {
     int32_t *panels, *sums;  ///< as in packed B
 };
 
+/// Tiles of 4 × 4 positions of one image, and panels of columns; see `integer_conv/integer_winograd.h`.
+struct IntegerWinograd {
+    uint8_t const* x;  ///< [height][width][channels]
+    bool x_signed;
+    int32_t x_zero;
+    int64_t channels, height, width, pad_top, pad_left;
+    int64_t out_height, out_width, tile_columns, first, tiles;
+    int16_t* v;  ///< room for [36][tiles][row]; `row` is whole vectors
+    int64_t row;
+    int32_t const* u;  ///< [panels][36][depth][64]
+    int64_t depth, panel_begin, panel_end;
+    int32_t* m;      ///< room for [36][tiles][64]
+    IntegerBlock y;  ///< what becomes of sums; `y` is the image, `columns` are all, `column_add` whole panels
+};
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -120,6 +135,7 @@ struct IntegerFunctions {
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
     /// Packs B of bytes; null: none.
     void (*pack_rows)(IntegerRows const&) = nullptr;
+    void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }
