@@ -16,6 +16,7 @@
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
 #include "passes/select_layouts.h"
+#include "passes/store_weights.h"
 
 #include <algorithm>
 #include <set>
@@ -43,6 +44,7 @@ std::span<Pass const> pipeline() {
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
         {"fuse_epilogues", fuse_epilogues},
+        {"store_weights", store_weights},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
     };

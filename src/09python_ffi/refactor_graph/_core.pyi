@@ -134,6 +134,7 @@ class Model:
         keep: Sequence[str],
         verify: bool,
         max_tensor_bytes: int = 0,
+        weights: str = "default",
     ) -> Program: ...
 
 class CancellationToken:

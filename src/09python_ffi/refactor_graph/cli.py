@@ -87,7 +87,12 @@ def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str])
 def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
     compiler = make_compiler(options.model)
     executor = compiler.compile(
-        options.target, options.allocator, options.passes, num_threads=options.threads, precision=options.precision
+        options.target,
+        options.allocator,
+        options.passes,
+        num_threads=options.threads,
+        precision=options.precision,
+        weights=options.weights,
     )
     return compiler, executor
 
@@ -236,6 +241,7 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> No
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
         command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default or exact")
+        command.add_argument("--weights", default="default", help="default, f32, f16, bf16 or int8")
     command.add_argument("--target", default="cpu")
 
 

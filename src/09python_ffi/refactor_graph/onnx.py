@@ -102,6 +102,7 @@ class Compiler:
         *,
         num_threads: int = 0,
         precision: str = "default",
+        weights: str = "default",
         keep: Sequence[str] = (),
         verify: bool = False,
         max_tensor_bytes: int = 0,
@@ -124,6 +125,12 @@ class Compiler:
             Threads of the executor; 0: as many as the process may use.
         precision
             "default", or "exact" for no algorithm that changes the error bound of a sum (no Winograd).
+        weights
+            What constant right-hand sides of matrix products are stored as on a CPU; they are widened to f32 in
+            registers, and products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts
+            to f32 stays small); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8" with a scale for each
+            output channel. Products of few rows, as in decoding, are as fast as their weights are small. The report of
+            the pass `store_weights` tells the error.
         keep
             Names of intermediate tensors that every pass leaves in place.
         verify
@@ -135,7 +142,7 @@ class Compiler:
         Raises
         ------
         InvalidInput
-            For an unknown target, allocator, pass, precision or kept tensor; lists what there is.
+            For an unknown target, allocator, pass, precision, type of weights or kept tensor; lists what there is.
         Unsupported
             Naming every node that no kernel accepts, with all reasons.
         DeviceError
@@ -152,7 +159,9 @@ class Compiler:
         device = _find_targets(target)
 
         def compile_for(kind: str) -> _core.Program:
-            return self._model.compile(kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes)
+            return self._model.compile(
+                kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes, weights
+            )
 
         executor = Executor(compile_for(device), allocator, num_threads)
         executor._compile_for = compile_for

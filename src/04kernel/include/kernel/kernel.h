@@ -59,7 +59,8 @@ struct Request {
     Isa isa = Isa::Scalar;            ///< best allowed instruction set
     int threads = 1;
     Precision precision = Precision::Default;
-    mem_manager::Device* place = nullptr;  ///< to compile for, if it is not the host
+    DataType weights = DataType::Undefined;  ///< what the compilation stores constant weights as, for graphs inside
+    mem_manager::Device* place = nullptr;    ///< to compile for, if it is not the host
 };
 
 /// Why a candidate declined; shown to the user when nothing fits, and on demand.
