@@ -1,5 +1,6 @@
 """Weights stored in fewer bytes: results stay within what rounding them changes, and the report tells how much."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -71,3 +72,40 @@ def test_pass_can_be_switched_off():
     proto, inputs = _tied()
     executor = make_compiler(proto).compile(passes=["-store_weights"], weights="int8", num_threads=1)
     assert _difference(executor(inputs)["y"], models.expected(proto, inputs)[0]) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_models_of_halves(dtype):
+    random = models.generator(5)
+
+    def tensor(*shape):
+        return (random.standard_normal(shape) * 0.2).astype(dtype)
+
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = {"kernel": tensor(24, 8, 3, 3), "matrix": tensor(24, 70), "large": tensor(70, 8192), "bias": tensor(70)}
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "matrix", "bias"], ["g"]),
+        helper.make_node("MatMul", ["g", "large"], ["y"]),
+    ]
+    initializers = [
+        helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True) for name, array in weights.items()
+    ]
+    proto = models.model(
+        nodes,
+        [models.value("x", [2, 8, 9, 7], kind)],
+        [models.value("y", [2, 8192], kind)],
+        initializers,
+    )
+    x = tensor(2, 8, 9, 7)
+    executor = make_compiler(proto).compile(num_threads=1, verify=True)
+    plain = make_compiler(proto).compile(passes=["-widen_halves"], num_threads=1)
+    actual, wanted = (each({"x": x})["y"].astype(np.float32) for each in (executor, plain))
+    # Both round once after every node, from sums of different precision: some results are a step apart.
+    step = 2**-10 if dtype is np.float16 else 2**-7
+    assert np.abs(actual - wanted).max() <= 2 * step * np.abs(wanted).max()
+    packed = executor.program.packed_bytes
+    assert not packed or packed < 2 * sum(array.nbytes for array in weights.values())

@@ -17,6 +17,7 @@
 #include "passes/remove_identities.h"
 #include "passes/select_layouts.h"
 #include "passes/store_weights.h"
+#include "passes/widen_halves.h"
 
 #include <algorithm>
 #include <set>
@@ -33,6 +34,7 @@ std::span<Pass const> pipeline() {
         {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
+        {"widen_halves", widen_halves},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
