@@ -51,8 +51,6 @@ void* Blob::load() const {
     return fresh;
 }
 
-BlobSource const* Blob::source() const { return lazy_ ? lazy_->source.get() : nullptr; }
-
 Blob::~Blob() {
     if (lazy_) {
         if (auto* loaded = lazy_->data.load()) device_->deallocate(loaded, bytes_);

@@ -68,6 +68,13 @@ Outcome compute(Operator const& op, std::span<Constant const> inputs, std::vecto
     return Err{kernel::Rejection{"no kernel computes " + std::string(op.type()) + ":" + reasons}};
 }
 
+/// The deleter of a derived constant: pointers to it carry its derivation.
+struct DerivedOwner {
+    std::shared_ptr<Blob const> blob;
+    DerivedSource const* derivation;
+    void operator()(Blob const*) const {}
+};
+
 /// Elements that move, or become f32 without rounding.
 bool is_derived(Operator const& op, std::span<Constant const> inputs, std::span<Constant const> outputs) {
     // Below, keeping the result costs less than computing it twice.
@@ -85,6 +92,11 @@ bool is_derived(Operator const& op, std::span<Constant const> inputs, std::span<
 
 }  // namespace
 
+DerivedSource const* derivation_of(std::shared_ptr<Blob const> const& blob) {
+    auto const* owner = std::get_deleter<DerivedOwner>(blob);
+    return owner ? owner->derivation : nullptr;
+}
+
 void DerivedSource::read(void* to) const {
     Blob::Reader reader(*from_.blob);
     auto input = from_;
@@ -101,7 +113,11 @@ Outcome evaluate(std::shared_ptr<Operator const> const& op, std::span<Constant c
     }
     if (!is_derived(*op, inputs, outputs)) return compute(*op, inputs, std::move(outputs), params);
     auto bytes = storage_bytes(outputs[0].dtype, element_count(outputs[0].dims));
-    outputs[0].blob = Blob::lazy(bytes, std::make_unique<DerivedSource>(op, inputs[0], outputs[0]));
+    auto source = std::make_unique<DerivedSource>(op, inputs[0], outputs[0]);
+    auto const* derivation = source.get();
+    auto blob = Blob::lazy(bytes, std::move(source));
+    auto const* address = blob.get();
+    outputs[0].blob = std::shared_ptr<Blob const>(address, DerivedOwner{std::move(blob), derivation});
     return outputs;
 }
 

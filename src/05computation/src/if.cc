@@ -172,7 +172,6 @@ kernel::Candidates If::candidates(kernel::Request const& request) const {
     }
     CompileOptions options;
     options.threads = request.threads, options.precision = request.precision;
-    options.weights = request.weights;
     auto compiled = [&](FrozenBranch const& branch) {
         return CompiledBranch{compile(branch.thaw(), options).program, branch.captures};
     };

@@ -52,8 +52,6 @@ public:
     void* data() { return lazy_ ? load() : data_; }
     void const* data() const { return lazy_ ? load() : data_; }
     size_t bytes() const { return bytes_; }
-    /// Where the bytes of a lazy blob come from; null for others.
-    BlobSource const* source() const;
 
     /// The bytes of a blob for as long as this lives: a lazy one that nobody has read stays as it is afterwards.
     class Reader {

@@ -59,7 +59,6 @@ struct Request {
     Isa isa = Isa::Scalar;            ///< best allowed instruction set
     int threads = 1;
     Precision precision = Precision::Default;
-    DataType weights = DataType::Undefined;  ///< what the compilation stores constant weights as, for graphs inside
     mem_manager::Device* place = nullptr;    ///< to compile for, if it is not the host
 };
 

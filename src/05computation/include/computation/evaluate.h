@@ -13,7 +13,7 @@ struct Constant {
 };
 
 /// Bytes of a large constant that only moves or widens another one: computed whenever they are read, so that neither
-/// takes memory before, and passes can take the other one instead.
+/// takes memory before, and passes can take the other one instead (`derivation_of`).
 class DerivedSource final : public mem_manager::BlobSource {
     std::shared_ptr<Operator const> op_;
     Constant from_, to_;  // `to_` has no data
@@ -27,6 +27,9 @@ public:
     Constant const& from() const { return from_; }
     Constant const& to() const { return to_; }  ///< without data
 };
+
+/// How `blob` is derived, or null; as long as `blob` lives.
+DerivedSource const* derivation_of(std::shared_ptr<mem_manager::Blob const> const& blob);
 
 /// Computes `op` on the CPU, on the calling thread, for inputs that are all known (a default `Constant`: absent).
 /// `outputs` come with dtype and dims and are given their data, large ones that only move or widen the input as

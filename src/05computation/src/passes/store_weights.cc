@@ -38,7 +38,7 @@ bool is_swap(kernel::TransposeInfo const& info) { return info.perm.size() == 2 &
 /// Takes what a derived constant was made of instead, as far as products can read it.
 void unwrap(Weights& weights, DataType wanted) {
     while (true) {
-        auto const* source = dynamic_cast<DerivedSource const*>(weights.constant.blob->source());
+        auto const* source = derivation_of(weights.constant.blob);
         if (!source || source->to().dims != weights.constant.dims) return;
         auto const* transpose = info_of<kernel::TransposeInfo>(source->op());
         if (transpose && !is_swap(*transpose)) return;
