@@ -59,7 +59,7 @@ struct Request {
     Isa isa = Isa::Scalar;            ///< best allowed instruction set
     int threads = 1;
     Precision precision = Precision::Default;
-    mem_manager::Device* place = nullptr;    ///< to compile for, if it is not the host
+    mem_manager::Device* place = nullptr;  ///< to compile for, if it is not the host
 };
 
 /// Why a candidate declined; shown to the user when nothing fits, and on demand.
