@@ -136,6 +136,7 @@ class Model:
         max_tensor_bytes: int = 0,
         tuning: TuningTable | None = None,
         measure: bool = False,
+        weights: str = "default",
     ) -> Program: ...
 
 class TuningTable:

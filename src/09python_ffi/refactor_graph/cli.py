@@ -95,6 +95,7 @@ def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
         options.passes,
         num_threads=options.threads,
         precision=options.precision,
+        weights=options.weights,
         tune=options.tune,
     )
     return compiler, executor
@@ -244,6 +245,7 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> No
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
         command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default or exact")
+        command.add_argument("--weights", default="default", help="default, f32, f16, bf16 or int8")
         command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
     command.add_argument("--target", default="cpu")
 
