@@ -34,8 +34,9 @@ class StreamedRecurrent final : public RecurrentTask {
         if (to > from) functions_.product.multiply(t);
     }
 
-    /// One step for blocks [first, last) of units, a group of blocks at a time, so that cells are computed while the
-    /// weights after them arrive. R is read in turns forwards and backwards: what was read last is still in L2.
+    /// One step for blocks [first, last) of units, some blocks at a time, so that cells are computed while the weights
+    /// after them arrive: at least two blocks, whose chains of dependent instructions overlap. R is read in turns
+    /// forwards and backwards: what was read last is still in L2.
     void run_step(Direction const& d, int64_t step, int64_t first, int64_t last) const {
         auto group = group_of(step);
         auto cell = cell_of(d, step, 0, 1);
@@ -48,10 +49,10 @@ class StreamedRecurrent final : public RecurrentTask {
         auto part = step - group.begin, parts = group.end - group.begin;
         t.from = p_.w.depth * part / parts, t.to = p_.w.depth * (part + 1) / parts;
         t.x = x_of(d, next.begin), t.gx_row = p_.w.columns;
-        auto groups = (last - first + p_.group - 1) / p_.group;
+        auto wide = p_.group == 1 ? 2 : p_.group, groups = (last - first + wide - 1) / wide;
         for (int64_t i = 0; i < groups; ++i) {
-            cell.first_block = first + (step & 1 ? groups - 1 - i : i) * p_.group;
-            cell.last_block = std::min(last, cell.first_block + p_.group);
+            cell.first_block = first + (step & 1 ? groups - 1 - i : i) * wide;
+            cell.last_block = std::min(last, cell.first_block + wide);
             auto from = cell.first_block * s_.gates * p_.width, to = cell.last_block * s_.gates * p_.width;
             t.panels = (to - from) / functions_.product.panel;
             t.r = d.r + from * t.depth, t.w = d.w + from * t.x_depth, t.bias = d.base + p_.bias + from;
