@@ -11,17 +11,17 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Distance between products: an odd number of cache lines, so that the 36 streams of a transform do not share a cache
+/// Distance between products: an odd number of cache lines, so that the streams of a transform do not share a cache
 /// set.
 int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
 
 }  // namespace
 
-WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
-    tiles = g.batch * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
+WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int threads) {
+    tiles = g.batch * ceil_div(g.out[1], form.tile[0]) * ceil_div(g.out[2], form.tile[1]);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
-    auto bytes = kWinogradProducts * (g.in_channels + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto bytes = form.products * (g.in_channels + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
     if (threads > 1 && blocks < 8 * threads) blocks = ceil_div(blocks, threads) * threads;
@@ -31,38 +31,22 @@ WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
     blocks = ceil_div(tiles, block_tiles);
 }
 
-void winograd_weights(float const* g, float (&u)[kWinogradProducts]) {
-    constexpr double G[6][3] = {{1. / 4, 0, 0},
-                                {-1. / 6, -1. / 6, -1. / 6},
-                                {-1. / 6, 1. / 6, -1. / 6},
-                                {1. / 24, 1. / 12, 1. / 6},
-                                {1. / 24, -1. / 12, 1. / 6},
-                                {0, 0, 1}};
-    double half[6][3];
-    for (int i = 0; i < 6; ++i)
-        for (int j = 0; j < 3; ++j)
-            half[i][j] = G[i][0] * static_cast<double>(g[j]) + G[i][1] * static_cast<double>(g[3 + j]) +
-                         G[i][2] * static_cast<double>(g[6 + j]);
-    for (int i = 0; i < 6; ++i)
-        for (int j = 0; j < 6; ++j)
-            u[i * 6 + j] = static_cast<float>(half[i][0] * G[j][0] + half[i][1] * G[j][1] + half[i][2] * G[j][2]);
-}
-
-WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& tile, WinogradIsa const& isa,
-                           int threads, std::shared_ptr<mem_manager::Blob const> packed)
+WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue const& epilogue, TileIsa const& tile,
+                           WinogradIsa const& isa, int threads, std::shared_ptr<mem_manager::Blob const> packed)
     : g_(g),
+      form_(form),
       epilogue_(epilogue),
       operands_(epilogue),
       tile_(&tile),
       isa_(&isa),
       list_(tile.block, false, g.in_channels, g.out_channels, 1, 1),
-      plan_(g, threads),
+      plan_(g, form, threads),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
       in_blocks_(ceil_div(g.in_channels, tile.block)),
       out_blocks_(ceil_div(g.out_channels, tile.block)),
-      tile_rows_(ceil_div(g.out[1], kWinogradTile)),
-      tile_cols_(ceil_div(g.out[2], kWinogradTile)),
+      tile_rows_(ceil_div(g.out[1], form.tile[0])),
+      tile_cols_(ceil_div(g.out[2], form.tile[1])),
       v_stride_(product_stride(in_blocks_ * plan_.block_tiles * tile.block)),
       m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
 
@@ -71,7 +55,7 @@ size_t WinogradTask::workspace_bytes() const {
 }
 
 double WinogradTask::operations() const {
-    return 2. * 9 * static_cast<double>(g_.batch * g_.out_channels * g_.out_size()) *
+    return 2. * static_cast<double>(form_.taps() * g_.batch * g_.out_channels * g_.out_size()) *
            static_cast<double>(g_.in_channels);
 }
 
@@ -90,6 +74,7 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             g_.pad[2],
             tile_rows_,
             tile_cols_,
+            form_.kernel[0] > 1,
             first,
             std::min(plan_.block_tiles, plan_.tiles - first),
             in_blocks_,
@@ -118,11 +103,11 @@ void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v,
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
     context.pool.parallel_for(plan_.blocks, [&](int64_t block, int worker) {
         auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
-        auto* m = v + kWinogradProducts * v_stride_;
+        auto* m = v + form_.products * v_stride_;
         auto j = job(arguments, block);
         j.transformed = v;
         isa_->input(j);
-        for (int64_t product = 0; product < kWinogradProducts; ++product)
+        for (int64_t product = 0; product < form_.products; ++product)
             for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j.tiles);
         j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_block = out_blocks_;
         isa_->output(j);
@@ -131,7 +116,7 @@ void WinogradTask::run_private(void* const* arguments, runtime::RunContext const
 
 void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const& context) const {
     auto* v = reinterpret_cast<float*>(context.workspace);
-    auto* m = v + kWinogradProducts * v_stride_;
+    auto* m = v + form_.products * v_stride_;
     for (int64_t block = 0; block < plan_.blocks; ++block) {
         auto const shared = job(arguments, block);
         context.pool.parallel_for(in_blocks_, [&](int64_t b, int) {
@@ -139,7 +124,7 @@ void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const&
             j.transformed = v, j.first_block = b, j.end_block = b + 1;
             isa_->input(j);
         });
-        context.pool.parallel_for(kWinogradProducts, [&](int64_t product, int) {
+        context.pool.parallel_for(form_.products, [&](int64_t product, int) {
             for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared.tiles);
         });
         context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {

@@ -11,13 +11,13 @@ struct WinogradPlan {
     int64_t tiles, block_tiles, blocks;
     bool shared;  ///< threads share every step of a block; otherwise each thread takes blocks of its own
 
-    WinogradPlan(Geometry const&, int threads);
+    WinogradPlan(Geometry const&, WinogradForm const&, int threads);
 };
 
-/// Winograd F(4×4, 3×3) on blocked layouts.
+/// Winograd on blocked layouts.
 class WinogradTask final : public runtime::Task {
 public:
-    WinogradTask(Geometry const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
+    WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
                  std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
@@ -26,13 +26,14 @@ public:
 
 private:
     WinogradJob job(void* const* arguments, int64_t block) const;
-    /// One of the 36 products of one chunk.
+    /// One of the products of one chunk.
     void multiply(int64_t product, Chunk const&, float const* v, float* m, int64_t tiles) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
-    int64_t scratch_floats() const { return kWinogradProducts * (v_stride_ + m_stride_); }
+    int64_t scratch_floats() const { return form_.products * (v_stride_ + m_stride_); }
 
     Geometry g_;
+    WinogradForm form_;
     Epilogue epilogue_;
     ConvOperands operands_;
     TileIsa const* tile_;
