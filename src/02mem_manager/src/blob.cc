@@ -61,15 +61,18 @@ Blob::~Blob() {
     }
 }
 
-Blob::Reader::Reader(Blob const& blob) : blob_(blob) {
+Blob::Reader::Reader(Blob const& blob, std::shared_ptr<Blob>& staging) : blob_(blob) {
     auto* lazy = blob.lazy_.get();
     if (!lazy || lazy->source->direct() || lazy->data.load(std::memory_order_acquire)) {
         data_ = blob.data();
         return;
     }
-    copy_ = std::make_unique_for_overwrite<std::byte[]>(blob.bytes());
-    lazy->source->read(copy_.get());
-    data_ = copy_.get();
+    if (!staging || staging->bytes() < blob.bytes()) {
+        staging.reset();
+        staging = Blob::make(blob.device(), blob.bytes());
+    }
+    lazy->source->read(staging->data());
+    data_ = staging->data();
 }
 
 Blob::Reader::~Reader() {

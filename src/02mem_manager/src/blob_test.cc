@@ -46,6 +46,47 @@ TEST(Blob, CopiesHostMemory) {
     EXPECT_EQ(Blob::copy_of(nullptr, 0)->bytes(), 0u);
 }
 
+class CountedSource final : public BlobSource {
+    std::string text_;
+    int& reads_;
+
+public:
+    CountedSource(std::string text, int& reads) : text_(std::move(text)), reads_(reads) {}
+    void const* direct() const override { return nullptr; }
+    void read(void* to) const override {
+        ++reads_;
+        std::memcpy(to, text_.data(), text_.size());
+    }
+};
+
+std::string text_of(void const* data, size_t bytes) { return {static_cast<char const*>(data), bytes}; }
+
+TEST(Blob, ReadsItsSourceOnlyWhenAsked) {
+    int reads = 0;
+    auto blob = Blob::lazy(5, std::make_unique<CountedSource>("lemon", reads));
+    EXPECT_EQ(reads, 0);
+    for (int i = 1; i <= 2; ++i) {
+        EXPECT_EQ(text_of(Blob::Reader(*blob).data(), 5), "lemon");
+        EXPECT_EQ(reads, i) << "a Reader leaves a lazy blob as it is";
+    }
+    EXPECT_EQ(text_of(blob->data(), 5), "lemon");
+    EXPECT_EQ(blob->data(), Blob::Reader(*blob).data());
+    EXPECT_EQ(reads, 3) << "data() reads once, and readers then see what it keeps";
+}
+
+TEST(Blob, StagesReadersInOneBlock) {
+    int reads = 0;
+    auto small = Blob::lazy(3, std::make_unique<CountedSource>("fig", reads));
+    auto large = Blob::lazy(6, std::make_unique<CountedSource>("cherry", reads));
+    std::shared_ptr<Blob> staging;
+    EXPECT_EQ(text_of(Blob::Reader(*large, staging).data(), 6), "cherry");
+    auto* block = staging->data();
+    EXPECT_EQ(text_of(Blob::Reader(*small, staging).data(), 3), "fig");
+    EXPECT_EQ(staging->data(), block);
+    auto known = Blob::copy_of("plum", 4);
+    EXPECT_EQ(Blob::Reader(*known, staging).data(), known->data());
+}
+
 }  // namespace
 
 }  // namespace refactor::mem_manager

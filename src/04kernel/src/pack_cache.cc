@@ -2,16 +2,44 @@
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 
+#include <algorithm>
+#include <list>
 #include <mutex>
 #include <unordered_map>
 
 namespace refactor::kernel {
 
+using mem_manager::Blob;
+
 namespace {
 
 struct Packed {
     std::string format;
-    std::shared_ptr<mem_manager::Blob const> blob;
+    std::once_flag once;
+    std::shared_ptr<Blob const> blob;
+};
+
+/// Blobs too small for huge pages of their own, cut from larger ones: a model has hundreds, and each page first touched
+/// costs more than packing what it holds.
+class Slabs {
+    static constexpr size_t kSmallest = size_t(1) << 18, kLargest = size_t(1) << 23, kOwn = size_t(1) << 21;
+
+    std::shared_ptr<Blob> slab_;
+    size_t used_ = 0;
+
+public:
+    std::shared_ptr<Blob> take(size_t bytes) {
+        auto& device = mem_manager::cpu_device();
+        if (bytes >= kOwn) return Blob::make(device, bytes);
+        auto room = (bytes + 63) / 64 * 64;
+        if (!slab_ || slab_->bytes() - used_ < room) {
+            auto next = slab_ ? std::min(2 * slab_->bytes(), kLargest) : kSmallest;
+            slab_ = Blob::make(device, std::max(next, room)), used_ = 0;
+        }
+        auto* data = static_cast<std::byte*>(slab_->data()) + used_;
+        used_ += room;
+        return Blob::wrap(device, data, bytes, [slab = slab_] {});
+    }
 };
 
 }  // namespace
@@ -19,8 +47,25 @@ struct Packed {
 struct PackCache::State {
     mutable std::mutex mutex;
     /// By the constant, which lives as long as the Program that owns the cache.
-    std::unordered_map<mem_manager::Blob const*, std::vector<Packed>> packed;
+    std::unordered_map<Blob const*, std::list<Packed>> packed;
+    std::vector<std::shared_ptr<Blob>> staging;  ///< not in use
+    Slabs slabs;
     size_t bytes = 0;
+
+    Packed& entry(Blob const& source, std::string_view format) {
+        std::lock_guard lock(mutex);
+        auto& entries = packed[&source];
+        for (auto& entry : entries)
+            if (entry.format == format) return entry;
+        auto& fresh = entries.emplace_back();
+        fresh.format = format;
+        return fresh;
+    }
+    std::shared_ptr<Blob> take(size_t size, std::shared_ptr<Blob>& stage) {
+        std::lock_guard lock(mutex);
+        if (!staging.empty()) stage = std::move(staging.back()), staging.pop_back();
+        return slabs.take(size);
+    }
 };
 
 PackCache::PackCache() : state_(std::make_unique<State>()) {}
@@ -31,19 +76,24 @@ size_t PackCache::bytes() const {
     return state_->bytes;
 }
 
-std::shared_ptr<mem_manager::Blob const> PackCache::find_or_make(mem_manager::Blob const& source,
-                                                                 std::string_view format, size_t bytes,
-                                                                 void (*pack)(void*, void const*, void*),
-                                                                 void* argument) {
+void PackCache::trim() {
     std::lock_guard lock(state_->mutex);
-    auto& entries = state_->packed[&source];
-    for (auto const& entry : entries)
-        if (entry.format == format) return entry.blob;
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), bytes);
-    pack(argument, mem_manager::Blob::Reader(source).data(), blob->data());
-    entries.push_back({std::string(format), blob});
-    state_->bytes += bytes;
-    return blob;
+    state_->staging.clear();
+}
+
+std::shared_ptr<Blob const> PackCache::find_or_make(Blob const& source, std::string_view format, size_t bytes,
+                                                    void (*pack)(void*, void const*, void*), void* argument) {
+    auto& entry = state_->entry(source, format);
+    std::call_once(entry.once, [&] {
+        std::shared_ptr<Blob> staging;
+        auto blob = state_->take(bytes, staging);
+        pack(argument, Blob::Reader(source, staging).data(), blob->data());
+        entry.blob = std::move(blob);
+        std::lock_guard lock(state_->mutex);
+        if (staging) state_->staging.push_back(std::move(staging));
+        state_->bytes += bytes;
+    });
+    return entry.blob;
 }
 
 }  // namespace refactor::kernel

@@ -57,10 +57,12 @@ public:
     class Reader {
         Blob const& blob_;
         void const* data_;
-        std::unique_ptr<std::byte[]> copy_;
+        std::shared_ptr<Blob> own_;
 
     public:
-        explicit Reader(Blob const& blob);
+        explicit Reader(Blob const& blob) : Reader(blob, own_) {}
+        /// What must be copied is copied to `staging`, which grows as needed and serves one Reader at a time.
+        Reader(Blob const& blob, std::shared_ptr<Blob>& staging);
         ~Reader();
         Reader(Reader const&) = delete;
         Reader& operator=(Reader const&) = delete;

@@ -75,7 +75,7 @@ public:
     PackCache(PackCache const&) = delete;
     PackCache& operator=(PackCache const&) = delete;
     /// `pack(from, to)` fills `bytes` bytes of 64-byte aligned memory with what it makes of the source's bytes `from`,
-    /// on the first call for this key. Thread-safe.
+    /// on the first call for this key. Thread-safe: one key is packed once, different ones at the same time.
     template <class F>
     std::shared_ptr<mem_manager::Blob const> get(mem_manager::Blob const& source, std::string_view format, size_t bytes,
                                                  F&& pack) {
@@ -85,6 +85,8 @@ public:
             &pack);
     }
     size_t bytes() const;
+    /// Gives back memory that only packing needs.
+    void trim();
 
 private:
     std::shared_ptr<mem_manager::Blob const> find_or_make(mem_manager::Blob const&, std::string_view, size_t,

@@ -1,6 +1,7 @@
 #include "program/plan_build.h"
 
 #include "common/error.h"
+#include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "mem_manager/memory_planner.h"
@@ -14,6 +15,8 @@ namespace {
 
 /// 2^47 bytes: the address space of a process; no allocation beyond it can succeed.
 constexpr int64_t kMostBytes = int64_t(1) << 47;
+/// Bytes of weights whose packing (about 1 ms) outweighs starting threads.
+constexpr size_t kWorthThreads = size_t(1) << 22;
 
 }  // namespace
 
@@ -72,10 +75,9 @@ size_t PlanBuild::bytes_of(uint32_t edge) const {
     return storage_bytes(descs_[edge].dtype, descs_[edge].stored_count());
 }
 
-void PlanBuild::fill_steps() {
-    plan_->steps.reserve(parts_.nodes.size()), plan_->tasks.reserve(parts_.nodes.size());
-    plan_->kernel_ids.reserve(parts_.nodes.size());
-    tensors_.assign(parts_.edges.size(), kNoTensor);
+/// Nodes that execute, with their tasks. In order, or on all threads where weights are to be packed: that takes far
+/// longer than binding.
+void PlanBuild::bind_nodes() {
     for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
         auto const& n = parts_.nodes[node];
         if (n.kernels.empty()) {
@@ -84,35 +86,43 @@ void PlanBuild::fill_steps() {
         }
         bool empty = true;
         for (auto edge : n.outputs) empty &= edge == kNoEdge || descs_[edge].count() == 0;
-        if (!empty) add_step(node);
+        if (!empty) bound_.push_back({node, nullptr, nullptr});
     }
+    if (!packs_weights()) {
+        for (auto& bound : bound_) bind(bound);
+        return;
+    }
+    ThreadPool(parts_.threads).parallel_for(static_cast<int64_t>(bound_.size()), [&](int64_t i, int) {
+        bind(bound_[static_cast<size_t>(i)]);
+    });
 }
 
-void PlanBuild::add_step(uint32_t node) {
-    auto const& n = parts_.nodes[node];
+bool PlanBuild::packs_weights() const {
+    if (parts_.threads == 1 || parts_.device != "cpu" || packs_.bytes() > 0) return false;
+    size_t bytes = 0;
+    for (auto const& edge : parts_.edges) bytes += edge.constant ? edge.constant->bytes() : 0;
+    return bytes >= kWorthThreads;
+}
+
+void PlanBuild::bind(Bound& bound) const {
+    auto const& n = parts_.nodes[bound.node];
     SmallVector<TensorDesc const*, 16> operands;
     for (auto edge : n.inputs) operands.push_back(edge == kNoEdge ? nullptr : &descs_[edge]);
     for (auto edge : n.outputs) operands.push_back(edge == kNoEdge ? nullptr : &descs_[edge]);
     SmallVector<int64_t, 16> params;
-    for (auto i = sizes_.node_slots[node]; i < sizes_.node_slots[node + 1]; ++i) {
+    for (auto i = sizes_.node_slots[bound.node]; i < sizes_.node_slots[bound.node + 1]; ++i) {
         params.push_back(sizes_.values[sizes_.slots[i]]);
         if (params.back() == kUnbound)
-            throw InvalidInput(where(node) + ": parameter " + n.params[params.size() - 1].to_string(parts_.symbols) +
+            throw InvalidInput(where(bound.node) + ": parameter " +
+                               n.params[params.size() - 1].to_string(parts_.symbols) +
                                " has no value for these input shapes");
     }
     std::span<TensorDesc const* const> all(operands);
-    runtime::Step step;
-    choose_task(node, {all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads}, step);
-    step.node = node;
-    step.first_argument = static_cast<uint32_t>(plan_->arguments.size());
-    step.inputs = static_cast<uint32_t>(n.inputs.size()), step.outputs = static_cast<uint32_t>(n.outputs.size());
-    for (auto edge : n.inputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
-    for (auto edge : n.outputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
-    plan_->steps.push_back(step);
+    choose_task({all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads}, bound);
 }
 
-void PlanBuild::choose_task(uint32_t node, BindArgs const& args, runtime::Step& step) {
-    auto const& kernels = parts_.nodes[node].kernels;
+void PlanBuild::choose_task(BindArgs const& args, Bound& bound) const {
+    auto const& kernels = parts_.nodes[bound.node].kernels;
     SmallVector<uint32_t, 8> order;
     SmallVector<double, 8> costs;
     std::string reasons;
@@ -140,13 +150,30 @@ void PlanBuild::choose_task(uint32_t node, BindArgs const& args, runtime::Step& 
             declined(*kernels[i], task.error());
             continue;
         }
-        step.task = task.value().get();
-        step.kernel = static_cast<uint32_t>(plan_->kernel_ids.size());
-        plan_->kernel_ids.push_back(kernels[i]->id());
-        plan_->tasks.push_back(std::move(task).value());
+        bound.kernel = kernels[i].get();
+        bound.task = std::move(task).value();
         return;
     }
-    throw Unsupported(where(node) + ": no kernel accepts these shapes:" + reasons);
+    throw Unsupported(where(bound.node) + ": no kernel accepts these shapes:" + reasons);
+}
+
+void PlanBuild::fill_steps() {
+    bind_nodes();
+    plan_->steps.reserve(bound_.size()), plan_->tasks.reserve(bound_.size()), plan_->kernel_ids.reserve(bound_.size());
+    tensors_.assign(parts_.edges.size(), kNoTensor);
+    for (auto& bound : bound_) {
+        auto const& n = parts_.nodes[bound.node];
+        runtime::Step step;
+        step.node = bound.node, step.task = bound.task.get();
+        step.kernel = static_cast<uint32_t>(plan_->kernel_ids.size());
+        step.first_argument = static_cast<uint32_t>(plan_->arguments.size());
+        step.inputs = static_cast<uint32_t>(n.inputs.size()), step.outputs = static_cast<uint32_t>(n.outputs.size());
+        for (auto edge : n.inputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
+        for (auto edge : n.outputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
+        plan_->kernel_ids.push_back(bound.kernel->id());
+        plan_->tasks.push_back(std::move(bound.task));
+        plan_->steps.push_back(step);
+    }
 }
 
 /// Lifetimes of everything that needs memory of its own: tensors that no input, output or constant holds, and

@@ -18,6 +18,12 @@ class PlanBuild {
     std::vector<TensorDesc> descs_;  ///< by edge
     std::vector<uint32_t> roots_;    ///< by edge: the edge whose memory it uses
     std::vector<uint32_t> tensors_;  ///< by edge: its number in the plan, or `runtime::kNoTensor`
+    struct Bound {
+        uint32_t node;
+        Kernel const* kernel;
+        std::unique_ptr<runtime::Task> task;
+    };
+    std::vector<Bound> bound_;  ///< nodes that execute, in order
     struct Reuse {
         uint32_t step, block;
     };
@@ -28,8 +34,10 @@ class PlanBuild {
     void check_bytes(uint32_t edge, size_t limit) const;
     void fill_descs();
     void fill_steps();
-    void add_step(uint32_t node);
-    void choose_task(uint32_t node, BindArgs const& args, runtime::Step& step);
+    void bind_nodes();
+    bool packs_weights() const;
+    void bind(Bound&) const;
+    void choose_task(BindArgs const& args, Bound&) const;
     void fill_blocks();
     void fill_tensors();
     uint32_t tensor_of(uint32_t edge);

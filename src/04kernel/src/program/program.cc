@@ -91,7 +91,9 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings
     std::vector<int64_t> values(dims_.slots());
     dims_.evaluate(bindings, values);
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
-    return PlanBuild(parts_, sizes, packs_).build();
+    auto plan = PlanBuild(parts_, sizes, packs_).build();
+    packs_.trim();
+    return plan;
 }
 
 std::shared_ptr<runtime::Plan const> Program::plan(std::span<Dims const> input_dims) {
