@@ -269,6 +269,14 @@ TEST_F(ConvTest, DilationsAboutTheSizeOfTheInput) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, RowsLargerThanTheCache) {
+    auto c = random_case(rng_, 2, 1, 320, pick(rng_, 1, 20));
+    auto& window = c.info.window;
+    c.x[0] = 1, c.x[2] = 5, c.x[3] = pick(rng_, 580, 620), c.w[2] = c.w[3] = 3;
+    window.strides = {2, 2}, window.dilations = {1, 1}, window.pads_begin = {1, 1}, window.pads_end = {0, 1};
+    check_all({c}, rng_);
+}
+
 TEST_F(ConvTest, WideStrides) {
     std::vector<Case> cases;
     for (auto channels : {1, 16, 20}) {

@@ -128,6 +128,14 @@ void DirectTask::plan_bands() {
     band_rows_ = by_columns ? 1 : size,
     band_columns_ = by_columns ? std::min(columns_, size * isa_->columns) : columns_;
     row_bands_ = by_columns ? 1 : count, column_bands_ = by_columns ? count : 1;
+    if (by_columns || size > 1 || floats(1) <= budget) return;
+    // Even one row is too much, so that it is cut as well; at least four tiles long, for what bands read twice.
+    int64_t const tile = isa_->columns;
+    auto tiles = ceil_div(columns_, tile), first = band_floats(1, tile);
+    auto fit = (budget - first) / std::max<int64_t>(1, band_floats(1, 2 * tile) - first) + 1;
+    auto cuts = ceil_div(tiles, std::clamp<int64_t>(fit, std::min<int64_t>(4, tiles), tiles));
+    band_columns_ = std::min(columns_, ceil_div(tiles, cuts) * tile);
+    column_bands_ = ceil_div(columns_, band_columns_);
 }
 
 DirectTask::Band DirectTask::band_at(int64_t index) const {
