@@ -46,10 +46,53 @@ def test_values_of_types_and_shapes(ort):
     assert half.data_type() == "tensor(bfloat16)"
 
 
+def test_texts_that_are_none(ort):
+    """Object arrays of pandas hold NaN where text is missing."""
+    identity = helper.make_node("Identity", ["x"], ["y"])
+    ports = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in "xy"]
+    graph = helper.make_graph([identity], "g", ports[:1], ports[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": np.array(["a", float("nan"), 3, None], object)})
+    assert y.tolist() == ["a", "nan", "3", "None"]
+
+
+def test_maps(ort):
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["b", "a", "c"])
+    element = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    kind = helper.make_map_type_proto(TensorProto.STRING, element)
+    ports = [helper.make_value_info("x", kind)], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    proto = helper.make_model(helper.make_graph([node], "g", *ports), opset_imports=imports, ir_version=8)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": {"a": 2.0, "c": -1.0, "d": 5.0}})
+    assert y.tolist() == [[0.0, 2.0, -1.0]]
+
+
 def test_a_run_with_values(ort):
     session, x = ort.InferenceSession(make_bytes()), make_x()
     (z,) = session.run_with_ort_values(["z"], {"x": ort.OrtValue.ortvalue_from_numpy(x)})
     np.testing.assert_array_equal(z.numpy(), wanted_z(x))
+
+
+def test_a_run_with_vectors_of_values(ort):
+    session, state = ort.InferenceSession(make_bytes()), state_of(ort)
+    feeds, fetches = state.OrtValueVector(), state.OrtValueVector()
+    x = ort.OrtValue.ortvalue_from_numpy(make_x())
+    feeds.push_back(x if ort is refactor_graph.compat else x._ortvalue)
+    device = state.OrtDevice(0, 0, 0)
+    session.run_with_ortvaluevector(ort.RunOptions(), ["x"], feeds, ["z"], fetches, [device])
+    assert len(fetches) == 1
+    np.testing.assert_array_equal(fetches[0].numpy(), wanted_z(make_x()))
+
+
+def test_values_are_copied():
+    """onnxruntime itself copies between devices alone."""
+    ours = refactor_graph.compat
+    x, y = make_x(), np.zeros((2, 5, 3), np.float32)
+    source, target = ours.OrtValue.ortvalue_from_numpy(x), ours.OrtValue.ortvalue_from_numpy(y)
+    ours.copy_tensors([source], [target])
+    np.testing.assert_array_equal(target.numpy(), x)
 
 
 def test_binding_of_arrays(ort):

@@ -153,3 +153,25 @@ def test_content_is_asked_for_where_a_size_must_be_a_number():
     executor = make_compiler(proto).compile("cpu")
     assert executor({"x": x, "s": _ints(8, 9)})["y"].shape == (1, 1, 4, 9)
     assert executor({"x": x, "s": _ints(2, 9)})["y"].shape == (1, 1, 2, 5)
+
+
+def test_sizes_that_are_sums_of_others():
+    """Every program knows the sizes that the sizes of its operands are made of, however deep."""
+    nodes = [
+        _node("Split", "s", "s0 s1", axis=0, num_outputs=2),
+        _node("Slice", "x s0 three one", "p"),
+        _node("Slice", "x zero s0 one", "q"),
+        _node("Concat", "p q", "r", axis=1),
+        _node("Slice", "r s1 five two", "u"),
+        _node("Slice", "r zero s1 two", "v"),
+        _node("Concat", "u v", "w", axis=2),
+        _node("Slice", "w s0 three one", "k"),
+        _node("Slice", "w zero s0 one", "l"),
+        _node("Concat", "k l", axis=1),
+    ]
+    x = np.arange(120, dtype=np.float32).reshape(4, 3, 5, 2)
+    constants = {"zero": _ints(0), "one": _ints(1), "two": _ints(2), "three": _ints(3), "five": _ints(5)}
+    executor = make_compiler(_model(nodes, {"x": x, "s": _ints(1, 2)}, **constants)).compile("cpu")
+    for first, second in ((2, 1), (0, 3), (1, 5)):
+        (y,) = executor({"x": x, "s": _ints(first, second)}).values()
+        np.testing.assert_array_equal(y, np.roll(x, (-2 * first, -second), (1, 2)))

@@ -305,6 +305,43 @@ def test_loop_whose_state_grows():
     compare(proto, *({"go": np.array(go), "x": x, "limit": np.float32(limit)} for go, limit in cases))
 
 
+def test_a_loop_that_does_not_run_stacks_nothing_of_the_declared_type():
+    """The type of what would be stacked is known to the declaration alone."""
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["go"]), node("Reshape", ["x", "s"], ["z"])],
+        "body",
+        [value("i", I64, []), value("c", BOOL, [])],
+        [value("go", BOOL, []), value("z", F32, [None, 1])],
+    )
+    nodes = [node("Loop", ["n", "yes"], ["l"], body=body), node("Neg", ["l"], ["y"])]
+    ports = [value("n", I64, []), value("x", F32, [2]), value("s", I64, ["k"])]
+    proto = make(nodes, ports, [value("y", F32, None)], initializers=[constant("yes", np.array(True))])
+    executor = make_compiler(proto).compile("cpu")
+    for trips, shape in ((0, (0, 0, 1)), (3, (3, 2, 1))):
+        (y,) = executor({"n": np.int64(trips), "x": np.ones(2, np.float32), "s": np.array([2, 1])}).values()
+        assert (y.dtype, y.shape) == (np.float32, shape)
+
+
+def test_a_loop_whose_body_declares_vectors():
+    """Older exporters declare the iteration and the condition as [1], and onnxruntime gives them so."""
+    body = helper.make_graph(
+        [
+            node("Squeeze", ["i"], ["k"], axes=[0]),
+            node("Gather", ["x", "k"], ["z"], axis=0),
+            node("Identity", ["c"], ["go"]),
+        ],
+        "body",
+        [value("i", I64, [1]), value("c", BOOL, [1])],
+        [value("go", BOOL, [1]), value("z", F32, [3])],
+    )
+    constants = [constant("n", np.array([2])), constant("yes", np.array([True]))]
+    loop = node("Loop", ["n", "yes"], ["y"], body=body)
+    proto = make([loop], [value("x", F32, [4, 3])], [value("y", F32, None)], 11, constants)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    (y,) = make_compiler(proto).compile("cpu")({"x": x}).values()
+    np.testing.assert_array_equal(y, onnxruntime(proto).run(None, {"x": x})[0])
+
+
 def test_nested_loops_see_outer_values():
     inner = helper.make_graph(
         [node("Add", ["s", "outer_i_f"], ["t"]), node("Add", ["t", "x"], ["n"]), node("Identity", ["c"], ["d"])],
@@ -514,3 +551,29 @@ def test_text_moves_like_everything_else():
     compare(proto, {"x": x, "k": np.array([1])}, {"x": x, "k": np.array([0, 0, 1])})
     with pytest.raises(InvalidInput, match="int"):
         make_compiler(proto).compile("cpu")({"x": np.array([1, 2, 3, 4], object), "k": np.array([0])})
+
+
+def nested_loops(depth):
+    """Loops in each other, each of which changes the size of its state."""
+    nodes = [node("Identity", [f"c{depth}"], [f"go{depth}"])]
+    inner = f"s{depth}"
+    if depth:
+        inner = f"t{depth}"
+        nodes.append(node("Loop", ["n", "yes", f"s{depth}"], [inner], body=nested_loops(depth - 1)))
+    nodes.append(node("Concat", [inner, "one"], [f"o{depth}"], axis=0))
+    inputs = [value(f"i{depth}", I64, []), value(f"c{depth}", BOOL, []), value(f"s{depth}", F32, None)]
+    return helper.make_graph(nodes, "body", inputs, [value(f"go{depth}", BOOL, []), value(f"o{depth}", F32, None)])
+
+
+@pytest.mark.parametrize("depth", [2, 5, 28])
+def test_loops_in_loops_in_loops(depth):
+    body = nested_loops(depth - 1)
+    constants = [constant("one", np.ones(1, np.float32)), constant("yes", np.array(True))]
+    ports = [value("x", F32, [3]), value("n", I64, [])]
+    proto = make([node("Loop", ["n", "yes", "x"], ["y"], body=body)], ports, [value("y", F32, None)], 17, constants)
+    if depth == 28:
+        with pytest.raises(Unsupported, match="so many nested loops take too long"):
+            make_compiler(proto)
+        return
+    (y,) = make_compiler(proto).compile("cpu")({"x": np.zeros(3, np.float32), "n": np.array(2)}).values()
+    assert y.shape == (2 ** (depth + 1) + 1,)

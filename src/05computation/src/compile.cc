@@ -135,9 +135,16 @@ class Lowering {
         return text + ") on " + context_.options.device;
     }
 
+    bool has_fixed_sizes() const {
+        return std::all_of(parts_.inputs.begin(), parts_.inputs.end(), [&](uint32_t edge) {
+            auto const& shape = parts_.edges[edge].shape;
+            return std::all_of(shape.begin(), shape.end(), [](DimExpr const& size) { return size.constant(); });
+        });
+    }
+
     void add(NodePtr node) {
         auto const& op = *node->value.op;
-        kernel::ProgramNode lowered{node->value.name, std::string(op.type()), {}, {}, {}, {}};
+        kernel::ProgramNode lowered{node->value.name, std::string(op.type()), {}, {}, {}, {}, {}};
         for (auto* edge : node->inputs()) lowered.inputs.push_back(number_of(edge));
         for (auto* edge : node->outputs()) lowered.outputs.push_back(number_of(edge));
         lowered.params.assign(op.params().begin(), op.params().end());
@@ -154,6 +161,7 @@ class Lowering {
                 problems_.push_back(std::move(problem));
             }
             lowered.kernels = std::move(candidates.kernels);
+            if (context_.options.tuning) lowered.attributes = op.attributes();
         }
         parts_.nodes.push_back(std::move(lowered));
     }
@@ -178,6 +186,8 @@ public:
         parts_.threads = context_.threads;
         parts_.max_tensor_bytes = context_.options.max_tensor_bytes;
         parts_.device = context_.options.device;
+        parts_.tuning = context_.options.tuning;
+        parts_.measure = parts_.tuning && context_.options.measure && has_fixed_sizes();
         return std::make_shared<kernel::Program>(std::move(parts_));
     }
 };

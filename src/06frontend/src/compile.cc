@@ -40,20 +40,36 @@ class Compiler {
 
     Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
 
+    Tensor const& binder_type(EdgeIdx edge) const {
+        auto carrier = partition_.carriers.find(edge);
+        return carrier == partition_.carriers.end() ? tensor(edge) : carrier->second;
+    }
+
     /// Inputs whose sizes are all that the program reads of them.
     std::vector<uint32_t> add_binders(Part const& part, computation::Model& model) const {
         auto missing = symbols_of(model);
-        for (auto edge : part.inputs)
-            for (auto const& size : *tensor(edge).shape)
-                if (auto symbol = size.as_symbol()) missing.erase(*symbol);
+        std::set<SymbolId> bound;
+        auto bind = [&](Shape const& shape) {
+            for (auto const& size : shape)
+                if (auto symbol = size.as_symbol()) bound.insert(*symbol);
+        };
+        for (auto edge : part.inputs) bind(*tensor(edge).shape);
         std::vector<uint32_t> binders;
-        for (auto symbol : missing) {
+        std::vector<SymbolId> open(missing.begin(), missing.end());
+        while (!open.empty()) {
+            auto symbol = open.back();
+            open.pop_back();
             auto edge = symbol < partition_.binders.size() ? partition_.binders[symbol] : kNoEdge;
-            if (edge == kNoEdge || std::find(binders.begin(), binders.end(), edge) != binders.end()) continue;
+            if (bound.contains(symbol) || edge == kNoEdge ||
+                std::find(binders.begin(), binders.end(), edge) != binders.end())
+                continue;
             binders.push_back(edge);
-            auto carrier = partition_.carriers.find(edge);
-            auto const& type = carrier == partition_.carriers.end() ? tensor(edge) : carrier->second;
+            auto const& type = binder_type(edge);
             model.graph.add_input({type.name, type.dtype, *type.shape, {}, nullptr});
+            bind(*type.shape);
+            // The other sizes of the binder may be sums of symbols that are bound by others yet.
+            for (auto const& size : *type.shape)
+                for (auto further : size.symbols()) open.push_back(further);
         }
         return binders;
     }

@@ -93,8 +93,10 @@ void InferContext::copy(size_t i, Tensor const& tensor) {
     if (i >= outputs_.size()) return;
     auto name = std::move(outputs_[i].name);
     auto declared = outputs_[i].declared;
+    auto declared_dims = std::move(outputs_[i].declared_dims);
     outputs_[i] = tensor;
     outputs_[i].name = std::move(name), outputs_[i].declared = declared;
+    outputs_[i].declared_dims = std::move(declared_dims);
 }
 
 InferContext ProcedureContext::view() const { return {inputs, {}, const_cast<SymbolTable&>(symbols)}; }

@@ -315,6 +315,12 @@ void Importer::GraphImport::declare(GraphBuilder::Value const& value) {
         importer_.add_invalid(concat("\"", shortened(value.name), "\" is declared as ", name_of(*dtype), ", but is ",
                                      name_of(tensor.dtype)));
     tensor.declared = *dtype;
+    if (!value.type.shape) return;
+    auto& dims = tensor.declared_dims.emplace();
+    for (auto const& dim : *value.type.shape) {
+        auto* size = std::get_if<int64_t>(&dim);
+        dims.push_back(size ? *size : -1);
+    }
 }
 
 void Importer::GraphImport::define(std::string const& name) {

@@ -339,7 +339,7 @@ TEST(Registry, KnowsWhichOpsetsItSupports) {
     EXPECT_TRUE(is_supported("ai.onnx", "Resize", 19));
     EXPECT_TRUE(is_supported("", "Upsample", 9));
     EXPECT_FALSE(is_supported("", "Upsample", 10));
-    EXPECT_FALSE(is_supported("", "LayerNormalization", 16));
+    EXPECT_FALSE(is_supported("", "RMSNormalization", 22));
     EXPECT_FALSE(is_supported("com.example", "Conv", 11));
 }
 

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -134,7 +134,15 @@ class Model:
         keep: Sequence[str],
         verify: bool,
         max_tensor_bytes: int = 0,
+        tuning: TuningTable | None = None,
+        measure: bool = False,
     ) -> Program: ...
+
+class TuningTable:
+    processor: ClassVar[str]
+    def __init__(self, choices: Mapping[str, str]) -> None: ...
+    @property
+    def choices(self) -> dict[str, str]: ...
 
 class CancellationToken:
     def __init__(self) -> None: ...

@@ -151,16 +151,35 @@ def _body_problems(name: str, function: FunctionProto) -> list[str]:
     return problems
 
 
-class Schema(Protocol):
+class Signature(Protocol):
+    """How an operator is called."""
+
+    @property
+    def min_input(self) -> int:
+        """Fewest inputs."""
+
+    @property
+    def max_input(self) -> int:
+        """Most inputs."""
+
+    @property
+    def min_output(self) -> int:
+        """Fewest outputs."""
+
+    @property
+    def max_output(self) -> int:
+        """Most outputs."""
+
+    @property
+    def attributes(self) -> Any:
+        """By name, each with its type and whether it is required."""
+
+
+class Schema(Signature, Protocol):
     """The part of `onnx.defs.OpSchema` that is used here; the package's own stub lacks it."""
 
     name: str
     since_version: int
-    min_input: int
-    max_input: int
-    min_output: int
-    max_output: int
-    attributes: Any
     has_function: bool
     has_context_dependent_function: bool
     function_opset_versions: list[int]
@@ -173,7 +192,7 @@ class Schema(Protocol):
         """Return the serialized body for one call."""
 
 
-def signature_problems(schema: Schema, node: NodeProto) -> list[str]:
+def signature_problems(schema: Signature, node: NodeProto) -> list[str]:
     """Why a node cannot be a call of an operator: numbers of operands, attributes it does not have or misses."""
     problems = []
     for what, count, least, most in (

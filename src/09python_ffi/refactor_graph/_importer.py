@@ -31,9 +31,10 @@ from refactor_graph._attributes import (
     duplicate_names,
     kind_name,
 )
+from refactor_graph._contrib import CONTRIB_OPS
 from refactor_graph._custom import natives as custom_natives
 from refactor_graph._declared import RawType, UnsupportedTypeError, raw_dims, raw_type
-from refactor_graph._errors import quote
+from refactor_graph._errors import Unsupported, quote
 from refactor_graph._functions import (
     Functions,
     domain_of,
@@ -257,6 +258,8 @@ class Importer:
     def _expand(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> bool:
         """Replace an operator that has no native form by its ONNX function body; returns whether there was one."""
         domain = domain_of(node.domain)
+        if domain == "com.microsoft" and node.op_type in CONTRIB_OPS:
+            return self._expand_contrib(node, out, scope)
         version = scope.imports.get(domain, 0)
         schema = schema_of(domain, node.op_type, version)
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
@@ -265,9 +268,7 @@ class Importer:
             self._builder.add_invalid(f"{label(node)}: {problem}")
         types = None
         if not schema.has_function:
-            if self._types is None:
-                self._types = operand_types(self._loaded.proto)
-            found = [self._types.get(scope.name(name), TypeProto()) for name in node.input]
+            found = [self._type_of(scope.name(name)) for name in node.input]
             types = (
                 found
                 if all(name == "" or item.WhichOneof("value") for name, item in zip(node.input, found, strict=True))
@@ -281,6 +282,36 @@ class Importer:
             return False
         defaults = {name: item.default_value for name, item in schema.attributes.items() if item.default_value.name}
         self._call(node, body, out, scope, defaults)
+        return True
+
+    def _type_of(self, name: str) -> TypeProto:
+        if self._types is None:
+            self._types = operand_types(self._loaded.proto)
+        return self._types.get(name, TypeProto())
+
+    def _expand_contrib(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> bool:
+        """Replace an operator of com.microsoft by the body that the package has; returns whether that was possible."""
+        op = CONTRIB_OPS[node.op_type]
+        problems = signature_problems(op, node)
+        for problem in problems:
+            self._builder.add_invalid(f"{label(node)}: {problem}")
+        if problems:
+            return False
+        call = NodeProto()
+        call.CopyFrom(node)
+        del call.attribute[:]
+        for item in node.attribute:
+            known = (scope.references or {}).get(item.ref_attr_name) if item.ref_attr_name else (item, scope)
+            if known is not None:
+                value = call.attribute.add()
+                value.CopyFrom(known[0])
+                value.name = item.name
+        try:
+            body = op.function(call, scope.imports.get("", 0), lambda name: self._type_of(scope.name(name)))
+        except Unsupported as reason:
+            self._builder.add_unsupported(f"{label(node)}: {reason}")
+            return False
+        self._call(node, body, out, scope, {})
         return True
 
     def _call(

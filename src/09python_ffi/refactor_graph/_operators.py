@@ -11,6 +11,7 @@ from typing import Any, cast
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, defs, helper
 
 from refactor_graph import _core
+from refactor_graph._contrib import CONTRIB_OPS
 from refactor_graph._functions import Schema, domain_of, operator_body, schema_of, walk
 from refactor_graph._python_ops import PYTHON_OPS
 
@@ -151,6 +152,8 @@ def supported_ops() -> list[SupportedOp]:
             left = _without([(first, last)], native.get(key, []))
             if left and _body_runs(schema, last, frozenset({key})):
                 expanded[key] += left
+    for name in CONTRIB_OPS:
+        expanded["com.microsoft", name].append((1, 1))
     return [
         SupportedOp(domain or "ai.onnx", name, merged(native.get(key, [])), merged(expanded.get(key, [])))
         for key in sorted(native.keys() | expanded.keys())

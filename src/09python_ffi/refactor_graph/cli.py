@@ -86,8 +86,16 @@ def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str])
 
 def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
     compiler = make_compiler(options.model)
+    if options.tune != "none":
+        for name, size in _sizes(options.dim).items():
+            compiler.substitute(name, size)
     executor = compiler.compile(
-        options.target, options.allocator, options.passes, num_threads=options.threads, precision=options.precision
+        options.target,
+        options.allocator,
+        options.passes,
+        num_threads=options.threads,
+        precision=options.precision,
+        tune=options.tune,
     )
     return compiler, executor
 
@@ -236,6 +244,7 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> No
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
         command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default or exact")
+        command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
     command.add_argument("--target", default="cpu")
 
 

@@ -17,6 +17,7 @@ from refactor_graph._core import find_device
 from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported
 from refactor_graph._importer import import_model
 from refactor_graph._load import LoadedModel, ModelSource, load_model
+from refactor_graph._tuning import TuningFile, check_mode
 from refactor_graph.executor import Executor, check_allocator
 
 __all__ = ["Compiler", "check", "find_device", "make_compiler"]
@@ -105,6 +106,7 @@ class Compiler:
         keep: Sequence[str] = (),
         verify: bool = False,
         max_tensor_bytes: int = 0,
+        tune: str = "none",
     ) -> Executor:
         """Optimise the model and return an executor.
 
@@ -131,11 +133,17 @@ class Compiler:
         max_tensor_bytes
             A run that would compute a larger tensor raises OutOfMemory before it starts; 0: a quarter of the host's
             memory.
+        tune
+            How kernels are chosen where several compute a node. "none": by estimates. "quick": the fastest when
+            measured, which takes some milliseconds for each new case and is kept in `$REFACTOR_GRAPH_CACHE` (else the
+            user's cache folder) for the next process. "cached": as measured before, else by estimates. Only what has
+            fixed sizes is measured: :meth:`substitute` the symbols of the inputs first.
 
         Raises
         ------
         InvalidInput
-            For an unknown target, allocator, pass, precision or kept tensor; lists what there is.
+            For an unknown target, allocator, pass, precision, kept tensor or tuning mode; lists what there is. If
+            symbols are left that measuring needs.
         Unsupported
             Naming every node that no kernel accepts, with all reasons.
         DeviceError
@@ -149,10 +157,27 @@ class Compiler:
             raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {num_threads!r}")
         if not isinstance(max_tensor_bytes, int) or not 0 <= max_tensor_bytes < 1 << 63:
             raise InvalidInput(f"max_tensor_bytes: expected 0 to 2^63 - 1, got {max_tensor_bytes!r}")
+        check_mode(tune)
+        if tune == "quick" and self.variables:
+            raise InvalidInput(f'tune="quick" measures fixed sizes; substitute {", ".join(self.variables)} first')
         device = _find_targets(target)
+        tuning = None if tune == "none" else TuningFile()
 
         def compile_for(kind: str) -> _core.Program:
-            return self._model.compile(kind, list(passes), num_threads, precision, list(keep), verify, max_tensor_bytes)
+            program = self._model.compile(
+                kind,
+                list(passes),
+                num_threads,
+                precision,
+                list(keep),
+                verify,
+                max_tensor_bytes,
+                tuning.table if tuning else None,
+                tune == "quick" and kind == "cpu",
+            )
+            if tuning:
+                tuning.save()
+            return program
 
         executor = Executor(compile_for(device), allocator, num_threads)
         executor._compile_for = compile_for

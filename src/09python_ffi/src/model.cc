@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include "common/cpu_features.h"
 #include "common/error.h"
 #include "frontend/model.h"
 #include "kernel/program.h"
@@ -24,7 +25,8 @@ kernel::Precision precision_of(std::string const& name) {
 }
 
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
-                  std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes) {
+                  std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes,
+                  std::shared_ptr<kernel::TuningTable> tuning, bool measure) {
     computation::CompileOptions options;
     options.device = std::move(device);
     options.passes = std::move(passes);
@@ -33,6 +35,8 @@ PyProgram compile(frontend::Model const& model, std::string device, std::vector<
     options.keep = std::move(keep);
     options.verify = verify;
     options.max_tensor_bytes = max_tensor_bytes;
+    options.tuning = std::move(tuning);
+    options.measure = measure;
     py::gil_scoped_release release;
     return frontend::compile(model, options);
 }
@@ -63,6 +67,25 @@ std::string repr(PyPort const& port) {
     auto sizes = port.shape.cast<py::tuple>();
     for (size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + py::str(sizes[i]).cast<std::string>();
     return text + "]";
+}
+
+void bind_tuning(py::module_& module) {
+    using Table = kernel::TuningTable;
+    py::class_<Table, std::shared_ptr<Table>>(module, "TuningTable", "Kernels that were fastest, by case.")
+        .def(py::init([](std::map<std::string, std::string> const& choices) {
+                 auto table = std::make_shared<Table>();
+                 for (auto const& [key, kernel_id] : choices) table->set(key, kernel_id);
+                 return table;
+             }),
+             py::arg("choices"))
+        .def_property_readonly("choices", &Table::choices)
+        .def_property_readonly_static(
+            "processor",
+            [](py::object const&) {
+                auto const& cpu = cpu_features();
+                return cpu.brand + " " + std::string(name_of(cpu.isa));
+            },
+            "Model and instruction set that measurements hold for.");
 }
 
 void bind_program(py::module_& module) {
@@ -112,6 +135,7 @@ void bind_model(py::module_& module) {
         .def_readonly("kind", &PyPort::kind)
         .def_readonly("element", &PyPort::element)
         .def("__repr__", &repr);
+    bind_tuning(module);
     bind_program(module);
     py::class_<frontend::Model>(module, "Model", "An imported model.")
         .def_property_readonly("inputs",
@@ -121,7 +145,8 @@ void bind_model(py::module_& module) {
         .def_property_readonly("variables", &frontend::Model::variables)
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
-             py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0);
+             py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0, py::arg("tuning") = nullptr,
+             py::arg("measure") = false);
 }
 
 }  // namespace refactor::python

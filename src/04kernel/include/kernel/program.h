@@ -1,6 +1,7 @@
 #pragma once
 #include "common/dim_expr.h"
 #include "kernel/kernel.h"
+#include "kernel/tuning.h"
 #include "runtime/plan.h"
 
 #include <list>
@@ -27,6 +28,7 @@ struct ProgramNode {
     std::vector<uint32_t> inputs, outputs;  ///< edges; `kNoEdge` where an optional input is absent
     std::vector<DimExpr> params;
     std::vector<std::unique_ptr<Kernel>> kernels;
+    std::string attributes;  ///< canonical text, for tuning
 };
 
 /// Everything that a Program is made of; nodes in an executable order.
@@ -37,8 +39,10 @@ struct ProgramParts {
         outputs;  ///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
     SymbolTable symbols;
     int threads = 1;
-    size_t max_tensor_bytes = 0;  ///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
-    std::string device = "cpu";   ///< kind that the kernels run on
+    size_t max_tensor_bytes = 0;          ///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
+    std::string device = "cpu";           ///< kind that the kernels run on
+    std::shared_ptr<TuningTable> tuning;  ///< choices that go before estimates
+    bool measure = false;                 ///< measure what `tuning` does not know whenever a plan is made
 };
 
 /// A compiled model with symbolic sizes: immutable, shared by executors, and the Planner that turns input sizes into

@@ -21,7 +21,7 @@ constexpr size_t kWorthThreads = size_t(1) << 22;
 }  // namespace
 
 PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs)
-    : parts_(parts), sizes_(sizes), packs_(packs), plan_(std::make_shared<runtime::Plan>()) {}
+    : parts_(parts), sizes_(sizes), packs_(packs), choice_(parts), plan_(std::make_shared<runtime::Plan>()) {}
 
 std::string PlanBuild::where(uint32_t node) const {
     return parts_.nodes[node].type + " node \"" + parts_.nodes[node].name + '"';
@@ -86,7 +86,7 @@ void PlanBuild::bind_nodes() {
         }
         bool empty = true;
         for (auto edge : n.outputs) empty &= edge == kNoEdge || descs_[edge].count() == 0;
-        if (!empty) bound_.push_back({node, nullptr, nullptr});
+        if (!empty) bound_.push_back({node, {}});
     }
     if (!packs_weights()) {
         for (auto& bound : bound_) bind(bound);
@@ -98,13 +98,13 @@ void PlanBuild::bind_nodes() {
 }
 
 bool PlanBuild::packs_weights() const {
-    if (parts_.threads == 1 || parts_.device != "cpu" || packs_.bytes() > 0) return false;
+    if (parts_.threads == 1 || !choice_.is_concurrent() || parts_.device != "cpu" || packs_.bytes() > 0) return false;
     size_t bytes = 0;
     for (auto const& edge : parts_.edges) bytes += edge.constant ? edge.constant->bytes() : 0;
     return bytes >= kWorthThreads;
 }
 
-void PlanBuild::bind(Bound& bound) const {
+void PlanBuild::bind(Bound& bound) {
     auto const& n = parts_.nodes[bound.node];
     SmallVector<TensorDesc const*, 16> operands;
     for (auto edge : n.inputs) operands.push_back(edge == kNoEdge ? nullptr : &descs_[edge]);
@@ -118,43 +118,10 @@ void PlanBuild::bind(Bound& bound) const {
                                " has no value for these input shapes");
     }
     std::span<TensorDesc const* const> all(operands);
-    choose_task({all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads}, bound);
-}
-
-void PlanBuild::choose_task(BindArgs const& args, Bound& bound) const {
-    auto const& kernels = parts_.nodes[bound.node].kernels;
-    SmallVector<uint32_t, 8> order;
-    SmallVector<double, 8> costs;
-    std::string reasons;
-    auto declined = [&](Kernel const& kernel, Rejection const& why) {
-        reasons += "\n  " + kernel.id() + ": " + why.reason;
-    };
-    for (uint32_t i = 0; i < kernels.size(); ++i) {
-        double cost = 0;
-        if (kernels.size() > 1) {
-            auto answer = kernels[i]->estimate(args);
-            if (!answer) {
-                declined(*kernels[i], answer.error());
-                continue;
-            }
-            cost = *answer;
-        }
-        auto position = order.size();
-        while (position && costs[position - 1] > cost) --position;
-        order.insert(order.begin() + position, i);
-        costs.insert(costs.begin() + position, cost);
-    }
-    for (auto i : order) {
-        auto task = kernels[i]->bind(args);
-        if (!task) {
-            declined(*kernels[i], task.error());
-            continue;
-        }
-        bound.kernel = kernels[i].get();
-        bound.task = std::move(task).value();
-        return;
-    }
-    throw Unsupported(where(bound.node) + ": no kernel accepts these shapes:" + reasons);
+    auto chosen =
+        choice_.choose(n, {all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads});
+    if (!chosen) throw Unsupported(where(bound.node) + ": no kernel accepts these shapes:" + chosen.error());
+    bound.chosen = std::move(chosen).value();
 }
 
 void PlanBuild::fill_steps() {
@@ -164,14 +131,14 @@ void PlanBuild::fill_steps() {
     for (auto& bound : bound_) {
         auto const& n = parts_.nodes[bound.node];
         runtime::Step step;
-        step.node = bound.node, step.task = bound.task.get();
+        step.node = bound.node, step.task = bound.chosen.task.get();
         step.kernel = static_cast<uint32_t>(plan_->kernel_ids.size());
         step.first_argument = static_cast<uint32_t>(plan_->arguments.size());
         step.inputs = static_cast<uint32_t>(n.inputs.size()), step.outputs = static_cast<uint32_t>(n.outputs.size());
         for (auto edge : n.inputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
         for (auto edge : n.outputs) plan_->arguments.push_back(edge == kNoEdge ? kNoTensor : tensor_of(edge));
-        plan_->kernel_ids.push_back(bound.kernel->id());
-        plan_->tasks.push_back(std::move(bound.task));
+        plan_->kernel_ids.push_back(bound.chosen.kernel->id());
+        plan_->tasks.push_back(std::move(bound.chosen.task));
         plan_->steps.push_back(step);
     }
 }

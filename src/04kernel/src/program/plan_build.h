@@ -1,5 +1,6 @@
 #pragma once
 #include "kernel/program.h"
+#include "program/task_choice.h"
 
 namespace refactor::kernel {
 
@@ -15,13 +16,13 @@ class PlanBuild {
     ProgramParts const& parts_;
     SizeTable const& sizes_;
     PackCache& packs_;
+    TaskChoice choice_;
     std::vector<TensorDesc> descs_;  ///< by edge
     std::vector<uint32_t> roots_;    ///< by edge: the edge whose memory it uses
     std::vector<uint32_t> tensors_;  ///< by edge: its number in the plan, or `runtime::kNoTensor`
     struct Bound {
         uint32_t node;
-        Kernel const* kernel;
-        std::unique_ptr<runtime::Task> task;
+        Chosen chosen;
     };
     std::vector<Bound> bound_;  ///< nodes that execute, in order
     struct Reuse {
@@ -36,8 +37,7 @@ class PlanBuild {
     void fill_steps();
     void bind_nodes();
     bool packs_weights() const;
-    void bind(Bound&) const;
-    void choose_task(BindArgs const& args, Bound&) const;
+    void bind(Bound&);
     void fill_blocks();
     void fill_tensors();
     uint32_t tensor_of(uint32_t edge);

@@ -50,7 +50,7 @@ struct Chain {
             parts.edges.push_back({"t" + std::to_string(i), DataType::F32, {}, shape, nullptr});
         for (int i = 0; i < length; ++i) {
             auto from = static_cast<uint32_t>(i);
-            parts.nodes.push_back({"n" + std::to_string(i), "Copy", {from}, {from + 1}, {}, {}});
+            parts.nodes.push_back({"n" + std::to_string(i), "Copy", {from}, {from + 1}, {}, {}, {}});
             auto& kernels = parts.nodes.back().kernels;
             kernels.push_back(std::make_unique<CopyKernel>("slow", 9, 1000));
             kernels.push_back(std::make_unique<CopyKernel>("fast", 5, 20));
@@ -81,6 +81,33 @@ TEST(Program, ChoosesTheCheapestKernelThatAcceptsTheSizes) {
     EXPECT_NE(message.find("Copy node \"n0\""), std::string::npos);
     EXPECT_NE(message.find("copy:cpu:fast:f32: more than 20"), std::string::npos);
     EXPECT_NE(message.find("copy:cpu:slow:f32: more than 1000"), std::string::npos);
+}
+
+TEST(Program, PrefersWhatTheTuningTableKnows) {
+    auto kernel_of = [](std::shared_ptr<TuningTable> const& table, bool measure) {
+        Chain chain(2);
+        chain.parts.tuning = table, chain.parts.measure = measure;
+        Program program(std::move(chain.parts));
+        auto plan = program.plan(std::vector<Dims>{{2, 6}, {3, 2}});
+        EXPECT_EQ(plan->kernel_ids[0], plan->kernel_ids[1]);
+        return plan->kernel_ids[0];
+    };
+    auto table = std::make_shared<TuningTable>();
+    EXPECT_EQ(kernel_of(table, false), "copy:cpu:fast:f32");
+    EXPECT_TRUE(table->choices().empty());
+    auto measured = kernel_of(table, true);
+    ASSERT_EQ(table->choices().size(), 1u) << "equal nodes are one case";
+    auto const key = table->choices().begin()->first;
+    EXPECT_EQ(table->find(key), measured);
+    for (auto* id : {"copy:cpu:slow:f32", "copy:cpu:fast:f32"}) {
+        table->set(key, id);
+        EXPECT_EQ(kernel_of(table, false), id);
+        EXPECT_EQ(kernel_of(table, true), id) << "known cases are not measured again";
+    }
+    table->set(key, "copy:cpu:gone:f32");
+    EXPECT_EQ(kernel_of(table, false), "copy:cpu:fast:f32");
+    EXPECT_NE(kernel_of(table, true), "copy:cpu:gone:f32");
+    EXPECT_NE(table->find(key), "copy:cpu:gone:f32") << "measured anew";
 }
 
 TEST(Program, NamesTheInputThatContradictsTheShapes) {

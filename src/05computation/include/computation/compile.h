@@ -15,6 +15,8 @@ struct CompileOptions {
     std::vector<std::string> keep;
     size_t max_tensor_bytes =
         0;  ///< larger computed tensors are refused when their size is known; 0: a quarter of the host's memory
+    std::shared_ptr<kernel::TuningTable> tuning;  ///< kernels that were fastest when measured; null: estimates decide
+    bool measure = false;                         ///< where sizes are fixed, measure what `tuning` does not know
     bool verify = false;  ///< run the graph verifier after every pass (always on in Debug builds)
 };
 

@@ -42,6 +42,7 @@ ProcedurePtr make_if(Compiled then_branch, Captures then_captures, Compiled else
 /// values whose stacks are further outputs.
 struct LoopInfo {
     size_t states = 0, stacks = 0;
+    bool vector_iteration = false, vector_condition = false;  ///< the body wants [1], not a scalar
     std::vector<Dims> stack_dims;  ///< sizes of one element, for no iterations; -1 where unknown
     std::vector<DataType> stack_types;
 };

@@ -26,6 +26,7 @@ struct Tensor {
     std::optional<std::vector<DimExpr>> values;
     /// What the model claims, to be compared with what is inferred.
     DataType declared = DataType::Undefined;
+    std::optional<Dims> declared_dims = std::nullopt;  ///< -1: a size that is not declared
     ValueKind kind = ValueKind::Tensor;
     /// Type of the elements of a sequence, of the content of an optional, of the values of a map.
     std::shared_ptr<Tensor const> element = nullptr;

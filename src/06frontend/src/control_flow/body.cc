@@ -62,6 +62,26 @@ Inferred<bool> widen(Tensor& state, Tensor const& next, SymbolTable& symbols, st
     return changed;
 }
 
+// A loop in a loop is inferred once for every pass over the outer one: at most so many nodes, seconds, in total.
+constexpr size_t kMostInferred = 2'000'000;
+
+/// Counts what the loops in each other take, of one thread.
+class Effort {
+    static thread_local size_t depth_, nodes_;
+
+public:
+    Effort() {
+        if (depth_++ == 0) nodes_ = 0;
+    }
+    ~Effort() { --depth_; }
+    Effort(Effort const&) = delete;
+    Effort& operator=(Effort const&) = delete;
+    /// Whether there is any left for another pass over so many nodes.
+    bool spend(size_t nodes) { return (nodes_ += nodes + 1) <= kMostInferred; }
+};
+thread_local size_t Effort::depth_ = 0;
+thread_local size_t Effort::nodes_ = 0;
+
 }  // namespace
 
 Inferred<Body> infer_loop_body(Graph const& graph, std::vector<Tensor>& inputs, size_t first_state, size_t first_result,
@@ -69,8 +89,11 @@ Inferred<Body> infer_loop_body(Graph const& graph, std::vector<Tensor>& inputs, 
     auto symbols = outer;
     for (size_t i = first_state; i < first_state + states; ++i)
         inputs[i].values.reset(), inputs[i].constant.reset(), inputs[i].literal.reset();
+    Effort effort;
     // What is unknown only grows, so this ends: at the latest when every rank is unknown.
     for (;;) {
+        if (!effort.spend(graph.nodes.size()))
+            return Err{unsupported("in ", role, ": the types of states in so many nested loops take too long to find")};
         RG_TRY(body, infer_body(graph, inputs, symbols, role));
         bool changed = false;
         for (size_t i = 0; i < states; ++i) {

@@ -15,9 +15,9 @@ T scalar_of(Value const& value, char const* what) {
 }
 
 template <class T>
-Value scalar(DataType dtype, T content) {
+Value scalar(DataType dtype, T content, bool as_vector) {
     Value value;
-    *static_cast<T*>(value.resize(dtype, {})) = content;
+    *static_cast<T*>(value.resize(dtype, as_vector ? Dims{1} : Dims{})) = content;
     return value;
 }
 
@@ -43,8 +43,8 @@ public:
         std::vector<Stack> stacks(info_.stacks);
         for (size_t i = 0; i < captures_.size(); ++i) session.set_input(2 + info_.states + i, *inputs[captures_[i]]);
         for (int64_t i = 0; go_on && i < trips; ++i) {
-            session.set_input(0, scalar(DataType::I64, i));
-            session.set_input(1, scalar(DataType::Bool, uint8_t{1}));
+            session.set_input(0, scalar(DataType::I64, i, info_.vector_iteration));
+            session.set_input(1, scalar(DataType::Bool, uint8_t{1}, info_.vector_condition));
             for (size_t k = 0; k < states.size(); ++k) session.set_input(2 + k, std::move(states[k]));
             session.run(context.options);
             go_on = scalar_of<uint8_t>(session.output(0), "the condition of the body");

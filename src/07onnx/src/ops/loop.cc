@@ -28,10 +28,13 @@ Captures captures_of(InferContext const& c, Graph const& graph) {
     return captures;
 }
 
+/// A scalar, or the vector of one element as which older exporters declare it.
 Tensor scalar_type(Graph const& graph, size_t input, DataType dtype) {
+    auto const& formal = graph.tensors[graph.topo.global_inputs()[input]];
     Tensor tensor;
-    tensor.name = graph.tensors[graph.topo.global_inputs()[input]].name;
+    tensor.name = formal.name;
     tensor.dtype = dtype, tensor.shape.emplace();
+    if (formal.shape && formal.shape->size() == 1) tensor.shape->emplace_back(1);
     return tensor;
 }
 
@@ -45,8 +48,9 @@ void describe_stacks(Body const& body, size_t first, size_t count, std::vector<D
                      std::vector<DataType>& types) {
     for (size_t i = 0; i < count; ++i) {
         auto const& tensor = body.output(first + i);
-        types.push_back(tensor.dtype);
+        types.push_back(tensor.dtype == DataType::Undefined ? tensor.declared : tensor.dtype);
         auto& own = dims.emplace_back();
+        if (!tensor.shape && tensor.declared_dims) own = *tensor.declared_dims;
         for (auto const& size : tensor.shape.value_or(Shape{})) own.push_back(size.constant().value_or(-1));
     }
 }
@@ -117,6 +121,10 @@ Inferred<ProcedurePtr> loop_procedure(ProcedureContext const& p, NodeView const&
     RG_TRY(body, infer_loop_body(view, n, p.symbols));
     frontend::LoopInfo info;
     info.states = body.graph->formal_inputs - 2, info.stacks = body.output_count() - 1 - info.states;
+    auto is_vector = [&](size_t input) {
+        return body.inference.tensors[body.graph->topo.global_inputs()[input]].shape->size() == 1;
+    };
+    info.vector_iteration = is_vector(0), info.vector_condition = is_vector(1);
     describe_stacks(body, 1 + info.states, info.stacks, info.stack_dims, info.stack_types);
     return frontend::make_loop(std::move(info), frontend::compile(*body.graph, body.inference, body.symbols, p.options),
                                captures_of(view, *body.graph));

@@ -173,8 +173,8 @@ Status lower_group_norm(LowerContext& c, NodeView const& n) {
 
 void define_normalization(Definitions& all) {
     using K = AttributeKind;
+    // It came with opset 17, but onnxruntime's optimizer writes it into models of any opset.
     all.push_back({.name = "LayerNormalization",
-                   .since = 17,
                    .inputs = {2, 3},
                    .outputs = {1, 3},
                    .types = {{kFloats, 'T'}},

@@ -26,13 +26,14 @@ from refactor_graph.compat._options import (
     ModelMetadata,
     NodeArg,
     OrtAllocatorType,
+    OrtArenaCfg,
     OrtMemType,
     RunOptions,
     SessionOptions,
 )
 from refactor_graph.compat._providers import get_all_providers, get_available_providers, get_device
 from refactor_graph.compat._session import InferenceSession
-from refactor_graph.compat._values import OrtDevice, OrtMemoryInfo, OrtValue
+from refactor_graph.compat._values import OrtDevice, OrtMemoryInfo, OrtValue, OrtValueVector, copy_tensors
 
 SessionIOBinding = IOBinding
 
@@ -48,25 +49,31 @@ __all__ = [
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
     "OrtMemType",
     "OrtMemoryInfo",
     "OrtValue",
+    "OrtValueVector",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
+    "copy_tensors",
+    "create_and_register_allocator",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
     "get_device",
+    "get_ep_devices",
     "get_version_string",
     "has_collective_ops",
     "install",
     "preload_dlls",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
     "set_seed",
 ]
 
@@ -103,6 +110,19 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Do nothing: there is no telemetry."""
+
+
+def create_and_register_allocator(memory: OrtMemoryInfo, arena: OrtArenaCfg | None = None) -> None:
+    """Do nothing: memory is planned for each program, and shared by none."""
+
+
+def set_global_thread_pool_sizes(intra_op: int, inter_op: int) -> None:
+    """Do nothing: threads belong to sessions."""
+
+
+def get_ep_devices() -> list[Any]:
+    """Return no devices of plug-in providers: there are none."""
+    return []
 
 
 def has_collective_ops() -> bool:

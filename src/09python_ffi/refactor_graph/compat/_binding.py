@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refactor_graph.compat._errors import InvalidArgument
-from refactor_graph.compat._values import OrtValue, require_host, view_memory
+from refactor_graph.compat._values import OrtValue, OrtValueVector, require_host, view_memory
 
 if TYPE_CHECKING:
     from refactor_graph.compat._session import InferenceSession
@@ -107,6 +107,10 @@ class IOBinding:
     def get_outputs(self) -> list[OrtValue]:
         """Return the outputs of the last run in the order in which they were bound."""
         return list(self._results)
+
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """Return the outputs of the last run in the order in which they were bound."""
+        return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Return the outputs of the last run as arrays of their own."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from refactor_graph._core import Port
 from refactor_graph._functions import walk
 from refactor_graph._load import LoadedModel
+from refactor_graph._tensors import read_tensor
 from refactor_graph.compat._errors import InvalidArgument
 from refactor_graph.compat._options import ModelMetadata, NodeArg
 from refactor_graph.compat._types import code_of_port, declared_shape, element_name, type_text
@@ -57,6 +60,29 @@ def describe_inputs(proto: ModelProto, sizes: Mapping[str, int]) -> list[NodeArg
     return result
 
 
+def describe_overridable(proto: ModelProto) -> list[NodeArg]:
+    """Describe the initializers that are inputs, too; before version 4 of the format all had to be."""
+    if proto.ir_version < 4:
+        return []
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    return [
+        NodeArg(port.name, type_text(port.type), declared_shape(port.type) or [])
+        for port in proto.graph.input
+        if port.name in constants
+    ]
+
+
+def without_initializers(loaded: LoadedModel, names: Container[str]) -> LoadedModel:
+    """Return the model with these initializers as inputs alone."""
+    proto = ModelProto()
+    proto.CopyFrom(loaded.proto)
+    kept = [index for index, tensor in enumerate(loaded.proto.graph.initializer) if tensor.name not in names]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(loaded.proto.graph.initializer[index] for index in kept)
+    raw = {place: loaded.raw[index] for place, index in enumerate(kept) if index in loaded.raw}
+    return replace(loaded, proto=proto, raw=raw)
+
+
 def _symbols(ports: Iterable[ValueInfoProto]) -> set[str]:
     return {dim.dim_param for port in ports for dim in port.type.tensor_type.shape.dim if dim.dim_param}
 
@@ -98,6 +124,18 @@ def forgive(proto: ModelProto) -> None:
         if len(known) < len(node.attribute):
             del node.attribute[:]
             node.attribute.extend(known)
+
+
+def save(loaded: LoadedModel, path: str) -> None:
+    """Write the model into one file, external data of its initializers too."""
+    proto = ModelProto()
+    proto.CopyFrom(loaded.proto)
+    for index, tensor in enumerate(proto.graph.initializer):
+        if index in loaded.raw or len(tensor.external_data):
+            tensor.raw_data = bytes(read_tensor(tensor, loaded.files, loaded.raw.get(index)).data)
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    Path(path).write_bytes(proto.SerializeToString())
 
 
 def replace_initializers(loaded: LoadedModel, values: Mapping[str, OrtValue]) -> None:

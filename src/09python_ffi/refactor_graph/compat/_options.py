@@ -63,6 +63,13 @@ class OrtAllocatorType(_Named):
     ORT_ARENA_ALLOCATOR = 1
 
 
+class OrtArenaCfg:
+    """Accepted for compatibility: memory is planned, not kept in an arena."""
+
+    def __init__(self, *options: Any) -> None:
+        self._options = options
+
+
 class _Checked:
     """An object with a fixed set of attributes, each of one type."""
 
@@ -113,9 +120,9 @@ class SessionOptions(_Checked, _Entries):
     """Options of a session.
 
     `intra_op_num_threads`, `graph_optimization_level`, `enable_profiling`, `profile_file_prefix`, the overrides of free
-    dimensions and the added initializers have their meaning. Everything else is accepted and changes nothing: memory is
-    always planned and reused, results are always deterministic, nothing is logged. What cannot be kept (an optimised
-    model as a file, a library of custom operators) raises when the session is made.
+    dimensions and the added initializers have their meaning. `optimized_model_filepath` gets the model as it is: what
+    it is optimised to is not ONNX. Everything else is accepted and changes nothing: memory is always planned and
+    reused, results are always deterministic, nothing is logged. A library of custom operators is refused.
     """
 
     if TYPE_CHECKING:

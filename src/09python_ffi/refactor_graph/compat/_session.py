@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
-from refactor_graph._core import find_device
+from refactor_graph._core import Port, find_device
 from refactor_graph._errors import Cancelled, InvalidModel
-from refactor_graph._load import load_model
-from refactor_graph.compat import _describe, _errors
+from refactor_graph._load import LoadedModel, load_model
+from refactor_graph.compat import _describe
 from refactor_graph.compat._binding import IOBinding
 from refactor_graph.compat._errors import (
     Fail,
@@ -77,6 +77,21 @@ class _Input:
             )
 
 
+class _Engine:
+    """Executors of one program."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._never_run = executor  # what is cloned may not run at the same time
+        self.idle: list[Executor] = []
+
+    def take(self) -> Executor:
+        """Return an executor that nobody uses; it goes back to `idle`."""
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return self._never_run.clone()
+
+
 class InferenceSession:
     """Runs a model; any number of threads may run the same session at the same time.
 
@@ -117,10 +132,6 @@ class InferenceSession:
         self._sess_options = sess_options if sess_options is not None else SessionOptions()
         if not providers and self._sess_options.has_providers():
             providers = self._sess_options._providers
-        if self._sess_options.optimized_model_filepath:
-            raise _errors.NotImplemented(
-                "optimized_model_filepath: the optimised graph is not ONNX and cannot be written"
-            )
         self._load(place(providers, provider_options))
 
     def _load(self, placement: Placement) -> None:
@@ -136,30 +147,53 @@ class InferenceSession:
                 raise InvalidProtobuf(f"Failed to load model because protobuf parsing failed: {error}") from error
             _describe.forgive(loaded.proto)
             _describe.replace_initializers(loaded, options._initializers)
-            compiler = Compiler(loaded)
+            if options.optimized_model_filepath:
+                _describe.save(loaded, options.optimized_model_filepath)
             sizes = options._sizes | _describe.denoted_symbols(loaded.proto, options._sizes_by_denotation)
-            for name in sizes.keys() & set(compiler.variables):
-                compiler.substitute(name, sizes[name])
-            plain_graph = options.graph_optimization_level == GraphOptimizationLevel.ORT_DISABLE_ALL
-            executor = compiler.compile(
-                placement.targets, passes=["-all"] if plain_graph else [], num_threads=options.intra_op_num_threads
-            )
-            if placement.ordinal:
-                executor.dispatch(find_device("nvidia", placement.ordinal))
+            executor, outputs = self._compile(loaded, placement, sizes)
         self._providers = list(placement.providers)
         self._provider_options = placement.providers
         if CUDA in placement.providers:
             self._provider_options[CUDA] = placement.providers[CUDA] | {"device_id": str(placement.ordinal)}
         self._model_meta = _describe.metadata_of(loaded.proto)
         self._inputs_meta = _describe.describe_inputs(loaded.proto, sizes)
-        self._outputs_meta = _describe.describe_outputs(loaded.proto, compiler.outputs)
+        self._outputs_meta = _describe.describe_outputs(loaded.proto, outputs)
+        self._overridable_meta = _describe.describe_overridable(loaded.proto)
         self._checks = {port.name: _Input(port) for port in self._inputs_meta}
+        self._overridable = {port.name: _Input(port) for port in self._overridable_meta}
         self._output_names = {port.name for port in self._outputs_meta}
-        self._never_run: Executor = executor
-        """Where executors are cloned from: it may be read while they run."""
-        self._idle: list[Executor] = []
+        self._main = _Engine(executor)
+        self._engines = {frozenset[str](): self._main}
+        """By the initializers that a run replaces."""
+        self._source = (loaded, placement, sizes) if self._overridable else None
+        """What further engines are made from."""
         self._profile = Profile(options.profile_file_prefix) if options.enable_profiling else None
         self._profile_start = self._profile.start if self._profile is not None else 0
+
+    def _compile(
+        self, loaded: LoadedModel, placement: Placement, sizes: Mapping[str, int]
+    ) -> tuple[Executor, Sequence[Port]]:
+        options = self._sess_options
+        compiler = Compiler(loaded)
+        for name in sizes.keys() & set(compiler.variables):
+            compiler.substitute(name, sizes[name])
+        plain_graph = options.graph_optimization_level == GraphOptimizationLevel.ORT_DISABLE_ALL
+        executor = compiler.compile(
+            placement.targets, passes=["-all"] if plain_graph else [], num_threads=options.intra_op_num_threads
+        )
+        if placement.ordinal:
+            executor.dispatch(find_device("nvidia", placement.ordinal))
+        return executor, compiler.outputs
+
+    def _engine(self, replaced: frozenset[str]) -> _Engine:
+        """Return what runs with these initializers as inputs, made when it is asked for first."""
+        found = self._engines.get(replaced)
+        if found is None:
+            assert self._source is not None
+            loaded, placement, sizes = self._source
+            executor, _ = self._compile(_describe.without_initializers(loaded, replaced), placement, sizes)
+            found = self._engines.setdefault(replaced, _Engine(executor))
+        return found
 
     # ------------------------------------------------------------------ descriptions
     def get_session_options(self) -> SessionOptions:
@@ -175,8 +209,11 @@ class InferenceSession:
         return self._outputs_meta
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the initializers that a run may replace: none, they are packed and folded when the session is made."""
-        return []
+        """Describe the initializers that are inputs, too: a run may replace them.
+
+        They are packed and folded when the session is made; the first run that replaces some compiles the model again.
+        """
+        return self._overridable_meta
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says about itself."""
@@ -197,6 +234,13 @@ class InferenceSession:
     ) -> None:
         """Load the model again for other providers."""
         self._load(place(providers, provider_options))
+
+    def get_tuning_results(self) -> list[Any]:
+        """Return nothing: there are no results of tuning in onnxruntime's form."""
+        return []
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Do nothing: there are no such options."""
 
     def enable_fallback(self) -> None:
         """Do nothing: a run never changes the providers."""
@@ -248,6 +292,19 @@ class InferenceSession:
     ) -> list[OrtValue]:
         """Run the model; as `run`, with OrtValues in and out."""
         return [OrtValue(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: Sequence[Any],
+    ) -> None:
+        """Run the model; as `run_with_ort_values`, with names and values apart, and the results behind `fetches`."""
+        del fetch_devices
+        fetches.extend(self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options))
 
     def run_async(
         self,
@@ -310,18 +367,20 @@ class InferenceSession:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(given.keys())}).")
         feed: dict[str, Any] = {}
         for name, value in given.items():
-            if name not in self._checks:
+            check = self._checks.get(name) or self._overridable.get(name)
+            if check is None:
                 raise InvalidArgument(f"Invalid input name: {name}")
-            feed[name] = self._checks[name].check(value)
+            feed[name] = check.check(value)
         for name in self._checks.keys() - feed.keys():
             feed[name] = None
         return feed
 
     def _execute(self, feed: dict[str, Any], options: RunOptions | None) -> dict[str, NDArray[Any]]:
-        try:
-            executor = self._idle.pop()
-        except IndexError:
-            executor = self._never_run.clone()
+        engine = self._main
+        if self._overridable:
+            with translated():
+                engine = self._engine(frozenset(self._overridable.keys() & feed.keys()))
+        executor = engine.take()
         start = time.monotonic_ns()
         try:
             with translated():
@@ -333,7 +392,7 @@ class InferenceSession:
         finally:
             if self._profile is not None:
                 self._profile.add(start, time.monotonic_ns())
-            self._idle.append(executor)
+            engine.idle.append(executor)
 
     # ------------------------------------------------------------------ profiling
     def end_profiling(self) -> str:
@@ -345,7 +404,8 @@ class InferenceSession:
         if self._profile is None:
             return ""
         profile, self._profile = self._profile, None
-        return profile.write(self._idle[-1] if self._idle else None)
+        idle = [executor for engine in self._engines.values() for executor in engine.idle]
+        return profile.write(idle[-1] if idle else None)
 
     def get_profiling_start_time_ns(self) -> int:
         """Return when profiling began, on the clock of `time.monotonic_ns`; 0 if it is not enabled."""

@@ -63,6 +63,10 @@ class OrtDevice:
         """Return its number among the devices of its kind."""
         return self._fields[2]
 
+    def device_vendor_id(self) -> int:
+        """Return the number of its maker; 0: none in particular."""
+        return 0
+
     def device_mem_type(self) -> int:
         """Return the number of its kind of memory."""
         return self._fields[1]
@@ -232,13 +236,47 @@ class OrtValue:
         return 1, 0  # kDLCPU
 
 
+class OrtValueVector(list[OrtValue]):
+    """A list of values."""
+
+    def push_back(self, value: OrtValue | NDArray[Any]) -> None:
+        """Append a value, or an array as one."""
+        self.append(value if isinstance(value, OrtValue) else OrtValue(value))
+
+    def shapes(self) -> list[list[int]]:
+        """Return the sizes of each."""
+        return [value.shape() for value in self]
+
+    def dtypes(self) -> list[Any]:
+        """Return numpy's type of each."""
+        return [value.numpy().dtype for value in self]
+
+
+def copy_tensors(sources: Sequence[OrtValue], targets: Sequence[OrtValue], stream: Any = None) -> None:
+    """Overwrite each target by its source."""
+    del stream
+    for source, target in zip(sources, targets, strict=True):
+        target.update_inplace(source)
+
+
+def _texts(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of texts; what is none is written as Python writes it."""
+    if array.dtype.kind in "UST":
+        return array.astype(object)
+    if array.dtype.kind != "O" or all(isinstance(item, str | bytes) for item in array.flat):
+        return array
+    texts = [item if isinstance(item, str | bytes) else str(item) for item in array.flat]
+    return np.array(texts, object).reshape(array.shape)
+
+
 def plain(value: Any, code: int, name: str) -> Any:
     """Return what the executor takes for `value`.
 
     Parameters
     ----------
     value
-        A value of a feed: an OrtValue, an array or an object with `__array__` or `__dlpack__`, a number, nested lists.
+        A value of a feed: an OrtValue, an array or an object with `__array__` or `__dlpack__`, a number, nested lists,
+        a dict for a map.
     code
         Code of the element type that the model wants, or 0: lists stay sequences.
     name
@@ -246,14 +284,14 @@ def plain(value: Any, code: int, name: str) -> Any:
     """
     if isinstance(value, OrtValue):
         value = value._value
-    if code == TensorProto.STRING and isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value.astype(object)
-    if value is None or isinstance(value, np.ndarray) or (isinstance(value, list) and not code):
+    if code == TensorProto.STRING and isinstance(value, np.ndarray):
+        return _texts(value)
+    if value is None or isinstance(value, np.ndarray) or (isinstance(value, list | dict) and not code):
         return value
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, list | tuple):
-        return np.array(value, object if code == TensorProto.STRING else numpy_type(code))
+        return _texts(np.array(value, object)) if code == TensorProto.STRING else np.array(value, numpy_type(code))
     if hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
         return np.asarray(value)
     raise RuntimeError(f"Unable to handle object of type {type(value)} for input {name}")

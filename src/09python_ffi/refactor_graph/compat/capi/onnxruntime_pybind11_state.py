@@ -25,6 +25,9 @@ from refactor_graph.compat import (
     OrtAllocatorType as OrtAllocatorType,
 )
 from refactor_graph.compat import (
+    OrtArenaCfg as OrtArenaCfg,
+)
+from refactor_graph.compat import (
     OrtDevice as OrtDevice,
 )
 from refactor_graph.compat import (
@@ -37,6 +40,9 @@ from refactor_graph.compat import (
     OrtValue as OrtValue,
 )
 from refactor_graph.compat import (
+    OrtValueVector as OrtValueVector,
+)
+from refactor_graph.compat import (
     RunOptions as RunOptions,
 )
 from refactor_graph.compat import (
@@ -44,6 +50,18 @@ from refactor_graph.compat import (
 )
 from refactor_graph.compat import (
     SessionOptions as SessionOptions,
+)
+from refactor_graph.compat import (
+    copy_tensors as copy_tensors,
+)
+from refactor_graph.compat import (
+    create_and_register_allocator as create_and_register_allocator,
+)
+from refactor_graph.compat import (
+    disable_telemetry_events as disable_telemetry_events,
+)
+from refactor_graph.compat import (
+    enable_telemetry_events as enable_telemetry_events,
 )
 from refactor_graph.compat import (
     get_all_providers as get_all_providers,
@@ -58,6 +76,9 @@ from refactor_graph.compat import (
     get_device as get_device,
 )
 from refactor_graph.compat import (
+    get_ep_devices as get_ep_devices,
+)
+from refactor_graph.compat import (
     get_version_string as get_version_string,
 )
 from refactor_graph.compat import (
@@ -70,7 +91,22 @@ from refactor_graph.compat import (
     set_default_logger_verbosity as set_default_logger_verbosity,
 )
 from refactor_graph.compat import (
+    set_global_thread_pool_sizes as set_global_thread_pool_sizes,
+)
+from refactor_graph.compat import (
     set_seed as set_seed,
+)
+from refactor_graph.compat._blocks import (
+    quantize_matmul_2bits as quantize_matmul_2bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_matmul_4bits as quantize_matmul_4bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_matmul_8bits as quantize_matmul_8bits,
+)
+from refactor_graph.compat._blocks import (
+    quantize_qdq_matmul_4bits as quantize_qdq_matmul_4bits,
 )
 from refactor_graph.compat._errors import (
     EngineError as EngineError,

@@ -1,0 +1,29 @@
+#pragma once
+#include "common/thread_pool.h"
+#include "kernel/kernel.h"
+
+namespace refactor::mem_manager {
+class Blob;
+}
+
+namespace refactor::kernel {
+
+/// Runs candidates of one node on made-up operands, each in turn, with cold L2 caches as between the steps of a model.
+class KernelTimer {
+    ThreadPool pool_;
+    std::shared_ptr<mem_manager::Blob> eviction_;
+    std::vector<std::shared_ptr<mem_manager::Blob>> operands_;
+    std::vector<void*> arguments_;
+
+    void evict();
+    double time_once(runtime::Task const& task, std::byte* workspace);
+
+public:
+    explicit KernelTimer(int threads);
+    /// ns of the fastest run of each; infinity for one that fails on made-up operands. `constants`: what inputs hold,
+    /// null for those computed in a run. Throws `OutOfMemory`.
+    std::vector<double> fastest(std::span<runtime::Task const* const> tasks, BindArgs const& args,
+                                std::span<mem_manager::Blob const* const> constants);
+};
+
+}  // namespace refactor::kernel

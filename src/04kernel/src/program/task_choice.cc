@@ -1,0 +1,101 @@
+#include "program/task_choice.h"
+
+#include "runtime/task.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+/// Candidates whose estimates are further than this from the best are not measured: no estimate is that wrong.
+constexpr double kFarBehind = 8;
+
+}  // namespace
+
+std::string TaskChoice::key_of(ProgramNode const& node, BindArgs const& args) const {
+    auto key = node.type + '{' + node.attributes + '}';
+    auto add = [&](TensorDesc const* desc, bool constant) {
+        if (!desc) {
+            key += " -";
+            return;
+        }
+        key += ' ';
+        key += name_of(desc->dtype);
+        if (desc->layout != Layout::Plain) key += "/c" + std::to_string(block_of(desc->layout));
+        key += '[';
+        for (size_t i = 0; i < desc->dims.size(); ++i) key += (i ? "," : "") + std::to_string(desc->dims[i]);
+        key += constant ? "]c" : "]";
+    };
+    for (size_t i = 0; i < args.inputs.size(); ++i)
+        add(args.inputs[i], args.inputs[i] && parts_.edges[node.inputs[i]].constant);
+    key += " ->";
+    for (auto const* output : args.outputs) add(output, false);
+    for (auto value : args.params) key += ' ' + std::to_string(value);
+    return key + " x" + std::to_string(args.threads);
+}
+
+std::string TaskChoice::measure(ProgramNode const& node, BindArgs const& args, Candidates const& candidates) {
+    PackCache packs;  // what losers packed goes away with it
+    std::vector<Kernel const*> kernels;
+    std::vector<std::unique_ptr<runtime::Task>> tasks;
+    std::vector<runtime::Task const*> runnable;
+    for (auto const& candidate : candidates) {
+        if (candidate.cost > kFarBehind * candidates[0].cost) break;
+        auto task = candidate.kernel->bind({args.inputs, args.outputs, args.params, packs, args.threads});
+        if (!task) continue;
+        kernels.push_back(candidate.kernel);
+        runnable.push_back(tasks.emplace_back(std::move(task).value()).get());
+    }
+    if (kernels.size() < 2) return candidates[0].kernel->id();
+    std::vector<mem_manager::Blob const*> constants;
+    for (auto edge : node.inputs) constants.push_back(edge == kNoEdge ? nullptr : parts_.edges[edge].constant.get());
+    if (!timer_) timer_ = std::make_unique<KernelTimer>(args.threads);
+    auto times = timer_->fastest(runnable, args, constants);
+    return kernels[static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin())]->id();
+}
+
+void TaskChoice::put_tuned_first(ProgramNode const& node, BindArgs const& args, Candidates& candidates) {
+    auto key = key_of(node, args);
+    auto find = [&](std::string const& id) {
+        return std::find_if(candidates.begin(), candidates.end(), [&](auto const& c) { return c.kernel->id() == id; });
+    };
+    auto known = parts_.tuning->find(key);
+    if ((!known || find(*known) == candidates.end()) && parts_.measure) {
+        known = measure(node, args, candidates);
+        parts_.tuning->set(std::move(key), *known);
+    }
+    if (!known) return;
+    if (auto it = find(*known); it != candidates.end()) std::rotate(candidates.begin(), it, it + 1);
+}
+
+Result<Chosen, std::string> TaskChoice::choose(ProgramNode const& node, BindArgs const& args) {
+    Candidates candidates;
+    std::string reasons;
+    auto declined = [&](Kernel const& kernel, Rejection const& why) {
+        reasons += "\n  " + kernel.id() + ": " + why.reason;
+    };
+    for (auto const& kernel : node.kernels) {
+        double cost = 0;
+        if (node.kernels.size() > 1) {
+            auto answer = kernel->estimate(args);
+            if (!answer) {
+                declined(*kernel, answer.error());
+                continue;
+            }
+            cost = *answer;
+        }
+        auto position = candidates.size();
+        while (position && candidates[position - 1].cost > cost) --position;
+        candidates.insert(candidates.begin() + position, {kernel.get(), cost});
+    }
+    if (parts_.tuning && candidates.size() > 1) put_tuned_first(node, args, candidates);
+    for (auto const& candidate : candidates) {
+        auto task = candidate.kernel->bind(args);
+        if (task) return Chosen{candidate.kernel, std::move(task).value()};
+        declined(*candidate.kernel, task.error());
+    }
+    return Err{std::move(reasons)};
+}
+
+}  // namespace refactor::kernel
