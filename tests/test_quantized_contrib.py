@@ -220,6 +220,42 @@ def test_networks_that_onnxruntime_quantised(form, a, w, w_by_channel, tmp_path)
         np.testing.assert_allclose(actual, wanted, rtol=0, atol=0.03 * np.abs(wanted).max())
 
 
+def test_additions_fold_into_convolutions():
+    """QLinearConv → QLinearAdd of a residual: the addition happens before the convolution stores its bytes."""
+    random = models.generator(622)
+    constants = {"s": np.float32(0.02), "z": np.uint8(120), "as": np.float32(0.05), "ys": np.float32(0.07)}
+    constants |= {"az": np.uint8(128), "yz": np.uint8(110)}
+    for name, shape in (("v", (8, 6, 1, 1)), ("w", (8, 8, 3, 3))):
+        constants |= {name: codes(BYTES[1], shape, random), name + "s": scales(8, random), name + "z": np.int8(0)}
+        constants |= {name + "b": random.integers(-999, 999, 8).astype(np.int32)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("QLinearConv", ["q", "s", "z", "v", "vs", "vz", "as", "az", "vb"], ["a"]),
+        helper.make_node("QLinearConv", ["a", "as", "az", "w", "ws", "wz", "ys", "yz", "wb"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("QLinearAdd", ["c", "ys", "yz", "a", "as", "az", "s", "z"], ["y"], domain=MICROSOFT),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "residual",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 6, 9, 7])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [1, 8, 9, 7])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    x = random.standard_normal((1, 6, 9, 7), np.float32)
+    (wanted,) = models.expected(proto, {"x": x})
+    (actual,) = run(proto, {"x": x}, [])
+    gap = np.abs(actual.astype(int) - wanted.astype(int))
+    assert gap.max() <= 1
+    assert (gap > 0).mean() < 0.02
+    executor = make_compiler(proto).compile("cpu")
+    executor({"x": x})
+    ops = [row.type for row in executor.bench()]
+    assert ops.count("IntegerConv") == 2
+    assert ops.count("Elementwise") <= 1, ops
+
+
 def test_quantised_network_of_any_size():
     """QuantizeLinear → QLinearConv → QLinearAdd → DequantizeLinear with a batch and a picture of open size."""
     random = models.generator(619)

@@ -15,6 +15,7 @@ struct IntegerConvPlan {
     int64_t runs;       ///< of them
     int64_t run_depth;  ///< dwords of a run
     PackedSize size;    ///< of one group
+    int64_t quads;      ///< of a depthwise window, if its positions are computed in pairs, see `DepthwiseBlock`; or 0
 
     IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape);
 
@@ -22,6 +23,8 @@ struct IntegerConvPlan {
     size_t packed_bytes() const;
     /// W of a depthwise convolution once more, as bytes; null if they do not fit. `packed` is what `pack` filled.
     int8_t const* depthwise_bytes(void const* packed) const;
+    /// Dwords of `depthwise_bytes` for each channel.
+    int64_t depthwise_groups() const;
     /// Text that tells packings of one W apart.
     std::string format() const;
     /// Packs group `group` of W (depthwise: all of it, with its zero points, which may be null).

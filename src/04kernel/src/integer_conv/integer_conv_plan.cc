@@ -30,13 +30,19 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
       run(s.dilation[2] == 1 || s.kernel[2] == 1 ? s.kernel[2] * s.group_in() : s.group_in()),
       runs(s.taps() * s.group_in() / std::max<int64_t>(1, run)),
       run_depth(ceil_div(run, f.group)),
-      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : runs * run_depth) {}
+      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : runs * run_depth),
+      // Two positions share the pixels of a window's line if these are next to each other.
+      quads(depthwise && f.depthwise_bytes && s.stride[2] == 1 && s.dilation[2] == 1
+                ? s.kernel[0] * s.kernel[1] * ceil_div(s.kernel[2] + 1, 4)
+                : 0) {}
+
+int64_t IntegerConvPlan::depthwise_groups() const { return quads ? 2 * quads : ceil_div(s.taps(), 4); }
 
 // Behind the words of depthwise weights: whether they are bytes (64 bytes), and the bytes.
 
 size_t IntegerConvPlan::packed_bytes() const {
     if (!depthwise) return size.bytes() * static_cast<size_t>(s.group);
-    auto bytes = ceil_div(s.in_channels, kByteChannels) * kByteChannels * ceil_div(s.taps(), 4) * 4;
+    auto bytes = ceil_div(s.in_channels, kByteChannels) * kByteChannels * depthwise_groups() * 4;
     return size.bytes() + (f.depthwise_bytes ? kByteHeader + static_cast<size_t>(bytes) : 0);
 }
 
@@ -50,21 +56,30 @@ void IntegerConvPlan::pack_depthwise_bytes(int32_t const* words, void* target) c
     auto* header = static_cast<int8_t*>(target);
     std::memset(header, 0, packed_bytes() - size.bytes());
     header[0] = 1;
-    auto groups = ceil_div(s.taps(), 4);
+    auto groups = depthwise_groups(), line_quads = ceil_div(s.kernel[2] + 1, 4);
     for (int64_t c = 0; c < s.in_channels; ++c)
         for (int64_t tap = 0; tap < s.taps(); ++tap) {
             auto value = words[tap * size.columns + c];
             if (value < -128 || value > 127) header[0] = 0;
             auto block = c / kByteChannels, lane = c % kByteChannels / 16, vector = c % 16 / 4, dword = c % 4;
-            auto at = ((block * groups + tap / 4) * 4 + vector) * 64 + lane * 16 + dword * 4 + tap % 4;
-            header[kByteHeader + static_cast<size_t>(at)] = static_cast<int8_t>(value);
+            auto put = [&](int64_t group, int64_t byte) {
+                auto at = ((block * groups + group) * 4 + vector) * 64 + lane * 16 + dword * 4 + byte;
+                header[kByteHeader + static_cast<size_t>(at)] = static_cast<int8_t>(value);
+            };
+            if (!quads) {
+                put(tap / 4, tap % 4);
+                continue;
+            }
+            auto quad = tap / s.kernel[2] * line_quads, pixel = tap % s.kernel[2];
+            put((quad + pixel / 4) * 2, pixel % 4);
+            put((quad + (pixel + 1) / 4) * 2 + 1, (pixel + 1) % 4);
         }
 }
 
 std::string IntegerConvPlan::format() const {
     return "integer_conv:" + (depthwise ? f.depthwise_bytes ? "bytes" : "words" : std::to_string(f.group)) + ":" +
            std::to_string(f.panel) + ":" + (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" +
-           std::to_string(run);
+           std::to_string(run) + (quads ? ":pairs" + std::to_string(s.kernel[2]) : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {

@@ -1,6 +1,7 @@
 #include "common/thread_pool.h"
 #include "integer_conv/integer_conv_packed.h"
-#include "integer_conv/transpose_small.h"
+#include "integer_conv/window_pointers.h"
+#include "movement/transpose_small.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,6 +31,7 @@ class IntegerConvTask final : public runtime::Task {
     std::vector<int64_t> taps_;      ///< bytes from a position to each run
     int8_t const* bytes_ = nullptr;  ///< weights of a depthwise convolution that reads X in place
     size_t border_ = 0;              ///< with them: channels outside of X
+    WindowPointers windows_;         ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
 
@@ -47,17 +49,6 @@ class IntegerConvTask final : public runtime::Task {
         return reinterpret_cast<int32_t const*>(all + static_cast<size_t>(group) * p_.size.bytes());
     }
 
-    /// Bytes from the corner of a window to each tap in X itself.
-    void locate_taps() {
-        auto const& s = p_.s;
-        taps_.clear();
-        for (int64_t z = 0; z < s.kernel[0]; ++z)
-            for (int64_t y = 0; y < s.kernel[1]; ++y)
-                for (int64_t x = 0; x < s.kernel[2]; ++x)
-                    taps_.push_back(((z * s.dilation[0] * s.in[1] + y * s.dilation[1]) * s.in[2] + x * s.dilation[2]) *
-                                    s.in_channels);
-    }
-
     void lay_out() {
         auto take = [&](size_t bytes) {
             auto at = end_;
@@ -70,7 +61,7 @@ class IntegerConvTask final : public runtime::Task {
         terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
         // A tile of Y, offsets and sums of its rows; or a line of X.
         auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
-        if (bytes_) tile += kPositions * p_.s.taps() * static_cast<int64_t>(sizeof(void*));
+        if (bytes_) tile += static_cast<int64_t>(windows_.bytes(kPositions));
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
         scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
     }
@@ -121,45 +112,6 @@ class IntegerConvTask final : public runtime::Task {
         }
     }
 
-    /// What lies under a window that begins at `corner` and leaves X.
-    void point_at_border(uint8_t const* corner, int64_t const (&begin)[3], uint8_t const* border,
-                         uint8_t const** pointers) const {
-        auto const& s = p_.s;
-        for (int64_t tap = 0; tap < s.taps(); ++tap) {
-            int64_t const steps[]{tap / s.kernel[2] / s.kernel[1], tap / s.kernel[2] % s.kernel[1], tap % s.kernel[2]};
-            bool inside = true;
-            for (int axis = 0; axis < 3; ++axis) {
-                auto i = begin[axis] + steps[axis] * s.dilation[axis];
-                inside = inside && i >= 0 && i < s.in[axis];
-            }
-            pointers[tap] = inside ? corner + taps_[static_cast<size_t>(tap)] : border;
-        }
-    }
-    /// What lies under the window of `count` positions from `first` on.
-    void point(uint8_t const* x, uint8_t const* border, int64_t first, int64_t count, uint8_t const** pointers) const {
-        auto const& s = p_.s;
-        int64_t at[]{first / s.out[2] / s.out[1], first / s.out[2] % s.out[1], first % s.out[2]};
-        for (int64_t i = 0; i < count; ++i) {
-            int64_t begin[3];
-            bool inside = true;
-            for (int axis = 0; axis < 3; ++axis) {
-                begin[axis] = at[axis] * s.stride[axis] - s.pad[axis];
-                auto last = begin[axis] + (s.kernel[axis] - 1) * s.dilation[axis];
-                inside = inside && begin[axis] >= 0 && last < s.in[axis];
-            }
-            auto const* corner = x + ((begin[0] * s.in[1] + begin[1]) * s.in[2] + begin[2]) * s.in_channels;
-            auto taps = s.taps();
-            if (inside)
-                for (int64_t tap = 0; tap < taps; ++tap) pointers[tap] = corner + taps_[static_cast<size_t>(tap)];
-            else
-                point_at_border(corner, begin, border, pointers);
-            pointers += taps;
-            if (++at[2] < s.out[2]) continue;
-            at[2] = 0;
-            if (++at[1] == s.out[1]) at[1] = 0, ++at[0];
-        }
-    }
-
     template <class Block>
     Block block_of(void* const* arguments, Terms const& t, int64_t column, uint8_t* tile, int64_t tile_row) const {
         Block b{};
@@ -179,9 +131,11 @@ class IntegerConvTask final : public runtime::Task {
         int64_t y_row;
         uint8_t const* residual;
         uint8_t const* const* pointers;
+        DepthwisePair const* pairs;
+        int64_t pair_count;
     };
     void multiply(void* const* arguments, std::byte* workspace, uint8_t const* x, Part const& p, bool sums) const {
-        auto [group, column, columns, positions, offsets, row_sums, tile, y_row, residual, pointers] = p;
+        auto [group, column, columns, positions, offsets, row_sums, tile, y_row, residual, pointers, pairs, count] = p;
         auto t = terms(workspace, group);
         x += group * p_.image.group_bytes();
         auto const* w = weights(workspace, group);
@@ -190,7 +144,8 @@ class IntegerConvTask final : public runtime::Task {
         if (bytes_) {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
             b.positions = positions, b.channels = columns, b.taps = p_.s.taps(), b.pointers = pointers;
-            b.flip = p_.s.x_signed ? 0x80 : 0, b.bytes = bytes_ + column * ceil_div(p_.s.taps(), 4) * 4;
+            b.flip = p_.s.x_signed ? 0x80 : 0, b.bytes = bytes_ + column * p_.depthwise_groups() * 4;
+            b.quads = p_.quads, b.pairs = p_.quads ? pairs : nullptr, b.pair_count = count;
             return p_.f.depthwise_bytes(b);
         }
         if (p_.depthwise) {
@@ -227,17 +182,19 @@ class IntegerConvTask final : public runtime::Task {
         auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
         if (!bytes_) locate(first, positions, offsets);
-        Part p{group, column, columns, positions, offsets, row_sums, tile, columns, nullptr, nullptr};
+        Part p{group, column, columns, positions, offsets, row_sums, tile, columns, nullptr, nullptr, nullptr, 0};
         if (s.channels_last) {
             auto at = (n * s.out_size() + first) * s.out_channels + group * all_columns + column;
             p.y = static_cast<uint8_t*>(arguments[I::kInputs]) + at * y_bytes_, p.y_row = s.out_channels;
             if (arguments[I::kResidual])
                 p.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(s.residual, at);
             if (bytes_) {
-                auto** pointers = reinterpret_cast<uint8_t const**>(tile);
-                point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first, positions,
-                      pointers);
-                p.pointers = pointers;
+                auto* pairs = reinterpret_cast<DepthwisePair*>(tile);
+                auto** pointers = reinterpret_cast<uint8_t const**>(pairs + kPositions);
+                p.pointers = pointers, p.pairs = pairs;
+                p.pair_count =
+                    windows_.point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first,
+                                   positions, pointers, pairs);
             }
             return multiply(arguments, workspace, x, p, sums);
         }
@@ -274,7 +231,7 @@ public:
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         bool simple = y_bytes_ == 1 && !p_.result.rounded && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) bytes_ = p_.depthwise_bytes(packed_->data());
-        if (bytes_) locate_taps();
+        if (bytes_) windows_ = WindowPointers(s, p_.quads != 0);
         lay_out();
     }
 
@@ -304,6 +261,7 @@ public:
         }
     }
     size_t workspace_bytes() const override { return end_; }
+    uint64_t unread_inputs() const override { return packed_ ? uint64_t{1} << I::kB : 0; }
     double operations() const override { return p_.s.operations(); }
 };
 

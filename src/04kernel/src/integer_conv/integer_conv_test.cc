@@ -1,4 +1,3 @@
-#include "integer_conv/transpose_small.h"
 #include "integer_matmul/integer_test.h"
 
 namespace refactor::kernel::test {
@@ -71,7 +70,10 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
     std::mt19937 random(seed_of(315));
     for (auto const& p : {Convolution{{2, 37, 15, 18}, {37, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37},
                           Convolution{{1, 330, 9, 7}, {330, 1, 5, 5}, {2, 2}, {1, 2}, {2, 3}, {2, 1}, 330},
-                          Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64}})
+                          Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64},
+                          Convolution{{1, 96, 7, 7}, {96, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 96},
+                          Convolution{{1, 70, 11, 23}, {70, 1, 7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 70},
+                          Convolution{{1, 21, 12, 1}, {21, 1, 5, 4}, {2, 1}, {2, 1}, {1, 2}, {0, 1}, 21}})
         for (auto x : {DataType::U8, DataType::I8})
             for (auto y : {DataType::U8, DataType::I8}) {
                 IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true};
@@ -84,30 +86,39 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
             }
 }
 
+TEST(IntegerConv, CandidatesAgreeOnWinograd) {
+    std::mt19937 random(seed_of(316));
+    for (auto const& p : {Convolution{{2, 33, 5, 6}, {70, 33, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                          Convolution{{1, 64, 7, 27}, {16, 64, 3, 3}, {1, 1}, {1, 1}, {0, 2}, {3, 0}},
+                          Convolution{{1, 40, 3, 4}, {130, 40, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 1}}})
+        check(p, random);
+}
+
+TEST(IntegerConv, WinogradDeclinesSumsBeyondItsRange) {
+    Tensor w(DataType::I8, {1, 150, 3, 3});
+    std::fill(w.bytes.begin(), w.bytes.end(), std::byte{127});
+    std::vector<Tensor> inputs{Tensor(DataType::U8, {1, 5, 5, 150}), w};
+    inputs[1].constant = true;
+    inputs.resize(IntegerMatMulInfo::kInputs);
+    std::fill(inputs[0].bytes.begin(), inputs[0].bytes.end(), std::byte{255});
+    IntegerConvInfo info{{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1, {}, true};
+    std::vector<Tensor> outputs{Tensor(DataType::I32, {1, 3, 3, 1})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    PackCache packs;
+    TensorDesc const *x[9]{&inputs[0].desc, &inputs[1].desc}, *y[]{&outputs[0].desc};
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        if (kernel->id().find("winograd") == std::string::npos) continue;
+        auto task = kernel->bind({x, y, {}, packs, 1});
+        ASSERT_FALSE(task.ok());
+        EXPECT_NE(task.error().reason.find("26 bits"), std::string::npos) << task.error().reason;
+    }
+}
+
 TEST(IntegerConv, CandidatesAgreeOnOtherRanks) {
     std::mt19937 random(seed_of(313));
     for (auto const& p : {Convolution{{2, 5, 33}, {7, 5, 4}, {2}, {3}, {3}, {2}},
                           Convolution{{1, 3, 6, 7, 9}, {5, 3, 2, 3, 3}, {1, 2, 1}, {2, 1, 1}, {1, 1, 0}, {0, 1, 2}}})
         check(p, random);
-}
-
-TEST(IntegerConv, TransposesSmallElements) {
-    std::mt19937 random(seed_of(314));
-    for (int64_t rows : {1, 3, 15, 16, 17, 40})
-        for (int64_t columns : {1, 4, 7, 16, 18, 33}) {
-            std::vector<uint8_t> bytes(static_cast<size_t>(rows * (columns + 2))), bytes_out(bytes.size());
-            for (auto& b : bytes) b = static_cast<uint8_t>(random());
-            auto readable = (rows - 1) * (columns + 2) + columns;
-            transpose_bytes(bytes.data(), columns + 2, rows, columns, readable, bytes_out.data(), rows);
-            std::vector<uint32_t> words(bytes.begin(), bytes.end()), words_out(words.size());
-            transpose_words(words.data(), columns + 2, rows, columns, words_out.data(), rows);
-            for (int64_t r = 0; r < rows; ++r)
-                for (int64_t c = 0; c < columns; ++c) {
-                    auto expected = bytes[static_cast<size_t>(r * (columns + 2) + c)];
-                    ASSERT_EQ(bytes_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
-                    ASSERT_EQ(words_out[static_cast<size_t>(c * rows + r)], expected) << rows << " x " << columns;
-                }
-        }
 }
 
 TEST(IntegerConv, RefusesSizesThatDoNotFit) {

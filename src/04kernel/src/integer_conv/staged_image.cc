@@ -1,6 +1,6 @@
 #include "integer_conv/staged_image.h"
 
-#include "integer_conv/transpose_small.h"
+#include "movement/transpose_small.h"
 
 #include <algorithm>
 #include <cstring>

@@ -25,21 +25,20 @@ constexpr int64_t kMostTaps = 64;
 struct ByteBounds {
     __m512 low, high;
     __m512i zero, flip;
-    bool is_signed;
+    bool is_signed, small;
+    Packing packing;
 };
 
 /// Bytes of 64 results in order.
-RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&add)[4], __m512i const (&scale)[4],
-                                ByteBounds const& b) {
+RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[4], ByteBounds const& b) {
     __m512i result[4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-        __m512 value = _mm512_cvtepi32_ps(_mm512_add_epi32(sum[k], add[k]));
-        value = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(value, _mm512_castsi512_ps(scale[k])), b.low), b.high);
-        result[k] = _mm512_add_epi32(_mm512_cvtps_epi32(value), b.zero);
+        __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
+        if (!b.small) value = _mm512_min_ps(_mm512_max_ps(value, b.low), b.high);
+        result[k] = _mm512_cvtps_epi32(value);
     }
-    __m512i low = _mm512_packs_epi32(result[0], result[1]), high = _mm512_packs_epi32(result[2], result[3]);
-    return b.is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+    return b.packing.pack_unpacked(result);
 }
 
 RG_SIMD __m512i load_flipped(uint8_t const* p, __mmask64 mask, __m512i flip) {
@@ -67,7 +66,7 @@ RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, 
     __m512i const none = _mm512_setzero_si512();
     for (int64_t i = 0; i < t.positions; ++i) {
         uint8_t const* const* x = t.pointers + i * t.taps;
-        __m512i c[4] = {none, none, none, none};
+        __m512i c[4] = {add[0], add[1], add[2], add[3]};
         int8_t const* w = weights;
         int64_t tap = 0, whole = nine ? 8 : t.taps - t.taps % 4;
 #pragma GCC unroll 2
@@ -88,14 +87,13 @@ RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, 
             add_taps(c, v, w);
         }
         _mm512_mask_storeu_epi8(static_cast<uint8_t*>(t.y) + i * t.y_row + channel, mask,
-                                finish_unpacked(c, add, scale, bounds));
+                                finish_unpacked(c, scale, bounds));
     }
 }
 
-/// Bytes under one tap at two positions of up to 32 channels.
-RG_SIMD __m512i load_two(uint8_t const* p, uint8_t const* q, __mmask32 mask, __m512i flip) {
-    __m512i low = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(mask, p));
-    return _mm512_xor_si512(_mm512_inserti64x4(low, _mm256_maskz_loadu_epi8(mask, q), 1), flip);
+/// Bytes at two places, those of `mask` from each, which are in the lower half.
+RG_SIMD __m512i load_two(uint8_t const* p, uint8_t const* q, __mmask64 mask) {
+    return _mm512_mask_loadu_epi8(_mm512_maskz_loadu_epi8(mask, p), mask << 32, q - 32);
 }
 
 RG_SIMD __m512i low_twice(__m512i x) { return _mm512_shuffle_i64x2(x, x, 0x44); }
@@ -103,7 +101,8 @@ RG_SIMD __m512i low_twice(__m512i x) { return _mm512_shuffle_i64x2(x, x, 0x44); 
 /// Up to 32 channels from `channel` on, whose numbers fill lanes 0 and 1: two positions at a time.
 RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
     int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
-    __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+    __mmask64 mask = first_bytes(left);
+    auto half = static_cast<__mmask32>(mask);
     __m512i add[4], scale[4];
     load_unpacked(t.column_add + channel, add);
     load_unpacked(t.scale + channel, scale);
@@ -118,25 +117,115 @@ RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, i
         bool two = i + 1 < t.positions;
         uint8_t const* const* x = t.pointers + i * t.taps;
         uint8_t const* const* z = two ? x + t.taps : x;
-        __m512i c[4] = {none, none, none, none};
+        __m512i c[4] = {add[0], add[1], add[2], add[3]};
         for (int64_t tap = 0; tap < t.taps; tap += 4) {
             __m512i v[4] = {none, none, none, none};
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j)
-                if (tap + j < t.taps) v[j] = load_two(x[tap + j] + channel, z[tap + j] + channel, mask, bounds.flip);
+                if (tap + j < t.taps)
+                    v[j] = _mm512_xor_si512(load_two(x[tap + j] + channel, z[tap + j] + channel, mask), bounds.flip);
             add_taps(c, v, weights + tap * 64);
         }
-        __m512i bytes = finish_unpacked(c, add, scale, bounds);
+        __m512i bytes = finish_unpacked(c, scale, bounds);
         auto* y = static_cast<uint8_t*>(t.y) + i * t.y_row + channel;
-        _mm256_mask_storeu_epi8(y, mask, _mm512_castsi512_si256(bytes));
-        if (two) _mm256_mask_storeu_epi8(y + t.y_row, mask, _mm512_extracti64x4_epi64(bytes, 1));
+        _mm256_mask_storeu_epi8(y, half, _mm512_castsi512_si256(bytes));
+        if (two) _mm256_mask_storeu_epi8(y + t.y_row, half, _mm512_extracti64x4_epi64(bytes, 1));
+    }
+}
+
+/// Pixels interleaved: channel 16 l + 4 k + j has its four bytes in dword j of lane l of vector k.
+RG_SIMD void interleave(__m512i const (&pixel)[4], __m512i (&quad)[4]) {
+    __m512i a = _mm512_unpacklo_epi8(pixel[0], pixel[1]), b = _mm512_unpackhi_epi8(pixel[0], pixel[1]);
+    __m512i d = _mm512_unpacklo_epi8(pixel[2], pixel[3]), e = _mm512_unpackhi_epi8(pixel[2], pixel[3]);
+    quad[0] = _mm512_unpacklo_epi16(a, d), quad[1] = _mm512_unpackhi_epi16(a, d);
+    quad[2] = _mm512_unpacklo_epi16(b, e), quad[3] = _mm512_unpackhi_epi16(b, e);
+}
+RG_SIMD void add_quad(__m512i (&c)[4], __m512i const (&quad)[4], int8_t const* w) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) c[k] = _mm512_dpbusd_epi32(c[k], quad[k], _mm512_loadu_si512(w + 64 * k));
+}
+
+/// 64 channels, or with `halves` up to 32 of two pairs at once. Every quad serves both positions of a pair.
+template <bool halves, bool flips, int quads>
+RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel,
+                             int8_t const* weights) {
+    int64_t left = t.channels - channel, count = quads ? quads : t.quads;
+    __mmask64 mask = first_bytes(left);
+    auto half = static_cast<__mmask32>(mask);
+    __m512i add[4], scale[4];
+    load_unpacked(t.column_add + channel, add);
+    load_unpacked(t.scale + channel, scale);
+    if (halves)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) add[k] = low_twice(add[k]), scale[k] = low_twice(scale[k]);
+    constexpr int64_t kStep = halves ? 2 : 1;
+    for (int64_t i = 0; i < t.pair_count; i += kStep) {
+        int64_t other = halves && i + 1 < t.pair_count ? i + 1 : i;
+        uint8_t const* const* x = t.pointers + i * count * 4;
+        uint8_t const* const* z = t.pointers + other * count * 4;
+        __m512i first[4] = {add[0], add[1], add[2], add[3]}, second[4] = {add[0], add[1], add[2], add[3]};
+        int8_t const* w = weights;
+#pragma GCC unroll 3
+        for (int64_t q = 0; q < count; ++q, w += 512) {
+            __m512i pixel[4], quad[4];
+#pragma GCC unroll 4
+            for (int64_t j = 0; j < 4; ++j) {
+                pixel[j] = halves ? load_two(x[q * 4 + j] + channel, z[q * 4 + j] + channel, mask)
+                                  : _mm512_maskz_loadu_epi8(mask, x[q * 4 + j] + channel);
+                if (flips) pixel[j] = _mm512_xor_si512(pixel[j], bounds.flip);
+            }
+            interleave(pixel, quad);
+            add_quad(first, quad, w);
+            add_quad(second, quad, w + 256);
+        }
+        auto* y = static_cast<uint8_t*>(t.y) + channel;
+        auto const &a = t.pairs[i], &b = t.pairs[other];
+        __m512i here = finish_unpacked(first, scale, bounds), next = finish_unpacked(second, scale, bounds);
+        auto *at = y + a.position * t.y_row, *there = y + b.position * t.y_row;
+        if (!halves) {
+            _mm512_mask_storeu_epi8(at, mask, here);
+            if (a.both) _mm512_mask_storeu_epi8(at + t.y_row, mask, next);
+            continue;
+        }
+        _mm256_mask_storeu_epi8(at, half, _mm512_castsi512_si256(here));
+        if (a.both) _mm256_mask_storeu_epi8(at + t.y_row, half, _mm512_castsi512_si256(next));
+        if (other == i) continue;
+        _mm256_mask_storeu_epi8(there, half, _mm512_extracti64x4_epi64(here, 1));
+        if (b.both) _mm256_mask_storeu_epi8(there + t.y_row, half, _mm512_extracti64x4_epi64(next, 1));
+    }
+}
+
+template <int quads>
+RG_SIMD void depthwise_all_pairs(DepthwiseBlock const& t, ByteBounds const& bounds) {
+    // Up to 15 quads (7 × 7 windows) of both halves alike, 8 KiB.
+    constexpr int64_t kMostQuads = 16;
+    for (int64_t channel = 0; channel < t.channels; channel += 64) {
+        int8_t const* weights = t.bytes + channel * t.quads * 8;
+        if (t.channels - channel <= 32 && t.quads <= kMostQuads) {
+            alignas(64) int8_t both[kMostQuads * 512];
+            for (int64_t i = 0; i < t.quads * 8; ++i)
+                _mm512_store_si512(both + i * 64, low_twice(_mm512_loadu_si512(weights + i * 64)));
+            t.flip ? depthwise_pairs<true, true, quads>(t, bounds, channel, both)
+                   : depthwise_pairs<true, false, quads>(t, bounds, channel, both);
+        } else if (t.flip) {
+            depthwise_pairs<false, true, quads>(t, bounds, channel, weights);
+        } else {
+            depthwise_pairs<false, false, quads>(t, bounds, channel, weights);
+        }
     }
 }
 
 void depthwise_bytes(DepthwiseBlock const& t) {
     Finish f = finish_of(t.tail);
-    ByteBounds bounds{f.low.v, f.high.v, f.y_zero.v, _mm512_set1_epi8(static_cast<char>(t.flip)),
-                      f.store == IntegerStore::I8};
+    ByteBounds bounds{f.low.v,
+                      f.high.v,
+                      f.y_zero.v,
+                      _mm512_set1_epi8(static_cast<char>(t.flip)),
+                      f.store == IntegerStore::I8,
+                      are_small(t.scale, t.channels),
+                      Packing::of(f)};
+    if (t.pairs && t.quads == 3) return depthwise_all_pairs<3>(t, bounds);
+    if (t.pairs) return depthwise_all_pairs<0>(t, bounds);
     for (int64_t channel = 0; channel < t.channels; channel += 64)
         if (t.channels - channel <= 32 && t.taps <= kMostTaps)
             depthwise_half(t, bounds, channel);

@@ -40,21 +40,6 @@ RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm512_mullo_epi32(a.v, b.v)
 /// c + sums of two products of i16.
 RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) { return {_mm512_add_epi32(c.v, _mm512_madd_epi16(a.v, b.v))}; }
 
-RG_SIMD __m512i packed_order() { return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); }
-/// Saturates and stores the numbers of two or four vectors as bytes; `order` is `packed_order()`.
-template <int vectors>
-RG_SIMD void store_packed(Lanes const (&x)[vectors], __m512i order, bool is_signed, void* p) {
-    static_assert(vectors == 2 || vectors == 4);
-    __m512i low = _mm512_packs_epi32(x[0].v, x[1].v);
-    __m512i high = vectors == 4 ? _mm512_packs_epi32(x[vectors - 2].v, x[vectors - 1].v) : low;
-    __m512i bytes = is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
-    bytes = _mm512_permutexvar_epi32(order, bytes);
-    if (vectors == 4)
-        _mm512_storeu_si512(p, bytes);
-    else
-        _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_castsi512_si256(bytes));
-}
-
 struct Floats {
     __m512 v;
     RG_SIMD static Floats set(float x) { return {_mm512_set1_ps(x)}; }

@@ -114,9 +114,11 @@ class IntegerProductTask final : public runtime::Task {
     }
     void prepare_columns(void* const* arguments, std::byte* workspace, int64_t matrix) const {
         auto* target = const_cast<int32_t*>(panels(workspace, matrix));
-        if (!packed_)
-            pack_columns(f_, static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n, b_signed_,
-                         k_offsets_, s_.n, 1, target);
+        auto const* b = static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n;
+        if (!packed_ && f_.pack_rows)
+            f_.pack_rows({b, b_signed_, s_.k, s_.n, target, target + size_.dwords});
+        else if (!packed_)
+            pack_columns(f_, b, b_signed_, k_offsets_, s_.n, 1, target);
         auto t = terms(workspace, matrix);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
         f_.terms({.n = s_.n,
@@ -188,7 +190,7 @@ public:
         a_matrices_ = matrices(I::kA), b_matrices_ = matrices(I::kB);
         in_place_ = f_.is_bytes() && !a_signed_ && s_.k % f_.group == 0;
         many_row_zeros_ = s_.a_zero.element && a_matrices_ * s_.m > 1;
-        if (!packed_) k_offsets_ = row_offsets(f, shape);
+        if (!packed_ && !f.pack_rows) k_offsets_ = row_offsets(f, shape);
         if (s_.batches > 1 && b_matrices_ == 1 && s_.folds_rows(false) && s_.a_zero.element == 0)
             s_.m *= s_.batches, a_matrices_ = s_.batches = 1, s_.batch.clear();
         split();

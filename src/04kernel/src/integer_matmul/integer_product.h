@@ -48,6 +48,12 @@ struct IntegerBlock {
     int64_t y_row;  ///< elements between rows of Y and residual
 };
 
+/// Two positions next to each other, of which the second may be none.
+struct DepthwisePair {
+    int64_t position;  ///< the first
+    bool both;
+};
+
 /// Channels of a depthwise convolution, next to each other in memory: one i32 sum for each, over `taps`.
 struct DepthwiseBlock {
     int64_t positions, channels;
@@ -59,7 +65,11 @@ struct DepthwiseBlock {
     uint8_t const* const* pointers;
     uint8_t flip;
     int8_t const* bytes;  ///< and W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
-    int32_t const* w;     ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
+    /// Or pairs: `pointers` is [pairs][quads][4], where four pixels of a line make a quad, and `bytes` is
+    /// [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. Null: none.
+    DepthwisePair const* pairs;
+    int64_t pair_count, quads;
+    int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
     int64_t w_row;
     int32_t const* column_add;
     float const* scale;
@@ -87,6 +97,29 @@ struct IntegerTerms {
     float* scale;
 };
 
+/// Rows of B that are packed while the product runs.
+struct IntegerRows {
+    uint8_t const* b;  ///< [k][n]
+    bool is_signed;
+    int64_t k, n;
+    int32_t *panels, *sums;  ///< as in packed B
+};
+
+/// Tiles of 4 × 4 positions of one image, and panels of columns; see `integer_conv/integer_winograd.h`.
+struct IntegerWinograd {
+    uint8_t const* x;  ///< [height][width][channels]
+    bool x_signed;
+    int32_t x_zero;
+    int64_t channels, height, width, pad_top, pad_left;
+    int64_t out_height, out_width, tile_columns, first, tiles;
+    int16_t* v;  ///< room for [36][tiles][row]; `row` is whole vectors
+    int64_t row;
+    int32_t const* u;  ///< [panels][36][depth][64]
+    int64_t depth, panel_begin, panel_end;
+    int32_t* m;      ///< room for [36][tiles][64]
+    IntegerBlock y;  ///< what becomes of sums; `y` is the image, `columns` are all, `column_add` whole panels
+};
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -100,6 +133,9 @@ struct IntegerFunctions {
     int32_t (*sum)(uint8_t const* row, int64_t n);
     /// Depthwise convolution with W of bytes, stored as bytes without middle, shift and residual; null: none.
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
+    /// Packs B of bytes; null: none.
+    void (*pack_rows)(IntegerRows const&) = nullptr;
+    void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }

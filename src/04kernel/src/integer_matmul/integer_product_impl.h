@@ -7,7 +7,13 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr int kWidth = Lanes::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
+constexpr int kWidth = Lanes::width, kVectors = RG_VECTORS, kPanel = kWidth * kVectors, kRows = RG_ROWS;
+/// Of a tile: fewer vectors leave registers for more rows, up to those whose addresses are still at hand.
+constexpr int rows_of(int vectors) {
+    int rows = RG_ROWS * RG_VECTORS / vectors;
+    return rows < 12 ? rows : 12;
+}
+constexpr int kMostRows = rows_of(1);
 
 /// What is done with sums, the same for all of a block.
 struct Finish {
@@ -16,9 +22,10 @@ struct Finish {
     /// Frequent combinations, for which the tile stores without asking again.
     enum class Kind : uint8_t {
         Any,
-        Scaled,   ///< to bytes, nothing but a scale
-        Added,    ///< to bytes, rounded, then a residual of u8
-        Shifted,  ///< to f32, rounded, then shifted
+        Scaled,  ///< to bytes, nothing but a scale
+        Added,   ///< to bytes, rounded, then a residual of u8
+        Biased,  ///< to bytes, rounded, then shifted
+        Real,    ///< to f32, no residual
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
@@ -100,86 +107,49 @@ RG_SIMD int32_t load_dword(uint8_t const* p) {
     return value;
 }
 
+}  // namespace
+}  // namespace refactor::kernel
+
 #if RG_VECTORS == 4
-/// As below, for AVX-512 and whole vectors of bytes, two or four at once.
-template <Finish::Kind kind, int rows, int vectors>
-RG_SIMD void store_panel(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
-                         int64_t column) {
-    __m512i order = packed_order();
-    bool is_signed = f.store == IntegerStore::I8;
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i) {
-        int64_t at = (first + i) * t.y_row + column;
-        Lanes results[vectors];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-            int64_t j = column + v * kWidth;
-            Floats value = to_float(c[i][v] + Lanes::load(t.column_add + j)) * Floats::load(t.scale + j);
-            if (kind == Finish::Kind::Added) {
-                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-                Lanes other = Lanes::load_bytes(t.residual + at + v * kWidth);
-                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
-            }
-            results[v] = round(min(max(value, f.low), f.high)) + f.y_zero;
-        }
-        store_packed(results, order, is_signed, static_cast<uint8_t*>(t.y) + at);
-    }
-}
+#include "integer_matmul/integer_store_avx512.h"
+#else
+#include "integer_matmul/integer_store_avx2.h"
 #endif
 
-template <Finish::Kind kind, int rows, int vectors>
-RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
-                        int64_t column) {
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-        int64_t j = column + v * kWidth, left = t.columns - j;
-        Lanes add = Lanes::load(t.column_add + j);
-        Floats scale = Floats::load(t.scale + j);
-        Floats shift = kind == Finish::Kind::Shifted ? Floats::load(t.shift + j) : f.low;
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; ++i) {
-            int64_t at = (first + i) * t.y_row + j;
-            Floats value = to_float(c[i][v] + add) * scale;
-            if (kind != Finish::Kind::Scaled)
-                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-            if (kind == Finish::Kind::Shifted) {
-                min(max(value + shift, f.low), f.high).store(static_cast<float*>(t.y) + at);
-                continue;
-            }
-            bool whole = left >= kWidth;
-            if (kind == Finish::Kind::Added) {
-                Lanes other = whole ? Lanes::load_bytes(t.residual + at) : Lanes::load_bytes(t.residual + at, left);
-                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
-            }
-            Lanes result = round(min(max(value, f.low), f.high)) + f.y_zero;
-            auto* y = static_cast<uint8_t*>(t.y) + at;
-            whole ? result.store_bytes(y) : result.store_bytes(y, left);
-        }
-    }
-}
+namespace refactor::kernel {
+namespace {
+
+/// B that is wanted after this, brought into L2 while a tile multiplies: bytes from `from` on, `step` a dword of k.
+struct Ahead {
+    char const* from;
+    int64_t step;
+};
 
 /// rows × vectors sums of a panel, from row `first` and column `column` of the block on.
 template <int rows, int vectors>
-[[gnu::noinline]] void tile(IntegerBlock const& t, Finish const& f, int64_t first, int64_t column) {
+RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64_t column, Lanes (&c)[rows][vectors]) {
     uint8_t const* a[rows];
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) a[i] = t.a + (t.a_offsets ? t.a_offsets[first + i] : (first + i) * t.a_row);
     int32_t const* b = t.b + column * t.taps * t.depth;
-    Lanes c[rows][vectors];
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) c[i][v] = Lanes::zero();
+    for (int v = 0; v < vectors; ++v) {
+        Lanes add = Lanes::load(t.column_add + column + v * kWidth);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i) c[i][v] = add;
+    }
     for (int64_t tap = 0; tap < t.taps; ++tap) {
         uint8_t const* x[rows];
         int64_t offset = t.tap_offsets[tap];
-#pragma GCC unroll 6
+#pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) x[i] = a[i] + offset;
         for (int64_t d = 0; d < t.depth; ++d, b += kPanel) {
             Lanes y[vectors];
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(b + v * kWidth);
-#pragma GCC unroll 6
+            __builtin_prefetch(ahead.from, 0, 2);
+            ahead.from += ahead.step;
+#pragma GCC unroll 12
             for (int i = 0; i < rows; ++i) {
                 Lanes w = Lanes::set(load_dword(x[i] + 4 * d));
 #pragma GCC unroll 4
@@ -187,64 +157,75 @@ template <int rows, int vectors>
             }
         }
     }
-    int64_t left = t.columns - column;
-#if RG_VECTORS == 4
-    if constexpr (vectors % 2 == 0) {
-        if (f.kind == Finish::Kind::Scaled && left >= vectors * kWidth)
-            return store_panel<Finish::Kind::Scaled>(t, f, c, first, column);
-        if (f.kind == Finish::Kind::Added && left >= vectors * kWidth)
-            return store_panel<Finish::Kind::Added>(t, f, c, first, column);
-    }
-#endif
-    if (f.kind == Finish::Kind::Scaled) return store_tile<Finish::Kind::Scaled>(t, f, c, first, column);
-    if (f.kind == Finish::Kind::Added) return store_tile<Finish::Kind::Added>(t, f, c, first, column);
-    if (f.kind == Finish::Kind::Shifted && left >= vectors * kWidth)
-        return store_tile<Finish::Kind::Shifted>(t, f, c, first, column);
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-            int64_t j = column + v * kWidth;
-            Lanes sum = c[i][v] + Lanes::load(t.column_add + j);
-            if (t.b_zero) sum = sum - Lanes::set(t.row_sum[first + i]) * Lanes::load(t.b_zero + j);
-            if (t.row_zero) sum = sum - Lanes::set(t.row_zero[first + i]) * Lanes::load(t.column_sum + j);
-            store_lanes(t, sum, j, (first + i) * t.y_row + j, left - v * kWidth, f);
-        }
-    }
 }
 
-using Tile = void (*)(IntegerBlock const&, Finish const&, int64_t, int64_t);
+/// What zero points that differ by row or column take from a sum.
+RG_SIMD void correct(IntegerBlock const& t, Lanes& sum, int64_t row, int64_t column) {
+    if (t.b_zero) sum = sum - Lanes::set(t.row_sum[row]) * Lanes::load(t.b_zero + column);
+    if (t.row_zero) sum = sum - Lanes::set(t.row_zero[row]) * Lanes::load(t.column_sum + column);
+}
+
+/// Stores sums of which one row after the other lies at `sums`.
+[[gnu::noinline]] void store_sums(IntegerBlock const& t, Finish const& f, int32_t const* sums, int rows, int vectors,
+                                  int64_t first, int64_t column) {
+    for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < vectors; ++v, sums += kWidth) {
+            int64_t j = column + v * kWidth;
+            Lanes sum = Lanes::load(sums);
+            correct(t, sum, first + i, j);
+            store_lanes(t, sum, j, (first + i) * t.y_row + j, t.columns - j, f);
+        }
+}
+
+template <int rows, int vectors>
+[[gnu::noinline]] void tile(IntegerBlock const& t, Finish const& f, Ahead ahead, int64_t first, int64_t column) {
+    Lanes c[rows][vectors];
+    accumulate<rows, vectors>(t, ahead, first, column, c);
+    if constexpr (rows == rows_of(vectors))
+        if (f.kind != Finish::Kind::Any) {
+            if (t.b_zero || t.row_zero)
+#pragma GCC unroll 12
+                for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+                    for (int v = 0; v < vectors; ++v) correct(t, c[i][v], first + i, column + v * kWidth);
+            return store_tile(t, f, c, first, column);
+        }
+    alignas(64) int32_t sums[rows * vectors * kWidth];
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) c[i][v].store(sums + (i * vectors + v) * kWidth);
+    store_sums(t, f, sums, rows, vectors, first, column);
+}
+
+using Tile = void (*)(IntegerBlock const&, Finish const&, Ahead, int64_t, int64_t);
 struct Tiles {
-    Tile of[kRows + 1][kVectors + 1] = {};
+    Tile of[kMostRows + 1][kVectors + 1] = {};
     template <int rows, int vectors>
     constexpr void fill() {
         of[rows][vectors] = tile<rows, vectors>;
-        if constexpr (vectors > 1)
-            fill<rows, vectors - 1>();
-        else if constexpr (rows > 1)
-            fill<rows - 1, kVectors>();
+        if constexpr (rows > 1)
+            fill<rows - 1, vectors>();
+        else if constexpr (vectors > 1)
+            fill<rows_of(vectors - 1), vectors - 1>();
     }
-    constexpr Tiles() { fill<kRows, kVectors>(); }
+    constexpr Tiles() { fill<rows_of(kVectors), kVectors>(); }
 };
 constexpr Tiles kTiles;
-
-RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
-    bool bytes = element_bytes(f.store) == 1;
-    if (f.store == IntegerStore::I32 || t.b_zero || t.row_zero) return Finish::Kind::Any;
-    if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
-    if (bytes && f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Finish::Kind::Added;
-    if (!bytes && f.rounded && t.shift && !t.residual) return Finish::Kind::Shifted;
-    return Finish::Kind::Any;
-}
 
 void multiply(IntegerBlock const& t) {
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
+    int64_t depth = t.taps * t.depth;
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = t.columns - column;
         int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
-        for (int64_t row = 0; row < t.rows; row += kRows)
-            kTiles.of[t.rows - row < kRows ? t.rows - row : kRows][vectors](t, f, row, column);
+        int64_t rows = rows_of(static_cast<int>(vectors)), tiles = (t.rows + rows - 1) / rows;
+        auto const* next = reinterpret_cast<char const*>(t.b + (column + kPanel) * depth);
+        // All tiles of a panel together ask for the one behind it.
+        int64_t step = (kPanel * static_cast<int64_t>(sizeof(int32_t)) + tiles - 1) / tiles;
+        for (int64_t row = 0; row < t.rows; row += rows, next += step * depth)
+            kTiles.of[t.rows - row < rows ? t.rows - row : rows][vectors](t, f, {next, step}, row, column);
     }
 }
 

@@ -54,10 +54,9 @@ class IntegerPoolTask final : public runtime::Task {
 
     int64_t taps() const { return info_.kernel.empty() ? g_.in_size() : g_.taps(); }
 
-    /// Positions of X under the window of position `at` of Y.
-    int64_t gather(uint8_t const* image, int64_t at, uint8_t const** pointers) const {
+    /// Positions of X under the window of a position of Y.
+    int64_t gather(uint8_t const* image, int64_t const (&position)[3], uint8_t const** pointers) const {
         int64_t begin[3], end[3], step[3];
-        int64_t const position[]{at / g_.out[2] / g_.out[1], at / g_.out[2] % g_.out[1], at % g_.out[2]};
         for (int i = 0; i < 3; ++i) {
             step[i] = info_.kernel.empty() ? 1 : g_.dilation[i];
             begin[i] = info_.kernel.empty() ? 0 : position[i] * g_.stride[i] - g_.pad[i];
@@ -101,13 +100,20 @@ public:
         auto* pointers = reinterpret_cast<uint8_t const**>(context.workspace);
         context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
             auto* mine = pointers + static_cast<size_t>(worker) * size;
-            for (auto i = positions * chunk / chunks; i < positions * (chunk + 1) / chunks; ++i) {
-                auto n = i / g_.out_size();
+            auto first = positions * chunk / chunks, last = positions * (chunk + 1) / chunks;
+            auto line = first / g_.out[2], plane = line / g_.out[1];
+            int64_t at[]{plane % g_.out[0], line % g_.out[1], first % g_.out[2]}, n = plane / g_.out[0];
+            for (auto i = first; i < last; ++i) {
                 auto const* image = static_cast<uint8_t const*>(arguments[0]) + n * g_.in_size() * g_.in_channels;
-                auto count = gather(image, i % g_.out_size(), mine);
+                auto count = gather(image, at, mine);
                 auto* y = static_cast<uint8_t*>(arguments[1]) + i * g_.in_channels * bytes;
                 loop({g_.in_channels, count, mine, is_signed_, y, to_float_, 1 / static_cast<float>(count),
                       static_cast<float>(info_.x_zero), info_.scale, info_.y_zero});
+                if (++at[2] < g_.out[2]) continue;
+                at[2] = 0;
+                if (++at[1] < g_.out[1]) continue;
+                at[1] = 0;
+                if (++at[0] == g_.out[0]) at[0] = 0, ++n;
             }
         });
     }

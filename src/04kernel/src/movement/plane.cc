@@ -1,5 +1,7 @@
 #include "movement/plane.h"
 
+#include "movement/transpose_small.h"
+
 namespace refactor::kernel::movement {
 
 namespace {
@@ -22,6 +24,12 @@ void transpose_plane(std::byte* dst, int64_t dst_stride, std::byte const* src, i
     }
 }
 
+void transpose_plane_bytes(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                           int64_t columns) {
+    transpose_bytes(reinterpret_cast<uint8_t const*>(src), src_stride, columns, rows, (columns - 1) * src_stride + rows,
+                    reinterpret_cast<uint8_t*>(dst), dst_stride);
+}
+
 }  // namespace
 
 StridedCopy::PlaneFunction plane_function(int64_t element_bytes, [[maybe_unused]] Isa isa) {
@@ -29,6 +37,7 @@ StridedCopy::PlaneFunction plane_function(int64_t element_bytes, [[maybe_unused]
     if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_avx512;
     if (element_bytes == 4 && isa == Isa::Avx2) return transpose_plane_avx2;
 #endif
+    if (element_bytes == 1) return transpose_plane_bytes;
     return with_word(element_bytes,
                      [](auto word) -> StridedCopy::PlaneFunction { return &transpose_plane<decltype(word)>; });
 }

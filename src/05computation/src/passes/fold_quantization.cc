@@ -6,6 +6,7 @@
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "passes/fold_constants.h"
 #include "passes/integer_tail.h"
 
 #include <array>
@@ -143,6 +144,38 @@ public:
         return true;
     }
 
+    /// Bytes that are only dequantised, as QLinearConv makes them: what follows may be done before they are stored.
+    template <class Info>
+    bool fold_bytes(NodePtr node, Info const& info, size_t axis) {
+        auto* y = node->output();
+        if (!(info.result == kernel::IntegerResult{}) || node->input(I::kShift) || node->input(I::kResidual) ||
+            y->value.keep || y->is_output())
+            return false;
+        auto channels = y->value.shape[axis].constant();
+        auto* next = y->only_consumer();
+        auto operand = next && next->outputs().size() == 1 ? dequantized(next->output()) : std::nullopt;
+        auto quantum = operand && operand->data == y ? quantum_of(*operand) : std::nullopt;
+        if (!quantum || !channels || !node->input(I::kScale)) return false;
+        if (auto* maker = node->input(I::kScale)->producer()) fold_constant(graph_, maker);
+        auto constant = [&](size_t i) { return node->input(i) ? numbers_of(node->input(i)) : std::vector<double>{0}; };
+        auto scale = constant(I::kScale), bias = constant(I::kBias), zero = constant(I::kYZero);
+        if (!scale || !bias || !zero || zero->size() != 1 || (*zero)[0] != quantum->zero) return false;
+        for (auto& value : *scale) {
+            value *= static_cast<double>(quantum->scale);
+            if (!(value > 0) || !std::isfinite(value)) return false;
+        }
+        std::vector<double> shift;
+        for (size_t i = 0; node->input(I::kBias) && i < bias->size(); ++i)
+            shift.push_back((*bias)[i] * (*scale)[scale->size() > 1 ? i : 0]);
+        IntegerTail tail(axis, *channels, y, std::move(*scale), std::move(shift), *quantum);
+        tail.follow();
+        if (tail.output() == y) return false;
+        std::vector<EdgePtr> inputs{node->inputs().begin(), node->inputs().end()};
+        inputs[I::kBias] = inputs[I::kScale] = inputs[I::kYZero] = nullptr;
+        replace(node, Info(info), std::move(inputs), tail);
+        return true;
+    }
+
     Reason fold_conv(NodePtr node, kernel::ConvInfo const& conv) {
         std::optional<QuantizedOperand> x;
         std::optional<Quantum> x_quantum;
@@ -208,11 +241,12 @@ int fold_quantization(Model& model, PassContext const& context) {
     Folding folding(model.graph);
     for (auto* node : model.graph.topological()) {
         if (auto const* sums = info_of<kernel::IntegerMatMulInfo>(*node->value.op)) {
-            folded += folding.fold_sums(node, *sums, node->output()->value.shape.size() - 1);
+            auto axis = node->output()->value.shape.size() - 1;
+            folded += folding.fold_sums(node, *sums, axis) || folding.fold_bytes(node, *sums, axis);
             continue;
         }
         if (auto const* sums = info_of<kernel::IntegerConvInfo>(*node->value.op)) {
-            folded += folding.fold_sums(node, *sums, 1);
+            folded += folding.fold_sums(node, *sums, 1) || folding.fold_bytes(node, *sums, 1);
             continue;
         }
         if (!reads_dequantized(node)) continue;

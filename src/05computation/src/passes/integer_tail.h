@@ -42,6 +42,12 @@ public:
         : axis_(axis), channels_(channels) {
         s_.output = output, s_.scale = std::move(scale), s_.shift = std::move(shift);
     }
+    /// Bytes, quantised from that by `last`.
+    IntegerTail(size_t axis, int64_t channels, EdgePtr output, std::vector<double> scale, std::vector<double> shift,
+                Quantum const& last)
+        : IntegerTail(axis, channels, output, std::move(scale), std::move(shift)) {
+        s_.last = last;
+    }
     /// `f32(sum) * scale` with a tensor of one scale, or one for each channel; `channels` -1: not known.
     IntegerTail(size_t axis, int64_t channels, EdgePtr output, EdgePtr scale)
         : axis_(axis), channels_(channels), scale_edge_(scale) {

@@ -1,4 +1,4 @@
-#include "integer_conv/transpose_small.h"
+#include "movement/transpose_small.h"
 
 #include <cstring>
 
@@ -56,6 +56,39 @@ void transpose_narrow(uint8_t const* source, int64_t source_row, int64_t columns
 }
 constexpr int64_t block_side(uint8_t) { return 16; }
 
+/// Pixels of three bytes, from dwords whose last byte is zero; the two bytes behind 12 are written too.
+void store_triples(__m128i quads, uint8_t* target) {
+    auto join = [](uint64_t two) { return (two & 0xffffff) | (two >> 8 & 0xffffff000000); };
+    uint64_t low = join(static_cast<uint64_t>(_mm_cvtsi128_si64(quads)));
+    uint64_t high = join(static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(quads, quads))));
+    std::memcpy(target, &low, 8), std::memcpy(target + 6, &high, 8);
+}
+/// Columns of 2 to 4 rows behind each other. Returns how many of them were written.
+int64_t interleave_rows(uint8_t const* source, int64_t source_row, int64_t rows, int64_t columns, uint8_t* target) {
+    int64_t c = 0;
+    // Not the last one, behind which there may be nothing.
+    for (; c + 16 < columns; c += 16, target += 16 * rows) {
+        auto row = [&](int64_t r) {
+            return r < rows ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(source + r * source_row + c))
+                            : _mm_setzero_si128();
+        };
+        auto* out = reinterpret_cast<__m128i*>(target);
+        __m128i first = row(0), second = row(1), third = row(2), fourth = row(3);
+        __m128i pairs[]{_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)};
+        __m128i others[]{_mm_unpacklo_epi8(third, fourth), _mm_unpackhi_epi8(third, fourth)};
+        for (int i = 0; i < 2; ++i) {
+            __m128i low = _mm_unpacklo_epi16(pairs[i], others[i]), high = _mm_unpackhi_epi16(pairs[i], others[i]);
+            if (rows == 2)
+                _mm_storeu_si128(out + i, pairs[i]);
+            else if (rows == 3)
+                store_triples(low, target + 24 * i), store_triples(high, target + 24 * i + 12);
+            else
+                _mm_storeu_si128(out + 2 * i, low), _mm_storeu_si128(out + 2 * i + 1, high);
+        }
+    }
+    return c;
+}
+
 /// 4 × 4 words.
 void transpose_block(uint32_t const* source, int64_t source_row, uint32_t* target, int64_t target_row) {
     __m128i a[4];
@@ -93,6 +126,10 @@ void transpose(T const* source, int64_t source_row, int64_t rows, int64_t column
 void transpose_bytes(uint8_t const* source, int64_t source_row, int64_t rows, int64_t columns,
                      [[maybe_unused]] int64_t readable, uint8_t* target, int64_t target_row) {
 #if RG_X86
+    if (rows > 1 && rows <= 4 && target_row == rows) {
+        auto done = interleave_rows(source, source_row, rows, columns, target);
+        source += done, columns -= done, target += done * rows;
+    }
     auto whole = columns / 16 * 16;
     if (whole != columns)
         for (int64_t r = 0; r + 16 <= rows; r += 16)

@@ -1,0 +1,61 @@
+#pragma once
+// How tiles of AVX2 are stored; part of `integer_product_impl.h`.
+
+namespace refactor::kernel {
+namespace {
+
+RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
+    bool bytes = element_bytes(f.store) == 1;
+    if (f.store == IntegerStore::I32) return Finish::Kind::Any;
+    if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
+    if (bytes && f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Finish::Kind::Added;
+    if (!bytes && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Real;
+    return Finish::Kind::Any;
+}
+
+template <Finish::Kind kind, int rows, int vectors>
+RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                        int64_t column) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+        int64_t j = column + v * kWidth, left = t.columns - j;
+        Floats scale = Floats::load(t.scale + j);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i) {
+            int64_t at = (first + i) * t.y_row + j;
+            Floats value = to_float(c[i][v]) * scale;
+            if (kind == Finish::Kind::Added || (kind == Finish::Kind::Real && f.rounded))
+                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+            if (kind == Finish::Kind::Real) {
+                if (t.shift) value = value + Floats::load(t.shift + j);
+                min(max(value, f.low), f.high).store(static_cast<float*>(t.y) + at);
+                continue;
+            }
+            bool whole = left >= kWidth;
+            if (kind == Finish::Kind::Added) {
+                Lanes other = whole ? Lanes::load_bytes(t.residual + at) : Lanes::load_bytes(t.residual + at, left);
+                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
+            }
+            Lanes result = round(min(max(value, f.low), f.high)) + f.y_zero;
+            auto* y = static_cast<uint8_t*>(t.y) + at;
+            whole ? result.store_bytes(y) : result.store_bytes(y, left);
+        }
+    }
+}
+
+/// One of the frequent combinations.
+template <int rows, int vectors>
+RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                        int64_t column) {
+    switch (f.kind) {
+        case Finish::Kind::Scaled:
+            return store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Added:
+            return store_kind<Finish::Kind::Added>(t, f, c, first, column);
+        default:
+            return store_kind<Finish::Kind::Real>(t, f, c, first, column);
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel

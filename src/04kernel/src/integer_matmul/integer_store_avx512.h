@@ -1,0 +1,151 @@
+#pragma once
+// How tiles of AVX-512 are stored; part of `integer_product_impl.h`.
+//
+// Results of 64 columns are rounded to i32 and packed with saturation, first to i16, where zero points are added, then
+// to bytes, where bounds are applied: rounding keeps the order of numbers, so bounds may follow it. Narrow tiles pack
+// several rows at once.
+
+namespace refactor::kernel {
+namespace {
+
+/// Scaled sums stay far from the bounds of i32, beyond which the conversion has no sign.
+RG_SIMD bool are_small(float const* scale, int64_t n) {
+    __m512 most = _mm512_setzero_ps();
+    for (int64_t j = 0; j < n; j += kWidth) most = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(scale + j)), most);
+    return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LT_OQ) == 0xffff;
+}
+/// And so do results.
+RG_SIMD bool are_small(IntegerBlock const& t, Finish const& f) {
+    auto within = [](float x, float bound) { return x < bound && x > -bound; };
+    bool middle = !f.rounded || (within(t.tail.middle_low, 1e3f) && within(t.tail.middle_high, 1e3f) &&
+                                 within(t.tail.middle_scale, 1e5f));
+    bool residual = !t.residual || (within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 &&
+                                    t.tail.residual_zero <= 255);
+    return middle && residual && are_small(t.scale, t.columns);
+}
+
+RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
+    using Kind = Finish::Kind;
+    bool bytes = element_bytes(f.store) == 1;
+    if (f.store == IntegerStore::I32) return Kind::Any;
+    if (!bytes) return t.residual ? Kind::Any : Kind::Real;
+    if (!are_small(t, f)) return Kind::Any;
+    if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
+    if (f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Kind::Added;
+    if (f.rounded && t.shift && !t.residual) return Kind::Biased;
+    return Kind::Any;
+}
+
+RG_SIMD __mmask64 first_bytes(int64_t n) { return n >= 64 ? ~__mmask64{0} : (__mmask64{1} << n) - 1; }
+
+/// Four vectors of rounded results as 64 bytes in order.
+struct Packing {
+    __m512i zero, low, high, order;
+    bool is_signed;
+
+    RG_SIMD static Packing of(Finish const& f) {
+        auto bound = [&](Floats x) {
+            return _mm512_set1_epi8(static_cast<char>(_mm_cvtss_si32(_mm512_castps512_ps128(x.v)) +
+                                                      _mm_cvtsi128_si32(_mm512_castsi512_si128(f.y_zero.v))));
+        };
+        return {_mm512_packs_epi32(f.y_zero.v, f.y_zero.v), bound(f.low), bound(f.high),
+                _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), f.store == IntegerStore::I8};
+    }
+    /// With four channels of each vector in each 128-bit lane, in order.
+    RG_SIMD __m512i pack_unpacked(__m512i const (&x)[4]) const {
+        __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), zero);
+        __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), zero);
+        return is_signed ? _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), low), high)
+                         : _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), low), high);
+    }
+    RG_SIMD __m512i pack(__m512i const (&x)[4]) const { return _mm512_permutexvar_epi32(order, pack_unpacked(x)); }
+};
+
+/// A sum as the number that is rounded to its result; `at` is its place in the residual.
+template <Finish::Kind kind>
+RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset, Lanes sum, int64_t j, int64_t at) {
+    __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum.v), _mm512_loadu_ps(t.scale + j));
+    if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
+    value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
+    int64_t left = t.columns - j;
+    auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
+    if (kind == Finish::Kind::Biased)
+        return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, _mm512_maskz_loadu_ps(some, t.shift + j)));
+    __m512i bytes = left >= kWidth ? Lanes::load_bytes(t.residual + at).v
+                                   : _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, t.residual + at));
+    value = _mm512_fmadd_ps(value, f.middle_scale.v, offset);
+    return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), f.residual_scale.v, value));
+}
+
+template <Finish::Kind kind, int rows, int vectors>
+RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                         int64_t column) {
+    constexpr int kTogether = vectors == 1 ? 4 : vectors == 2 ? 2 : 1;  // rows
+    static_assert(rows % kTogether == 0);
+    Packing packing = Packing::of(f);
+    __m512 offset = _mm512_mul_ps(_mm512_sub_ps(_mm512_setzero_ps(), f.residual_zero.v), f.residual_scale.v);
+    __mmask64 mask = first_bytes(t.columns - column) & first_bytes(vectors * kWidth);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i += kTogether) {
+        __m512i results[4] = {};
+#pragma GCC unroll 4
+        for (int k = 0; k < kTogether * vectors; ++k) {
+            int row = i + k / vectors, v = k % vectors;
+            int64_t j = column + v * kWidth;
+            results[k] = round_sum<kind>(t, f, offset, c[row][v], j, (first + row) * t.y_row + j);
+        }
+        __m512i bytes = packing.pack(results);
+        auto* y = static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column;
+        if (vectors > 2) {
+            _mm512_mask_storeu_epi8(y, mask, bytes);
+        } else if (vectors == 2) {
+            _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
+            _mm256_mask_storeu_epi8(y + t.y_row, static_cast<__mmask32>(mask), _mm512_extracti64x4_epi64(bytes, 1));
+        } else {
+            auto some = static_cast<__mmask16>(mask);
+            _mm_mask_storeu_epi8(y, some, _mm512_castsi512_si128(bytes));
+            _mm_mask_storeu_epi8(y + t.y_row, some, _mm512_extracti32x4_epi32(bytes, 1));
+            _mm_mask_storeu_epi8(y + 2 * t.y_row, some, _mm512_extracti32x4_epi32(bytes, 2));
+            _mm_mask_storeu_epi8(y + 3 * t.y_row, some, _mm512_extracti32x4_epi32(bytes, 3));
+        }
+    }
+}
+
+template <int rows, int vectors>
+RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                         int64_t column) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+        int64_t j = column + v * kWidth, left = t.columns - j;
+        auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
+        Floats scale = Floats::load(t.scale + j);
+        // -0 changes no number that it is added to.
+        Floats shift = t.shift ? Floats{_mm512_maskz_loadu_ps(some, t.shift + j)} : Floats::set(-0.f);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i) {
+            Floats value = to_float(c[i][v]) * scale;
+            if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+            value = min(max(value + shift, f.low), f.high);
+            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + (first + i) * t.y_row + j, some, value.v);
+        }
+    }
+}
+
+/// One of the frequent combinations.
+template <int rows, int vectors>
+RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
+                        int64_t column) {
+    switch (f.kind) {
+        case Finish::Kind::Scaled:
+            return store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Added:
+            return store_bytes<Finish::Kind::Added>(t, f, c, first, column);
+        case Finish::Kind::Biased:
+            return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
+        default:
+            return store_reals(t, f, c, first, column);
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel
