@@ -26,13 +26,19 @@ class WinogradKernel final : public NamedKernel {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         auto const* form = winograd_form(g->kernel[1], g->kernel[2]);
-        if (!form || g->kernel[0] != 1 || g->in[0] != 1 || g->out[0] != 1)
-            return Err{Rejection{"is for planes and rows of them"}};
-        for (int axis = 1; axis < 3; ++axis)
+        if (!form) return Err{Rejection{"is for kernels of 3 × 3, or of 3, 5 or 7 along one axis"}};
+        for (int axis = 1; axis < 3; ++axis) {
+            if (g->stride[axis] != 1 || g->dilation[axis] != 1)
+                return Err{Rejection{"is for kernels of height and width with stride 1 and dilation 1"}};
             if (g->kernel[axis] == 1 && (g->pad[axis] != 0 || g->pad_end[axis] != 0))
                 return Err{Rejection{"does not pad an axis that the kernel does not cover"}};
+        }
+        if (form->plane())
+            g->crop(0);
+        else if (g->kernel[0] != 1 || g->in[0] != 1 || g->out[0] != 1)
+            return Err{Rejection{"is for planes and rows of them"}};
+        if (g->pad[0] < 0 || g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;
     }
 
@@ -50,7 +56,7 @@ public:
         auto round = [&](int64_t a) {
             return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
         };
-        auto tiles = static_cast<double>(plan.tiles), in = static_cast<double>(g->in_channels),
+        auto tiles = static_cast<double>(plan.tiles), in = static_cast<double>(g->in_channels * g->kernel[0]),
              out = round(g->out_channels);
         // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight.
         auto filled = std::min(1., static_cast<double>(plan.block_tiles) / 8);
@@ -59,7 +65,8 @@ public:
         auto readers = plan.shared ? 1. : 1. * static_cast<double>(cost.threads);
         auto reading = weights * static_cast<double>(plan.blocks) / readers / cost.bandwidth(weights);
         // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
-        auto transforms = 4. * (count + outputs) * tiles * (round(g->in_channels) + out) / (0.5 * cost.l2);
+        auto transforms =
+            4. * (count + outputs) * tiles * (round(g->in_channels * g->kernel[0]) + out) / (0.5 * cost.l2);
         return std::max((products + transforms) / cost.threads, reading) +
                0.25 * std::min(products / cost.threads, reading);
     }
@@ -67,12 +74,13 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        ChunkList list(tile().block, false, g->in_channels, g->out_channels, 1, 1);
         auto const& form = *winograd_form(g->kernel[1], g->kernel[2]);
+        auto list = winograd_chunks(*g, tile().block);
         auto bytes = static_cast<size_t>(form.products * list.floats) * sizeof(float);
-        auto packed = args.packs.get(*weights_, winograd_format(form, list), bytes, [&](void const* from, void* to) {
-            pack_winograd(form, list, static_cast<float const*>(from), static_cast<float*>(to));
-        });
+        auto packed = args.packs.get(
+            *weights_, winograd_format(form, list) + g->cropped(), bytes, [&](void const* from, void* to) {
+                pack_winograd(form, list, *g, static_cast<float const*>(from), static_cast<float*>(to));
+            });
         return std::unique_ptr<runtime::Task>(std::make_unique<WinogradTask>(
             *g, form, info_.epilogue, tile(), transforms(form), args.threads, std::move(packed)));
     }
@@ -100,12 +108,15 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
-    auto taps = w.dims.size() < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
-    bool fits =
-        line ? is_line(w.dims) && winograd_form(1, taps) : x.dims.size() == 4 && w.dims[2] == 3 && w.dims[3] == 3;
-    if (!fits || info.group != 1 || !all_one(info.window.strides) || !all_one(info.window.dilations))
-        return Err{Rejection{std::string("is for ") + (line ? "kernels of 3, 5 or 7 along one axis" : "3 × 3 kernels") +
-                             " with stride 1, dilation 1 and one group"}};
+    auto rank = w.dims.size();
+    auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
+    bool fits = line ? is_line(w.dims) && winograd_form(1, taps) && all_one(info.window.strides) &&
+                           all_one(info.window.dilations)
+                     : rank >= 4 && w.dims[rank - 2] == 3 && w.dims[rank - 1] == 3;
+    if (!fits || info.group != 1)
+        return Err{Rejection{line
+                                 ? "is for one group and kernels of 3, 5 or 7 along one axis with stride and dilation 1"
+                                 : "is for one group and kernels of height and width 3"}};
     if (!w.constant) return Err{Rejection{"needs constant weights"}};
     return std::unique_ptr<Kernel>(std::make_unique<WinogradKernel>(std::move(id), info, isa, w.constant));
 }

@@ -38,7 +38,7 @@ struct Lines {
     static void input(WinogradJob const& j) {
         int64_t const step = j.along_rows ? j.in_cols * W : W;
         int64_t const length = j.along_rows ? j.in_rows : j.in_cols, pad = j.along_rows ? j.row_pad : j.col_pad;
-        for (int64_t b = j.first_block; b < j.end_block; ++b) {
+        for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
             float* v = j.transformed + b * j.tiles * W;
             for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
@@ -62,7 +62,7 @@ struct Lines {
         Range const range(clamp ? j.activation : Activation{});
         bool const before = j.residual && !j.residual_last, after = j.residual && j.residual_last && clamp;
         int64_t const step = j.along_rows ? j.out_cols * W : W, length = j.along_rows ? j.out_rows : j.out_cols;
-        for (int64_t b = j.first_block; b < j.end_block; ++b) {
+        for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
             int lanes = b + 1 == j.blocks ? j.last_lanes : W;
             Mask const mask = first_lanes(lanes);

@@ -90,18 +90,19 @@ std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
            std::to_string(list.block);
 }
 
-void pack_winograd(WinogradForm const& form, ChunkList const& list, float const* w, float* packed) {
-    auto stride = list.in_channels * form.taps();
+void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
+    auto stride = g.in_channels * g.all_taps[0] * form.taps(), plane_channels = list.in_channels / g.kernel[0];
     bool plane = form.plane();
     FilterTransform transform(plane ? 3 : form.taps(), plane ? 6 : form.products);
     for (auto const& chunk : list.chunks)
-        for (int64_t c = 0; c < list.in_channels; ++c)
+        for (int64_t i = 0; i < list.in_channels; ++i)
             for (int64_t k = 0; k < chunk.blocks; ++k) {
+                auto c = i % plane_channels, depth = g.first_tap[0] + i / plane_channels;
                 auto m = (chunk.first + k) * list.block;
-                auto present = std::clamp<int64_t>(list.out_channels - m, 0, list.block);
-                auto* to = packed + chunk.weights + (c * chunk.blocks + k) * list.block;
-                pack_lanes(form, transform, w + m * stride + c * form.taps(), stride, present, list.block, to,
-                           list.floats);
+                auto present = c < g.in_channels ? std::clamp<int64_t>(list.out_channels - m, 0, list.block) : 0;
+                auto* to = packed + chunk.weights + (i * chunk.blocks + k) * list.block;
+                auto const* from = w + m * stride + (c * g.all_taps[0] + depth) * form.taps();
+                pack_lanes(form, transform, from, stride, present, list.block, to, list.floats);
             }
 }
 

@@ -30,13 +30,17 @@ RG_SIMD void output_1d(Vec const (&m)[6], Vec (&y)[4]) {
 
 /// Position of a tile.
 struct Place {
-    int64_t image, row, col;
-    Place(WinogradJob const& j, int64_t tile)
-        : image(tile / (j.tile_rows * j.tile_cols)), row(tile / j.tile_cols % j.tile_rows), col(tile % j.tile_cols) {}
+    int64_t image, plane, row, col;
+    Place(WinogradJob const& j, int64_t tile) : row(tile / j.tile_cols % j.tile_rows), col(tile % j.tile_cols) {
+        int64_t planes = tile / (j.tile_rows * j.tile_cols);
+        image = planes / j.out_planes, plane = planes % j.out_planes;
+    }
     void next(WinogradJob const& j) {
         if (++col < j.tile_cols) return;
         col = 0;
-        if (++row == j.tile_rows) row = 0, ++image;
+        if (++row < j.tile_rows) return;
+        row = 0;
+        if (++plane == j.out_planes) plane = 0, ++image;
     }
 };
 
