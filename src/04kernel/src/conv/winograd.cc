@@ -66,8 +66,8 @@ class WinogradKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         for (int axis = 1; axis < 3; ++axis)
-            if (g->kernel[axis] != 3 || g->stride[axis] != 1 || g->dilation[axis] != 1)
-                return Err{Rejection{"is for kernels of height and width 3 with stride 1 and dilation 1"}};
+            if (g->kernel[axis] != 3 || g->stride[axis] != 1)
+                return Err{Rejection{"is for kernels of height and width 3 with stride 1"}};
         g->crop(0);
         if (g->pad[0] < 0 || g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;

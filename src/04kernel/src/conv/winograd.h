@@ -22,6 +22,9 @@ struct WinogradJob {
     int64_t in_rows, in_cols, out_rows, out_cols, row_pad, col_pad;
     int64_t in_planes, out_planes, plane_stride, plane_dilation, plane_pad;
     int64_t tile_rows, tile_cols;  ///< tiles of one plane
+    int64_t phase_rows,
+        phase_cols;  ///< and of one phase: with a dilation d, every d-th row (column) is one of d planes
+    int64_t row_dilation, col_dilation;
     int64_t first_tile, tiles;
     int64_t blocks;                ///< of channels of the tensor
     int64_t first_unit, end_unit;  ///< the range to transform

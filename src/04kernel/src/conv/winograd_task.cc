@@ -15,10 +15,15 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// set.
 int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
 
+/// Tiles of one phase along an axis.
+int64_t phase_tiles(Geometry const& g, int axis) {
+    return ceil_div(ceil_div(g.out[axis], g.dilation[axis]), kWinogradTile);
+}
+
 }  // namespace
 
 WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
-    tiles = g.batch * g.out[0] * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
+    tiles = g.batch * g.out[0] * g.dilation[1] * phase_tiles(g, 1) * g.dilation[2] * phase_tiles(g, 2);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
     auto bytes =
@@ -67,8 +72,8 @@ WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa 
       packed_(std::move(packed)),
       in_blocks_(ceil_div(g.in_channels, tile.block)),
       out_blocks_(ceil_div(g.out_channels, tile.block)),
-      tile_rows_(ceil_div(g.out[1], kWinogradTile)),
-      tile_cols_(ceil_div(g.out[2], kWinogradTile)),
+      tile_rows_(g.dilation[1] * phase_tiles(g, 1)),
+      tile_cols_(g.dilation[2] * phase_tiles(g, 2)),
       v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
       m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
 
@@ -108,6 +113,10 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             g_.pad[0],
             tile_rows_,
             tile_cols_,
+            phase_tiles(g_, 1),
+            phase_tiles(g_, 2),
+            g_.dilation[1],
+            g_.dilation[2],
             first,
             tiles,
             in_blocks_,
