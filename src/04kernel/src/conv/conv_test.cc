@@ -292,6 +292,22 @@ TEST_F(ConvTest, DilationsAboutTheSizeOfTheInput) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, DilatedTiles) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 5; ++i) {
+        auto c = random_case(rng_, 2, 1, pick(rng_, 1, 37), pick(rng_, 1, 53));
+        auto& window = c.info.window;
+        c.constant_weights = true, window.strides = {1, 1};
+        for (size_t axis : {0, 1}) {
+            auto d = window.dilations[axis] = pick(rng_, 1, 5);
+            c.w[2 + axis] = 3, c.x[2 + axis] = pick(rng_, 2 * d + 1, 30);
+            window.pads_begin[axis] = pick(rng_, 0, 2 * d), window.pads_end[axis] = pick(rng_, 0, 2 * d);
+        }
+        cases.push_back(c);
+    }
+    check_all(cases, rng_);
+}
+
 TEST_F(ConvTest, RowsLargerThanTheCache) {
     auto c = random_case(rng_, 2, 1, 320, pick(rng_, 1, 20));
     auto& window = c.info.window;

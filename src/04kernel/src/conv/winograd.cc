@@ -29,8 +29,8 @@ class WinogradKernel final : public NamedKernel {
         auto const* form = winograd_form(g->kernel[1], g->kernel[2]);
         if (!form) return Err{Rejection{"is for kernels of 3 × 3, or of 3, 5 or 7 along one axis"}};
         for (int axis = 1; axis < 3; ++axis) {
-            if (g->stride[axis] != 1 || g->dilation[axis] != 1)
-                return Err{Rejection{"is for kernels of height and width with stride 1 and dilation 1"}};
+            if (g->stride[axis] != 1) return Err{Rejection{"is for kernels of height and width with stride 1"}};
+            if (g->dilation[axis] != 1 && !form->plane()) return Err{Rejection{"is for rows with dilation 1"}};
             if (g->kernel[axis] == 1 && (g->pad[axis] != 0 || g->pad_end[axis] != 0))
                 return Err{Rejection{"does not pad an axis that the kernel does not cover"}};
         }

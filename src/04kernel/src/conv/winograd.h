@@ -7,12 +7,11 @@
 //     Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A
 // summed over channels between the two transforms, where it is 36 matrix products. Source: Lavin & Gray, "Fast
 // Algorithms for Convolutional Neural Networks" (arXiv 1509.09308), points 0, ±1, ±2, ∞.
-
-namespace refactor::kernel {
-
 //
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
 // of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
+
+namespace refactor::kernel {
 
 /// How many outputs a tile has and what they cost.
 struct WinogradForm {
@@ -36,7 +35,10 @@ struct WinogradJob {
     int64_t in_rows, in_cols, out_rows, out_cols, row_pad, col_pad;
     int64_t in_planes, out_planes, plane_stride, plane_dilation, plane_pad;
     int64_t tile_rows, tile_cols;  ///< tiles of one plane
-    bool along_rows;               ///< of a kernel along one axis: the axis is that of rows
+    int64_t phase_rows,
+        phase_cols;  ///< and of one phase: with a dilation d, every d-th row (column) is one of d planes
+    int64_t row_dilation, col_dilation;
+    bool along_rows;  ///< of a kernel along one axis: the axis is that of rows
     int64_t first_tile, tiles;
     int64_t blocks;                ///< of channels of the tensor
     int64_t first_unit, end_unit;  ///< the range to transform

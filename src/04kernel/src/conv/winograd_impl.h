@@ -5,13 +5,23 @@
 namespace refactor::kernel {
 namespace {
 
-void transform_tile(float const* x, int64_t x_row, float* v, int64_t v_stride) {
+/// First row (column) of outputs of a tile.
+RG_SIMD int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
+    return tile / phase_tiles + tile % phase_tiles * 4 * dilation;
+}
+/// Rows (columns) of a tile that lie inside the output.
+RG_SIMD int64_t inside_of(int64_t first, int64_t dilation, int64_t size) {
+    int64_t count = first < size ? (size - first + dilation - 1) / dilation : 0;
+    return count < 4 ? count : 4;
+}
+
+void transform_tile(float const* x, int64_t x_row, int64_t x_col, float* v, int64_t v_stride) {
     Vec columns[6][6];
 #pragma GCC unroll 6
     for (int c = 0; c < 6; ++c) {
         Vec d[6], t[6];
 #pragma GCC unroll 6
-        for (int r = 0; r < 6; ++r) d[r] = Vec::load(x + r * x_row + c * W);
+        for (int r = 0; r < 6; ++r) d[r] = Vec::load(x + r * x_row + c * x_col);
         input_1d(d, t);
 #pragma GCC unroll 6
         for (int r = 0; r < 6; ++r) columns[r][c] = t[r];
@@ -29,8 +39,9 @@ void transform_tile(float const* x, int64_t x_row, float* v, int64_t v_stride) {
 void gather_tile(WinogradJob const& j, float const* plane, int64_t row, int64_t col, float* tile) {
     for (int64_t r = 0; r < 6; ++r)
         for (int64_t c = 0; c < 6; ++c) {
-            bool inside = row + r >= 0 && row + r < j.in_rows && col + c >= 0 && col + c < j.in_cols;
-            Vec v = inside ? Vec::load(plane + ((row + r) * j.in_cols + col + c) * W) : Vec::zero();
+            int64_t y = row + r * j.row_dilation, x = col + c * j.col_dilation;
+            bool inside = y >= 0 && y < j.in_rows && x >= 0 && x < j.in_cols;
+            Vec v = inside ? Vec::load(plane + (y * j.in_cols + x) * W) : Vec::zero();
             v.store(tile + (r * 6 + c) * W);
         }
 }
@@ -48,12 +59,16 @@ void transform_input(WinogradJob const& j) {
                 continue;
             }
             float const* plane = j.x + ((at.image * j.blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
-            int64_t row = at.row * 4 - j.row_pad, col = at.col * 4 - j.col_pad;
-            if (row >= 0 && col >= 0 && row + 6 <= j.in_rows && col + 6 <= j.in_cols) {
-                transform_tile(plane + (row * j.in_cols + col) * W, j.in_cols * W, v, j.product_stride);
+            int64_t row = first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
+            int64_t col = first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
+            bool inside =
+                row >= 0 && col >= 0 && row + 5 * j.row_dilation < j.in_rows && col + 5 * j.col_dilation < j.in_cols;
+            if (inside) {
+                transform_tile(plane + (row * j.in_cols + col) * W, j.row_dilation * j.in_cols * W, j.col_dilation * W,
+                               v, j.product_stride);
             } else {
                 gather_tile(j, plane, row, col, edge);
-                transform_tile(edge, 6 * W, v, j.product_stride);
+                transform_tile(edge, 6 * W, W, v, j.product_stride);
             }
         }
     }
@@ -80,27 +95,29 @@ void transform_output(WinogradJob const& j) {
 #pragma GCC unroll 4
                 for (int r = 0; r < 4; ++r) half[r][c] = y[r];
             }
-            int64_t row = at.row * 4, col = at.col * 4;
-            int64_t rows = j.out_rows - row < 4 ? j.out_rows - row : 4,
-                    cols = j.out_cols - col < 4 ? j.out_cols - col : 4;
+            int64_t row = first_of(at.row, j.phase_rows, j.row_dilation);
+            int64_t col = first_of(at.col, j.phase_cols, j.col_dilation);
+            int64_t rows = inside_of(row, j.row_dilation, j.out_rows),
+                    cols = inside_of(col, j.col_dilation, j.out_cols);
+            int64_t const step = j.col_dilation * W;
             int64_t plane = ((at.image * j.blocks + b) * j.out_planes + at.plane) * j.out_rows;
 #pragma GCC unroll 4
             for (int r = 0; r < 4; ++r) {
-                if (r >= rows) break;
+                if (r >= rows || cols == 0) break;
                 Vec y[4];
                 output_1d(half[r], y);
-                int64_t offset = ((plane + row + r) * j.out_cols + col) * W;
+                int64_t offset = ((plane + row + r * j.row_dilation) * j.out_cols + col) * W;
 #pragma GCC unroll 4
                 for (int c = 0; c < 4; ++c) {
                     if (c >= cols) break;
                     Vec v = y[c] + bias;
-                    if (before) v = v + Vec::load(j.residual + offset + c * W);
+                    if (before) v = v + Vec::load(j.residual + offset + c * step);
                     v = min(range.high, max(range.low, v));
-                    if (after) v = v + Vec::load(j.residual + offset + c * W);
-                    select(mask, v, Vec::zero()).store(j.y + offset + c * W);
+                    if (after) v = v + Vec::load(j.residual + offset + c * step);
+                    select(mask, v, Vec::zero()).store(j.y + offset + c * step);
                 }
                 if (!clamp)
-                    activate_stored(j.y + offset, j.residual && j.residual_last ? j.residual + offset : nullptr, W,
+                    activate_stored(j.y + offset, j.residual && j.residual_last ? j.residual + offset : nullptr, step,
                                     static_cast<int>(cols), lanes, j.activation);
             }
         }

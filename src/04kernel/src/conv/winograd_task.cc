@@ -15,10 +15,15 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// set.
 int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
 
+/// Tiles of one phase along an axis.
+int64_t phase_tiles(Geometry const& g, WinogradForm const& form, int axis) {
+    return ceil_div(ceil_div(g.out[axis], g.dilation[axis]), form.tile[axis - 1]);
+}
+
 }  // namespace
 
 WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int threads) {
-    tiles = g.batch * g.out[0] * ceil_div(g.out[1], form.tile[0]) * ceil_div(g.out[2], form.tile[1]);
+    tiles = g.batch * g.out[0] * g.dilation[1] * phase_tiles(g, form, 1) * g.dilation[2] * phase_tiles(g, form, 2);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
     auto bytes = form.products * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
@@ -50,8 +55,8 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       packed_(std::move(packed)),
       in_blocks_(ceil_div(g.in_channels, tile.block)),
       out_blocks_(ceil_div(g.out_channels, tile.block)),
-      tile_rows_(ceil_div(g.out[1], form.tile[0])),
-      tile_cols_(ceil_div(g.out[2], form.tile[1])),
+      tile_rows_(g.dilation[1] * phase_tiles(g, form, 1)),
+      tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
       v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
       m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
 
@@ -91,6 +96,10 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             g_.pad[0],
             tile_rows_,
             tile_cols_,
+            phase_tiles(g_, form_, 1),
+            phase_tiles(g_, form_, 2),
+            g_.dilation[1],
+            g_.dilation[2],
             form_.kernel[0] > 1,
             first,
             tiles,
