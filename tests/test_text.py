@@ -127,6 +127,14 @@ def test_cast_floats_to_text(dtype: Any) -> None:
     assert y[plain].tolist() == x[plain].astype(np.str_).tolist()
 
 
+def test_cast_every_half_to_text() -> None:
+    """Also those on a power of two, where numbers lie denser below than above."""
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    x = x[~(abs(x) >= 1e3)]  # numpy gives those an exponent
+    y = run(proto("Cast", {"x": x}, to=TensorProto.STRING), {"x": x})[0]
+    assert y.tolist() == x.astype(np.str_).tolist()
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_cast_integers(dtype: Any) -> None:
     bounds = np.iinfo(dtype)

@@ -94,16 +94,21 @@ std::string format(double value) { return format_shortest(value); }
 std::string format(float value, DataType type) {
     if (auto text = special(value)) return *text;
     char buffer[kLongest];
-    for (int precision = 0;; ++precision) {
-        auto end = std::to_chars(buffer, buffer + kLongest, value, std::chars_format::scientific, precision).ptr;
-        std::string_view text(buffer, static_cast<size_t>(end - buffer));
-        float again = 0;
-        std::from_chars(text.data(), text.data() + text.size(), again);
-        uint16_t bits = 0;
-        convert(DataType::F32, &again, type, &bits, 1);
-        convert(type, &bits, DataType::F32, &again, 1);
-        if (again == value || precision >= std::numeric_limits<float>::max_digits10) return laid_out(text);
-    }
+    // Of two decimals at the same distance only the one away from zero may lead back: numbers lie denser below a power
+    // of two than above it.
+    float const candidates[] = {value, std::nextafter(value, 2 * value)};
+    for (int precision = 0;; ++precision)
+        for (auto candidate : candidates) {
+            auto end =
+                std::to_chars(buffer, buffer + kLongest, candidate, std::chars_format::scientific, precision).ptr;
+            std::string_view text(buffer, static_cast<size_t>(end - buffer));
+            float again = 0;
+            std::from_chars(text.data(), text.data() + text.size(), again);
+            uint16_t bits = 0;
+            convert(DataType::F32, &again, type, &bits, 1);
+            convert(type, &bits, DataType::F32, &again, 1);
+            if (again == value || precision >= std::numeric_limits<float>::max_digits10) return laid_out(text);
+        }
 }
 
 std::string_view trimmed(std::string_view text) {
