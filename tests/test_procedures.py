@@ -577,3 +577,33 @@ def test_loops_in_loops_in_loops(depth):
         return
     (y,) = make_compiler(proto).compile("cpu")({"x": np.zeros(3, np.float32), "n": np.array(2)}).values()
     assert y.shape == (2 ** (depth + 1) + 1,)
+
+
+def test_an_optional_state_may_be_what_it_holds() -> None:
+    """The first iteration gets nothing or a sequence, the others a sequence, as in `test_loop16_seq_none` of ONNX."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 16]>
+        optional_state (int64 trips, bool go_on, optional(seq(float)) start) => (seq(float) y) {
+            y = Loop (trips, go_on, start) <body = body (int64 i, bool on, optional(seq(float)) state)
+                => (bool still_on, seq(float) next) {
+                still_on = Identity (on)
+                given = OptionalHasElement (state)
+                known = If (given) <
+                    then_branch = held () => (seq(float) content) { content = OptionalGetElement (state) },
+                    else_branch = none () => (seq(float) fresh) {
+                        zero = Constant <value_float = 0.0> ()
+                        fresh = SequenceConstruct (zero)
+                    }>
+                x = Constant <value_floats = [1.0, 2.0, 3.0]> ()
+                first = Constant <value_ints = [0]> ()
+                one = Constant <value_ints = [1]> ()
+                end = Add (i, one)
+                part = Slice (x, first, end)
+                next = SequenceInsert (known, part)
+            }>
+        }""")
+    executor = make_compiler(model).compile()
+    for start in (None, [np.array(7, np.float32)]):
+        got = executor({"trips": np.array(3), "go_on": np.array(True), "start": start})["y"]
+        expected = [np.array(0 if start is None else 7), *(np.arange(1, n + 2) for n in range(3))]
+        assert [x.tolist() for x in got] == [x.tolist() for x in expected]

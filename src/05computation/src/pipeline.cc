@@ -11,6 +11,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/merge_phases.h"
 #include "passes/move_quantization.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
@@ -38,6 +39,7 @@ std::span<Pass const> pipeline() {
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
         {"fold_affine", fold_affine},
+        {"merge_phases", merge_phases},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},

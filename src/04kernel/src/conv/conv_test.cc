@@ -94,9 +94,9 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
         bench.run();
         auto got = loaded(bench.output(), y.dims, out);
         // Kernels that reorder may have chosen Winograd.
-        bool winograd =
-            kernel->id().find("winograd") != std::string::npos ||
-            (kernel->id().find("reordered") != std::string::npos && c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3);
+        bool winograd = kernel->id().find("winograd") != std::string::npos ||
+                        (kernel->id().find("reordered") != std::string::npos && c.w.size() >= 4 && c.w.end()[-2] == 3 &&
+                         c.w.back() == 3);
         auto largest = bound.values.empty()
                            ? 0.
                            : static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
@@ -226,6 +226,65 @@ TEST_F(ConvTest, AxesOfOneElement) {
             c.info.window.pads_begin[unit] = c.info.window.pads_end[unit] = 0;
             cases.push_back(c);
         }
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, KernelsWithDepth) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 6; ++i) {
+        // Height and width 3 for Winograd, or 1 for rows of whole planes.
+        auto c = random_case(rng_, 3, 1, pick(rng_, 1, 3) * (i % 2 ? 16 : 9), pick(rng_, 1, 53));
+        auto extent = i < 3 ? 3 : 1;
+        auto& window = c.info.window;
+        c.constant_weights = true;
+        for (size_t axis : {1, 2}) {
+            c.w[2 + axis] = extent, c.x[2 + axis] = pick(rng_, extent, 14);
+            window.strides[axis] = window.dilations[axis] = 1;
+            window.pads_begin[axis] = window.pads_end[axis] = extent / 2;
+        }
+        c.w[2] = 3, window.pads_begin[0] = window.dilations[0], window.pads_end[0] = pick(rng_, 0, 2);
+        c.x[2] = pick(rng_, 2 * window.dilations[0], 5);
+        cases.push_back(c);
+    }
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, DilationsAboutTheSizeOfTheInput) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 8; ++i) {
+        auto rank = static_cast<size_t>(i % 3 + 1);
+        auto c = random_case(rng_, rank, 1, pick(rng_, 1, 2) * (i % 2 ? 16 : 5), pick(rng_, 1, 53));
+        auto& window = c.info.window;
+        for (size_t axis = 0; axis < rank; ++axis) {
+            c.w[2 + axis] = pick(rng_, 1, 4), c.x[2 + axis] = pick(rng_, 1, 9);
+            window.dilations[axis] = pick(rng_, 1, 12);
+            auto reach = window.dilations[axis] * (c.w[2 + axis] - 1);
+            window.pads_begin[axis] = pick(rng_, 0, reach);
+            window.pads_end[axis] = std::max<int64_t>(reach + pick(rng_, -3, 3) - window.pads_begin[axis], 0);
+            auto padded = c.x[2 + axis] + window.pads_begin[axis] + window.pads_end[axis];
+            if (padded <= reach) window.pads_end[axis] += reach + 1 - padded;
+        }
+        cases.push_back(c);
+    }
+    check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, RowsLargerThanTheCache) {
+    auto c = random_case(rng_, 2, 1, 320, pick(rng_, 1, 20));
+    auto& window = c.info.window;
+    c.x[0] = 1, c.x[2] = 5, c.x[3] = pick(rng_, 580, 620), c.w[2] = c.w[3] = 3;
+    window.strides = {2, 2}, window.dilations = {1, 1}, window.pads_begin = {1, 1}, window.pads_end = {0, 1};
+    check_all({c}, rng_);
+}
+
+TEST_F(ConvTest, WideStrides) {
+    std::vector<Case> cases;
+    for (auto channels : {1, 16, 20}) {
+        auto c = random_case(rng_, 1, 1, channels, pick(rng_, 1, 40));
+        c.info.window.strides[0] = pick(rng_, 33, 200), c.w[2] = pick(rng_, 1, 300);
+        c.x[2] = pick(rng_, 900, 1200);
+        cases.push_back(c);
+    }
     check_all(cases, rng_);
 }
 

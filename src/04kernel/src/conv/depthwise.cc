@@ -23,21 +23,46 @@ class DepthwiseTask final : public runtime::Task {
     ConvOperands operands_;
     DepthwiseIsa const* isa_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t blocks_, bands_;
+    int64_t blocks_, bands_, multiplier_;
+    int threads_;
+
+    int64_t weight_floats() const { return packed_ ? 0 : blocks_ * isa_->block * g_.taps(); }
+    int64_t plane_floats() const { return g_.in_size() * isa_->block; }
+
+    /// The input plane of every channel of block b of the outputs, where each input channel serves several.
+    void expand(float const* x, int64_t image, int64_t b, float* plane) const {
+        int64_t const block = isa_->block;
+        SmallVector<int64_t, 16> from;
+        for (int64_t lane = 0; lane < block; ++lane) {
+            auto c = std::min((b * block + lane) / multiplier_, g_.in_channels - 1);
+            from.push_back(c / block * plane_floats() + c % block);
+        }
+        x += image * ((g_.in_channels + block - 1) / block) * plane_floats();
+        for (int64_t s = 0; s < g_.in_size(); ++s, x += block, plane += block)
+            for (int64_t lane = 0; lane < block; ++lane) plane[lane] = x[from[static_cast<size_t>(lane)]];
+    }
 
 public:
     DepthwiseTask(Geometry const& g, Epilogue const& epilogue, DepthwiseIsa const& isa,
                   std::shared_ptr<mem_manager::Blob const> packed, int threads)
-        : g_(g), epilogue_(epilogue), operands_(epilogue), isa_(&isa), packed_(std::move(packed)) {
+        : g_(g),
+          epilogue_(epilogue),
+          operands_(epilogue),
+          isa_(&isa),
+          packed_(std::move(packed)),
+          multiplier_(g.out_channels / g.in_channels),
+          threads_(threads) {
         blocks_ = (g.out_channels + isa.block - 1) / isa.block;
         // At least about 20 µs of work a task, and enough tasks for the threads.
         auto work = g.out_size() * g.taps() / 16384,
              wanted = (4 * threads + g.batch * blocks_ - 1) / (g.batch * blocks_);
-        bands_ = threads == 1 ? 1 : std::clamp<int64_t>(std::min<int64_t>(work, wanted), 1, g.out[1]);
+        bands_ =
+            threads == 1 || multiplier_ > 1 ? 1 : std::clamp<int64_t>(std::min<int64_t>(work, wanted), 1, g.out[1]);
     }
 
     size_t workspace_bytes() const override {
-        return packed_ ? 0 : static_cast<size_t>(blocks_ * isa_->block * g_.taps()) * sizeof(float);
+        auto planes = multiplier_ > 1 ? plane_floats() * threads_ : 0;
+        return static_cast<size_t>(weight_floats() + planes) * sizeof(float);
     }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override {
@@ -55,9 +80,15 @@ public:
                 pack_block(input(1), g_.out_channels, g_.taps(), isa_->block, b,
                            reinterpret_cast<float*>(context.workspace));
         int64_t const block = isa_->block;
-        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int) {
+        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, plane = task / bands_, b = plane % blocks_;
-            DepthwiseJob job{x + plane * g_.in_size() * block,
+            auto* source = x + plane * plane_floats();
+            if (multiplier_ > 1) {
+                auto* copy = reinterpret_cast<float*>(context.workspace) + weight_floats() + worker * plane_floats();
+                expand(x, plane / blocks_, b, copy);
+                source = copy;
+            }
+            DepthwiseJob job{source,
                              weights + b * g_.taps() * block,
                              bias ? bias + b * block : nullptr,
                              residual ? residual + plane * g_.out_size() * block : nullptr,
@@ -95,8 +126,8 @@ class DepthwiseKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
-        if (g->group != g->in_channels || g->group != g->out_channels)
-            return Err{Rejection{"is for one channel in and out of each group, got " + std::to_string(g->in_channels) +
+        if (g->group != g->in_channels || g->out_channels % g->group != 0)
+            return Err{Rejection{"is for one input channel in each group, got " + std::to_string(g->in_channels) +
                                  " and " + std::to_string(g->out_channels) + " in " + std::to_string(g->group) +
                                  " groups"}};
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
@@ -147,7 +178,7 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
-    if (info.group == 1 || w.dims[1] != 1 || (w.dims[0] >= 0 && w.dims[0] != info.group) || x.dims.size() == 5)
+    if (info.group == 1 || w.dims[1] != 1 || x.dims.size() == 5)
         return Err{Rejection{"is for depthwise convolutions of 1 or 2 spatial axes"}};
     return std::unique_ptr<Kernel>(std::make_unique<DepthwiseKernel>(std::move(id), info, isa, w.constant));
 }

@@ -18,9 +18,10 @@ class DirectKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
+        g->merge_axes();
+        for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
-        if (g->stride[2] > 32) return Err{Rejection{"handles strides up to 32, got " + std::to_string(g->stride[2])}};
         return g;
     }
 
@@ -55,10 +56,11 @@ public:
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, g->taps());
-            packed = args.packs.get(*weights_, list.format(), static_cast<size_t>(list.floats) * sizeof(float),
-                                    [&](void const* from, void* to) {
+            list.tap_major = DirectTask::skips_taps(*g, planar_, tile().block);
+            packed = args.packs.get(*weights_, list.format() + g->cropped(),
+                                    static_cast<size_t>(list.floats) * sizeof(float), [&](void const* from, void* to) {
                                         for (auto const& chunk : list.chunks)
-                                            DirectTask::pack(list, static_cast<float const*>(from), chunk,
+                                            DirectTask::pack(list, *g, static_cast<float const*>(from), chunk,
                                                              static_cast<float*>(to));
                                     });
         }

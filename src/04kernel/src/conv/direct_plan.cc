@@ -33,7 +33,10 @@ void ChunkList::describe(Chunk const& chunk, RowJob& job) const {
 }
 
 std::string ChunkList::format() const {
-    return (planar ? "tile_planar:" : "tile:") + std::to_string(block) + ":g" + std::to_string(group);
+    return (planar      ? "tile_planar:"
+            : tap_major ? "tile_taps:"
+                        : "tile:") +
+           std::to_string(block) + ":g" + std::to_string(group);
 }
 
 void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) const {
@@ -52,14 +55,22 @@ void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) co
         lanes[lane].first = g * in_group;
     }
     auto* p = packed + chunk.weights;
-    for (int64_t u = chunk.in_first; u < chunk.in_first + chunk.in_blocks; ++u)
+    auto pack_unit = [&](int64_t u, int64_t tap) {
+        for (int64_t i = 0; i < width_of(u); ++i)
+            for (int64_t lane = 0; lane < count; ++lane, ++p) {
+                auto c = u * unit + i - lanes[lane].first;
+                bool inside = lanes[lane].w && c >= 0 && c < in_group;
+                *p = inside ? lanes[lane].w[c * source.c_stride + tap] : 0.f;
+            }
+    };
+    int64_t const first = chunk.in_first, end = first + chunk.in_blocks;
+    if (tap_major) {
         for (auto tap : source.taps)
-            for (int64_t i = 0; i < width_of(u); ++i)
-                for (int64_t lane = 0; lane < count; ++lane, ++p) {
-                    auto c = u * unit + i - lanes[lane].first;
-                    bool inside = lanes[lane].w && c >= 0 && c < in_group;
-                    *p = inside ? lanes[lane].w[c * source.c_stride + tap] : 0.f;
-                }
+            for (auto u = first; u < end; ++u) pack_unit(u, tap);
+    } else {
+        for (auto u = first; u < end; ++u)
+            for (auto tap : source.taps) pack_unit(u, tap);
+    }
 }
 
 }  // namespace refactor::kernel

@@ -15,11 +15,12 @@ struct Chunk {
 };
 
 /// How weights [M, C/group, taps] are laid out for the register tile: chunk by chunk [in unit][tap][channel in
-/// unit][block × 16]. Where groups do not coincide with blocks, a block of outputs depends on all input blocks that its
-/// groups touch, with zeros in between.
+/// unit][block × 16], or with `tap_major` [tap][in unit][channel][block × 16], so that a run of taps can be left out
+/// (only with one group and full units). Where groups do not coincide with blocks, a block of outputs depends on all
+/// input blocks that its groups touch, with zeros in between.
 struct ChunkList {
     int block = 16;
-    bool planar = false;
+    bool planar = false, tap_major = false;
     int64_t in_channels, out_channels, group, taps, floats = 0;
     std::vector<Chunk> chunks;
 

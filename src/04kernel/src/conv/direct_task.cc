@@ -14,6 +14,29 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Floats before the band in a thread's scratch memory: the number of the band that it holds, alone in its cache line.
 constexpr int64_t kTagFloats = 16;
 
+/// Taps [first, end) of an axis that read the input at output `o`.
+struct TapRange {
+    int64_t first, end;
+    TapRange(Geometry const& g, int axis, int64_t o) {
+        auto start = o * g.stride[axis] - g.pad[axis];
+        first = start < 0 ? ceil_div(-start, g.dilation[axis]) : 0;
+        end = start >= g.in[axis] ? 0 : std::min(g.kernel[axis], (g.in[axis] - 1 - start) / g.dilation[axis] + 1);
+        first = std::min(first, end);
+    }
+};
+
+/// The shortest run of (depth, height) taps that holds all that read the input at a plane and row of outputs.
+struct TapRun {
+    int64_t first = 0, count = 0;
+    TapRun(Geometry const& g, int64_t plane, int64_t row) {
+        TapRange d(g, 0, plane), h(g, 1, row);
+        if (d.first == d.end || h.first == h.end) return;
+        first = d.first * g.kernel[1] + h.first;
+        count = (d.end - 1) * g.kernel[1] + h.end - first;
+    }
+    bool operator==(TapRun const&) const = default;
+};
+
 }  // namespace
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
@@ -25,34 +48,47 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       list_(isa.block, planar, g.in_channels, g.out_channels, g.group, g.taps()),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
-      unit_(planar ? 1 : isa.block) {
+      unit_(planar ? 1 : isa.block),
+      skips_(skips_taps(g, planar, isa.block)) {
+    list_.tap_major = skips_;
     plan_input();
     plan_bands();
     int64_t units = list_.in_units();
     auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
     auto planes = copies_ ? g_.kernel[0] : g_.in[0];
-    taps_.reserve(static_cast<size_t>(units * g_.taps()));
-    for (int64_t u = 0; u < units; ++u)
-        for (int64_t d = 0; d < g_.kernel[0]; ++d)
-            for (int64_t h = 0; h < g_.kernel[1]; ++h)
-                for (int64_t v = 0; v < g_.kernel[2]; ++v) {
+    taps_.resize(static_cast<size_t>(units * g_.taps()));
+    int64_t tap = 0;
+    for (int64_t d = 0; d < g_.kernel[0]; ++d)
+        for (int64_t h = 0; h < g_.kernel[1]; ++h)
+            for (int64_t v = 0; v < g_.kernel[2]; ++v, ++tap)
+                for (int64_t u = 0; u < units; ++u) {
                     auto plane = u * planes + (copies_ ? d : d * g_.dilation[0]);
                     auto shift = v * g_.dilation[2];
                     auto row = (plane * rows + h * g_.dilation[1]) * phases_;
                     auto offset =
                         copies_ ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2] : row * pitch + shift;
-                    taps_.push_back(offset * unit_);
+                    taps_[static_cast<size_t>(skips_ ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
                 }
 }
 
+bool DirectTask::skips_taps(Geometry const& g, bool planar, int block) {
+    if (planar || g.group != 1 || g.in_channels % block || g.kernel[0] * g.kernel[1] == 1) return false;
+    int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
+    for (int64_t plane = 0; plane < g.out[0]; ++plane)
+        for (int64_t row = 0; row < g.out[1]; ++row) read += TapRun(g, plane, row).count;
+    // Weights by taps go through the input of a band once a tap, which a few skipped ones would not be worth.
+    return all - read > all / 16;
+}
+
 void DirectTask::plan_input() {
-    copies_ = g_.padded() || g_.stride[2] != 1;
+    bool rows_only = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0 && g_.pad[2] == 0 && g_.pad_end[2] == 0;
+    copies_ = g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
     if (copies_) {
         phases_ = g_.stride[2], phase_mask_ = 0;
-        for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_;
+        for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_ % 64;
         reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / phases_;
-    } else if (g_.taps() == 1 && g_.stride[0] == 1 && g_.stride[1] == 1) {
+    } else if (g_.taps() == 1 && std::equal(g_.in, g_.in + 3, g_.out)) {
         planes_ = rows_ = 1, columns_ = g_.out_size();
         for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
         g_.out[2] = columns_;
@@ -92,6 +128,14 @@ void DirectTask::plan_bands() {
     band_rows_ = by_columns ? 1 : size,
     band_columns_ = by_columns ? std::min(columns_, size * isa_->columns) : columns_;
     row_bands_ = by_columns ? 1 : count, column_bands_ = by_columns ? count : 1;
+    if (by_columns || size > 1 || floats(1) <= budget) return;
+    // Even one row is too much, so that it is cut as well; at least four tiles long, for what bands read twice.
+    int64_t const tile = isa_->columns;
+    auto tiles = ceil_div(columns_, tile), first = band_floats(1, tile);
+    auto fit = (budget - first) / std::max<int64_t>(1, band_floats(1, 2 * tile) - first) + 1;
+    auto cuts = ceil_div(tiles, std::clamp<int64_t>(fit, std::min<int64_t>(4, tiles), tiles));
+    band_columns_ = std::min(columns_, ceil_div(tiles, cuts) * tile);
+    column_bands_ = ceil_div(columns_, band_columns_);
 }
 
 DirectTask::Band DirectTask::band_at(int64_t index) const {
@@ -111,7 +155,8 @@ float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Poin
     auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
     auto* image = p.x + band.image * list_.in_units() * g_.in[0] * plane;
     if (!copies_)
-        return image + band.plane * g_.stride[0] * plane + band.row * g_.stride[1] * row + band.column * unit_;
+        return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
+               band.column * unit_;
     auto* scratch = p.scratch + worker * static_cast<int64_t>(scratch_floats());
     auto& held = *reinterpret_cast<int64_t*>(scratch);
     auto* copy = scratch + kTagFloats;
@@ -166,7 +211,24 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
         job.y = p.y + at;
         job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
         job.residual = p.residual ? p.residual + at : nullptr;
-        isa_->rows(job);
+        run_rows(job, band, chunk);
+    }
+}
+
+void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chunk) const {
+    if (!skips_) return isa_->rows(job);
+    auto tap_floats = list_.in_units() * unit_ * chunk.blocks * list_.block;
+    for (int64_t row = 0, end; row < band.rows; row = end) {
+        TapRun run(g_, band.plane, band.row + row);
+        for (end = row + 1; end < band.rows && TapRun(g_, band.plane, band.row + end) == run;) ++end;
+        auto part = job;
+        part.rows = static_cast<int32_t>(end - row);
+        part.x += row * job.x_row, part.y += row * job.y_row;
+        if (part.residual) part.residual += row * job.y_row;
+        auto first = run.first * g_.kernel[2];
+        part.tap_count = part.full_taps = run.count * g_.kernel[2] * list_.in_units();
+        part.taps += first * list_.in_units(), part.w += first * tap_floats;
+        isa_->rows(part);
     }
 }
 
@@ -185,11 +247,12 @@ double DirectTask::operations() const {
            static_cast<double>(g_.in_channels / g_.group);
 }
 
-void DirectTask::pack(ChunkList const& list, float const* weights, Chunk const& chunk, float* packed) {
-    SmallVector<int64_t, 64> taps;
-    for (int64_t t = 0; t < list.taps; ++t) taps.push_back(t);
+void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, Chunk const& chunk,
+                      float* packed) {
+    auto taps = g.tap_indices();
+    auto all = g.all_taps[0] * g.all_taps[1] * g.all_taps[2];
     auto in_group = list.in_channels / list.group, out_group = list.out_channels / list.group;
-    list.pack(chunk, {weights, out_group * in_group * list.taps, in_group * list.taps, list.taps, taps}, packed);
+    list.pack(chunk, {weights, out_group * in_group * all, in_group * all, all, taps}, packed);
 }
 
 void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
@@ -206,7 +269,7 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
     } else {
         p.w = scratch, p.scratch += ceil_div(list_.floats, 16) * 16;
         context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
-            pack(list_, input(1), list_.chunks[static_cast<size_t>(c)], scratch);
+            pack(list_, g_, input(1), list_.chunks[static_cast<size_t>(c)], scratch);
         });
     }
     for (int t = 0; copies_ && t < threads_; ++t)

@@ -18,7 +18,9 @@ public:
     double operations() const override;
 
     /// Packs the Plain weights of a convolution.
-    static void pack(ChunkList const&, float const* weights, Chunk const&, float* packed);
+    static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
+    /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
+    static bool skips_taps(Geometry const&, bool planar, int block);
 
 private:
     struct Pointers {
@@ -35,6 +37,7 @@ private:
     int64_t band_floats(int64_t rows, int64_t columns) const;
     int64_t input_rows(int64_t rows) const;
     Band band_at(int64_t index) const;
+    void run_rows(RowJob const&, Band const&, Chunk const&) const;
     float const* fetch(Band const&, int64_t index, int worker, Pointers const&) const;
     void run_task(int64_t task, int worker, Pointers const&) const;
     size_t scratch_floats() const;
@@ -47,6 +50,7 @@ private:
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     int64_t unit_;         ///< floats of an input unit: a block, or 1 if planar
+    bool skips_;           ///< see `skips_taps`
     bool copies_ = false;  ///< the input is read through a padded copy
     int64_t phases_ = 1, phase_mask_ = 1,
             reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase

@@ -1,5 +1,6 @@
 #include "conv/geometry.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace refactor::kernel {
@@ -26,6 +27,48 @@ void move_unit_axes_first(Geometry& g) {
 }
 
 }  // namespace
+
+void Geometry::crop(int axis) {
+    auto &taps = kernel[axis], &begin = pad[axis];
+    auto before = taps;
+    for (; taps > 1 && begin >= dilation[axis] && (out[axis] - 1) * stride[axis] < begin; --taps)
+        ++first_tap[axis], begin -= dilation[axis];
+    while (taps > 1 && (taps - 1) * dilation[axis] - begin >= in[axis]) --taps;
+    if (taps == before) return;
+    auto end = (out[axis] - 1) * stride[axis] + (taps - 1) * dilation[axis] + 1 - begin;
+    pad_end[axis] = std::max<int64_t>(0, end - in[axis]);
+}
+
+void Geometry::merge_axes() {
+    auto whole = [&](int axis) {
+        return all_taps[axis] == 1 && stride[axis] == 1 && pad[axis] == 0 && pad_end[axis] == 0 &&
+               in[axis] == out[axis];
+    };
+    for (int axis = 1; axis >= 0; --axis) {
+        if (!whole(axis) || !whole(axis + 1)) continue;
+        in[axis + 1] *= in[axis], out[axis + 1] *= out[axis];
+        for (int to = axis; to > 0; --to)
+            for (auto* sizes : {in, out, kernel, stride, dilation, pad, pad_end, first_tap, all_taps})
+                sizes[to] = sizes[to - 1];
+        in[0] = out[0] = kernel[0] = stride[0] = dilation[0] = all_taps[0] = 1;
+        pad[0] = pad_end[0] = first_tap[0] = 0;
+    }
+}
+
+SmallVector<int64_t, 64> Geometry::tap_indices() const {
+    SmallVector<int64_t, 64> indices;
+    for (int64_t d = 0; d < kernel[0]; ++d)
+        for (int64_t h = 0; h < kernel[1]; ++h)
+            for (int64_t v = 0; v < kernel[2]; ++v)
+                indices.push_back(((first_tap[0] + d) * all_taps[1] + first_tap[1] + h) * all_taps[2] + first_tap[2] +
+                                  v);
+    return indices;
+}
+
+std::string Geometry::cropped() const {
+    if (taps() == all_taps[0] * all_taps[1] * all_taps[2]) return {};
+    return ":taps" + dims_text(first_tap) + dims_text(kernel);
+}
 
 std::string dims_text(std::span<int64_t const> dims) {
     std::string text = "[";
@@ -66,6 +109,7 @@ Result<Geometry, Rejection> geometry_of(Window const& window, std::span<int64_t 
             return Err{Rejection{"expects positive strides, dilations and kernel sizes, got " + to_string(window)}};
     }
     move_unit_axes_first(g);
+    std::copy_n(g.kernel, 3, g.all_taps);
     return g;
 }
 

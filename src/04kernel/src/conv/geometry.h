@@ -10,11 +10,20 @@ struct Geometry {
     int64_t batch = 1, in_channels = 1, out_channels = 1, group = 1;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3];
     int64_t pad[3], pad_end[3];
+    int64_t first_tap[3] = {0, 0, 0}, all_taps[3];  ///< the kernel's place in the weights, which `crop` does not change
 
     int64_t in_size() const { return in[0] * in[1] * in[2]; }
     int64_t out_size() const { return out[0] * out[1] * out[2]; }
     int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
     bool empty() const { return batch * in_channels * out_channels * in_size() * out_size() == 0; }
+    /// Drops taps of an axis that read nothing but padding, as wide dilations have on small inputs.
+    void crop(int axis);
+    /// Makes one axis of neighbours whose window is one element: a kernel (3, 1, 1) then slides over [D, H · W].
+    void merge_axes();
+    /// Index in the weights of each tap, in order.
+    SmallVector<int64_t, 64> tap_indices() const;
+    /// Text that tells which of the weights' taps are read; empty if all.
+    std::string cropped() const;
     bool padded() const {
         return pad[0] > 0 || pad[1] > 0 || pad[2] > 0 || pad_end[0] > 0 || pad_end[1] > 0 || pad_end[2] > 0;
     }

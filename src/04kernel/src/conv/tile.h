@@ -41,7 +41,7 @@ struct BandJob {
     int64_t x_unit, x_plane, x_row;  ///< distances in floats
     float* band;
     int64_t units, planes, rows, phases, columns;
-    int64_t phase_mask;  ///< bit p: phase p is read
+    int64_t phase_mask;  ///< bit p mod 64: phase p is read
     int64_t plane_first, plane_step, row_first, row_step, column_first,
         column_step;  ///< input index = first + i * step
     int64_t in_planes, in_rows, in_columns;

@@ -148,7 +148,7 @@ void copy_band(BandJob const& j) {
                 bool inside = z >= 0 && z < j.in_planes && i >= 0 && i < j.in_rows;
                 float const* x = j.x + u * j.x_unit + z * j.x_plane + i * j.x_row;
                 for (int64_t p = 0; p < j.phases; ++p, y += width) {
-                    if (!(j.phase_mask >> p & 1)) continue;
+                    if (!(j.phase_mask >> p % 64 & 1)) continue;
                     int64_t first = j.column_first + p, limit = inside ? j.in_columns : 0;
                     if (j.column_step == 1)
                         copy_row<E, 1>(x, y, j.columns, first, 1, limit);

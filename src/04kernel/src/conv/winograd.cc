@@ -40,15 +40,17 @@ void pack_lanes(float const* w, int64_t stride, int64_t present, int64_t lanes, 
 }
 
 /// [product] of the layout of `list`.
-void pack(ChunkList const& list, float const* w, float* packed) {
-    auto stride = list.in_channels * 9;
+void pack(ChunkList const& list, Geometry const& g, float const* w, float* packed) {
+    auto stride = g.in_channels * g.all_taps[0] * 9, plane_channels = list.in_channels / g.kernel[0];
     for (auto const& chunk : list.chunks)
-        for (int64_t c = 0; c < list.in_channels; ++c)
+        for (int64_t i = 0; i < list.in_channels; ++i)
             for (int64_t k = 0; k < chunk.blocks; ++k) {
+                auto c = i % plane_channels, plane = g.first_tap[0] + i / plane_channels;
                 auto m = (chunk.first + k) * list.block;
-                auto present = std::clamp<int64_t>(list.out_channels - m, 0, list.block);
-                auto* to = packed + chunk.weights + (c * chunk.blocks + k) * list.block;
-                pack_lanes(w + m * stride + c * 9, stride, present, list.block, to, list.floats);
+                auto present = c < g.in_channels ? std::clamp<int64_t>(list.out_channels - m, 0, list.block) : 0;
+                auto* to = packed + chunk.weights + (i * chunk.blocks + k) * list.block;
+                auto* from = w + m * stride + (c * g.all_taps[0] + plane) * 9;
+                pack_lanes(from, stride, present, list.block, to, list.floats);
             }
 }
 
@@ -63,7 +65,11 @@ class WinogradKernel final : public NamedKernel {
         auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
+        for (int axis = 1; axis < 3; ++axis)
+            if (g->kernel[axis] != 3 || g->stride[axis] != 1 || g->dilation[axis] != 1)
+                return Err{Rejection{"is for kernels of height and width 3 with stride 1 and dilation 1"}};
+        g->crop(0);
+        if (g->pad[0] < 0 || g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;
     }
 
@@ -79,7 +85,7 @@ public:
         auto round = [&](int64_t a) {
             return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
         };
-        auto tiles = static_cast<double>(plan.tiles), in = static_cast<double>(g->in_channels),
+        auto tiles = static_cast<double>(plan.tiles), in = static_cast<double>(g->in_channels * g->kernel[0]),
              out = round(g->out_channels);
         // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight.
         auto filled = std::min(1., static_cast<double>(plan.block_tiles) / 8);
@@ -88,7 +94,8 @@ public:
         auto readers = plan.shared ? 1. : 1. * static_cast<double>(cost.threads);
         auto reading = weights * static_cast<double>(plan.blocks) / readers / cost.bandwidth(weights);
         // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
-        auto transforms = 4. * (kWinogradProducts + 16) * tiles * (round(g->in_channels) + out) / (0.5 * cost.l2);
+        auto transforms =
+            4. * (kWinogradProducts + 16) * tiles * (round(g->in_channels * g->kernel[0]) + out) / (0.5 * cost.l2);
         return std::max((products + transforms) / cost.threads, reading) +
                0.25 * std::min(products / cost.threads, reading);
     }
@@ -96,22 +103,18 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        ChunkList list(tile().block, false, g->in_channels, g->out_channels, 1, 1);
+        auto list = winograd_chunks(*g, tile().block);
         auto bytes = static_cast<size_t>(kWinogradProducts * list.floats) * sizeof(float);
-        auto packed = args.packs.get(
-            *weights_, tile().block == 16 ? "winograd_f4:16" : "winograd_f4:8", bytes,
-            [&](void const* from, void* to) { pack(list, static_cast<float const*>(from), static_cast<float*>(to)); });
+        auto packed =
+            args.packs.get(*weights_, (tile().block == 16 ? "winograd_f4:16" : "winograd_f4:8") + g->cropped(), bytes,
+                           [&](void const* from, void* to) {
+                               pack(list, *g, static_cast<float const*>(from), static_cast<float*>(to));
+                           });
         return std::unique_ptr<runtime::Task>(std::make_unique<WinogradTask>(
             *g, info_.epilogue, tile(), isa_ == Isa::Avx512 ? winograd_avx512() : winograd_avx2(), args.threads,
             std::move(packed)));
     }
 };
-
-bool all_one(Dims const& dims) {
-    for (auto d : dims)
-        if (d != 1) return false;
-    return true;
-}
 
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
@@ -122,9 +125,9 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
-    if (x.dims.size() != 4 || w.dims[2] != 3 || w.dims[3] != 3 || info.group != 1 || !all_one(info.window.strides) ||
-        !all_one(info.window.dilations))
-        return Err{Rejection{"is for 3 × 3 kernels with stride 1, dilation 1 and one group"}};
+    auto rank = w.dims.size();
+    if (rank < 4 || w.dims[rank - 2] != 3 || w.dims[rank - 1] != 3 || info.group != 1)
+        return Err{Rejection{"is for one group and kernels of height and width 3"}};
     if (!w.constant) return Err{Rejection{"needs constant weights"}};
     return std::unique_ptr<Kernel>(std::make_unique<WinogradKernel>(std::move(id), info, isa, w.constant));
 }

@@ -12,19 +12,22 @@ namespace refactor::kernel {
 
 inline constexpr int64_t kWinogradTile = 4, kWinogradInput = 6, kWinogradProducts = 36;
 
-/// Transforms of a run of tiles for some blocks of channels. Tiles are counted over images, rows and columns of tiles.
+/// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
+/// tiles. A unit is a block of channels; of inputs of a kernel with depth, a block of channels under one of its planes.
 struct WinogradJob {
     float const* x;
     float* y;
     float const* bias;
     float const* residual;
     int64_t in_rows, in_cols, out_rows, out_cols, row_pad, col_pad;
-    int64_t tile_rows, tile_cols;  ///< tiles of one image
+    int64_t in_planes, out_planes, plane_stride, plane_dilation, plane_pad;
+    int64_t tile_rows, tile_cols;  ///< tiles of one plane
     int64_t first_tile, tiles;
-    int64_t blocks, first_block, end_block;  ///< of channels: of the tensor, and the range to transform
-    float* transformed;                      ///< [product][block][tile][channel]
-    int64_t product_stride;                  ///< floats between products
-    int32_t last_lanes;                      ///< channels in the last block of the output
+    int64_t blocks;                ///< of channels of the tensor
+    int64_t first_unit, end_unit;  ///< the range to transform
+    float* transformed;            ///< [product][unit][tile][channel]
+    int64_t product_stride;        ///< floats between products
+    int32_t last_lanes;            ///< channels in the last block of the output
     bool residual_last;
     Activation activation;
 };

@@ -28,13 +28,17 @@ RG_SIMD void output_1d(Vec const (&m)[6], Vec (&y)[4]) {
 
 /// Position of a tile.
 struct Place {
-    int64_t image, row, col;
-    Place(WinogradJob const& j, int64_t tile)
-        : image(tile / (j.tile_rows * j.tile_cols)), row(tile / j.tile_cols % j.tile_rows), col(tile % j.tile_cols) {}
+    int64_t image, plane, row, col;
+    Place(WinogradJob const& j, int64_t tile) : row(tile / j.tile_cols % j.tile_rows), col(tile % j.tile_cols) {
+        int64_t planes = tile / (j.tile_rows * j.tile_cols);
+        image = planes / j.out_planes, plane = planes % j.out_planes;
+    }
     void next(WinogradJob const& j) {
         if (++col < j.tile_cols) return;
         col = 0;
-        if (++row == j.tile_rows) row = 0, ++image;
+        if (++row < j.tile_rows) return;
+        row = 0;
+        if (++plane == j.out_planes) plane = 0, ++image;
     }
 };
 
@@ -70,11 +74,17 @@ void gather_tile(WinogradJob const& j, float const* plane, int64_t row, int64_t 
 
 void transform_input(WinogradJob const& j) {
     alignas(64) float edge[36 * W];
-    for (int64_t b = j.first_block; b < j.end_block; ++b) {
+    for (int64_t u = j.first_unit; u < j.end_unit; ++u) {
         Place at(j, j.first_tile);
-        float* v = j.transformed + b * j.tiles * W;
+        int64_t b = u % j.blocks, depth = u / j.blocks * j.plane_dilation - j.plane_pad;
+        float* v = j.transformed + u * j.tiles * W;
         for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
-            float const* plane = j.x + (at.image * j.blocks + b) * j.in_rows * j.in_cols * W;
+            int64_t z = at.plane * j.plane_stride + depth;
+            if (z < 0 || z >= j.in_planes) {
+                for (int p = 0; p < 36; ++p) Vec::zero().store(v + p * j.product_stride);
+                continue;
+            }
+            float const* plane = j.x + ((at.image * j.blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
             int64_t row = at.row * 4 - j.row_pad, col = at.col * 4 - j.col_pad;
             if (row >= 0 && col >= 0 && row + 6 <= j.in_rows && col + 6 <= j.in_cols) {
                 transform_tile(plane + (row * j.in_cols + col) * W, j.in_cols * W, v, j.product_stride);
@@ -90,7 +100,7 @@ void transform_output(WinogradJob const& j) {
     bool const clamp = simple(j.activation.kind);
     Range const range(clamp ? j.activation : Activation{});
     bool const before = j.residual && !j.residual_last, after = j.residual && j.residual_last && clamp;
-    for (int64_t b = j.first_block; b < j.end_block; ++b) {
+    for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
         Place at(j, j.first_tile);
         int lanes = b + 1 == j.blocks ? j.last_lanes : W;
         Mask const mask = first_lanes(lanes);
@@ -110,7 +120,7 @@ void transform_output(WinogradJob const& j) {
             int64_t row = at.row * 4, col = at.col * 4;
             int64_t rows = j.out_rows - row < 4 ? j.out_rows - row : 4,
                     cols = j.out_cols - col < 4 ? j.out_cols - col : 4;
-            int64_t plane = (at.image * j.blocks + b) * j.out_rows;
+            int64_t plane = ((at.image * j.blocks + b) * j.out_planes + at.plane) * j.out_rows;
 #pragma GCC unroll 4
             for (int r = 0; r < 4; ++r) {
                 if (r >= rows) break;

@@ -18,10 +18,11 @@ int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; 
 }  // namespace
 
 WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
-    tiles = g.batch * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
+    tiles = g.batch * g.out[0] * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
-    auto bytes = kWinogradProducts * (g.in_channels + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto bytes =
+        kWinogradProducts * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
     if (threads > 1 && blocks < 8 * threads) blocks = ceil_div(blocks, threads) * threads;
@@ -29,6 +30,11 @@ WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
     shared = threads > 1 && block_tiles < 12;
     if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
     blocks = ceil_div(tiles, block_tiles);
+}
+
+ChunkList winograd_chunks(Geometry const& g, int block) {
+    auto in = g.kernel[0] == 1 ? g.in_channels : ceil_div(g.in_channels, block) * block * g.kernel[0];
+    return {block, false, in, g.out_channels, 1, 1};
 }
 
 void winograd_weights(float const* g, float (&u)[kWinogradProducts]) {
@@ -55,7 +61,7 @@ WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa 
       operands_(epilogue),
       tile_(&tile),
       isa_(&isa),
-      list_(tile.block, false, g.in_channels, g.out_channels, 1, 1),
+      list_(winograd_chunks(g, tile.block)),
       plan_(g, threads),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
@@ -63,7 +69,7 @@ WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa 
       out_blocks_(ceil_div(g.out_channels, tile.block)),
       tile_rows_(ceil_div(g.out[1], kWinogradTile)),
       tile_cols_(ceil_div(g.out[2], kWinogradTile)),
-      v_stride_(product_stride(in_blocks_ * plan_.block_tiles * tile.block)),
+      v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
       m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
 
 size_t WinogradTask::workspace_bytes() const {
@@ -71,13 +77,20 @@ size_t WinogradTask::workspace_bytes() const {
 }
 
 double WinogradTask::operations() const {
-    return 2. * 9 * static_cast<double>(g_.batch * g_.out_channels * g_.out_size()) *
-           static_cast<double>(g_.in_channels);
+    return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size()) *
+           static_cast<double>(g_.in_channels * g_.taps());
 }
 
 WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
     auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
-    auto first = block * plan_.block_tiles;
+    auto first = block * plan_.block_tiles, tiles = std::min(plan_.block_tiles, plan_.tiles - first);
+    // Planes of the kernel that some of the tiles see inside the input; one, of zeros, if there is none.
+    auto plane_tiles = tile_rows_ * tile_cols_, first_plane = g_.kernel[0], end_plane = int64_t{0};
+    for (auto p = first / plane_tiles; p <= (first + tiles - 1) / plane_tiles; ++p)
+        for (int64_t k = 0; k < g_.kernel[0]; ++k)
+            if (auto z = p % g_.out[0] * g_.stride[0] - g_.pad[0] + k * g_.dilation[0]; z >= 0 && z < g_.in[0])
+                first_plane = std::min(first_plane, k), end_plane = std::max(end_plane, k + 1);
+    if (first_plane >= end_plane) first_plane = 0, end_plane = 1;
     return {input(0),
             static_cast<float*>(arguments[operands_.output]),
             input(operands_.bias),
@@ -88,13 +101,18 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             g_.out[2],
             g_.pad[1],
             g_.pad[2],
+            g_.in[0],
+            g_.out[0],
+            g_.stride[0],
+            g_.dilation[0],
+            g_.pad[0],
             tile_rows_,
             tile_cols_,
             first,
-            std::min(plan_.block_tiles, plan_.tiles - first),
+            tiles,
             in_blocks_,
-            0,
-            in_blocks_,
+            first_plane * in_blocks_,
+            end_plane * in_blocks_,
             nullptr,
             v_stride_,
             static_cast<int32_t>(g_.out_channels - (out_blocks_ - 1) * list_.block),
@@ -102,13 +120,16 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             epilogue_.activation};
 }
 
-void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v, float* m, int64_t tiles) const {
+void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v, float* m, WinogradJob const& j) const {
     RowJob row{};
-    int64_t const block = list_.block;
-    row.x = v + product * v_stride_;
+    int64_t const block = list_.block, tiles = j.tiles;
+    row.x = v + product * v_stride_ + j.first_unit * tiles * block;
     list_.describe(chunk, row);
+    // Units of a kernel with depth are full.
+    if (g_.kernel[0] > 1) row.tap_count = row.full_taps = j.end_unit - j.first_unit;
     row.tap_step = tiles * block;
-    row.w = static_cast<float const*>(packed_->data()) + product * list_.floats + chunk.weights;
+    row.w = static_cast<float const*>(packed_->data()) + product * list_.floats + chunk.weights +
+            j.first_unit * block * chunk.blocks * block;
     row.y = m + product * m_stride_ + chunk.first * tiles * block;
     row.y_block = tiles * block, row.y_step = block;
     row.rows = 1, row.cols = static_cast<int32_t>(tiles);
@@ -123,8 +144,8 @@ void WinogradTask::run_private(void* const* arguments, runtime::RunContext const
         j.transformed = v;
         isa_->input(j);
         for (int64_t product = 0; product < kWinogradProducts; ++product)
-            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j.tiles);
-        j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_block = out_blocks_;
+            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j);
+        j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_unit = out_blocks_, j.first_unit = 0;
         isa_->output(j);
     });
 }
@@ -134,18 +155,18 @@ void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const&
     auto* m = v + kWinogradProducts * v_stride_;
     for (int64_t block = 0; block < plan_.blocks; ++block) {
         auto const shared = job(arguments, block);
-        context.pool.parallel_for(in_blocks_, [&](int64_t b, int) {
+        context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
             auto j = shared;
-            j.transformed = v, j.first_block = b, j.end_block = b + 1;
+            j.transformed = v, j.first_unit = shared.first_unit + i, j.end_unit = j.first_unit + 1;
             isa_->input(j);
         });
         context.pool.parallel_for(kWinogradProducts, [&](int64_t product, int) {
-            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared.tiles);
+            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared);
         });
         context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {
             auto j = shared;
-            j.transformed = m, j.product_stride = m_stride_, j.blocks = out_blocks_, j.first_block = b,
-            j.end_block = b + 1;
+            j.transformed = m, j.product_stride = m_stride_, j.blocks = out_blocks_, j.first_unit = b,
+            j.end_unit = b + 1;
             isa_->output(j);
         });
     }

@@ -14,7 +14,12 @@ struct WinogradPlan {
     WinogradPlan(Geometry const&, int threads);
 };
 
-/// Winograd F(4×4, 3×3) on blocked layouts.
+/// The chunks of each of the 36 products. Input channels are those of every plane of the kernel, one plane after the
+/// other and, if it has several, in whole blocks.
+ChunkList winograd_chunks(Geometry const&, int block);
+
+/// Winograd F(4×4, 3×3) on blocked layouts. A kernel with depth is one whose input channels are those of all its
+/// planes: the products sum over both.
 class WinogradTask final : public runtime::Task {
 public:
     WinogradTask(Geometry const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
@@ -26,8 +31,8 @@ public:
 
 private:
     WinogradJob job(void* const* arguments, int64_t block) const;
-    /// One of the 36 products of one chunk.
-    void multiply(int64_t product, Chunk const&, float const* v, float* m, int64_t tiles) const;
+    /// One of the 36 products of one chunk, of the input units of the job.
+    void multiply(int64_t product, Chunk const&, float const* v, float* m, WinogradJob const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
     int64_t scratch_floats() const { return kWinogradProducts * (v_stride_ + m_stride_); }

@@ -19,9 +19,7 @@ class PhasesKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->group = info_.group;
-        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
-            return Err{Rejection{"handles 1 or 2 spatial axes"}};
-        if (g->stride[1] * g->stride[2] > 256)
+        if (g->stride[0] * g->stride[1] * g->stride[2] > 256)
             return Err{Rejection{"handles up to 256 phases, got strides " + dims_text(info_.window.strides)}};
         return g;
     }
@@ -52,8 +50,7 @@ public:
         if (weights_) {
             // Pads move a phase's outputs but not its taps, so they are no part of the format.
             auto format = "phases:" + std::to_string(tile().block) + ":g" + std::to_string(g->group) + ":s" +
-                          std::to_string(g->stride[1]) + "," + std::to_string(g->stride[2]) + ":d" +
-                          std::to_string(g->dilation[1]) + "," + std::to_string(g->dilation[2]);
+                          dims_text(g->stride) + ":d" + dims_text(g->dilation);
             packed = args.packs.get(*weights_, format, static_cast<size_t>(plan.floats) * sizeof(float),
                                     [&](void const* from, void* to) {
                                         plan.pack(*g, static_cast<float const*>(from), static_cast<float*>(to));
@@ -72,7 +69,6 @@ KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
-    if (x.dims.size() > 4) return Err{Rejection{"handles 1 or 2 spatial axes"}};
     return std::unique_ptr<Kernel>(
         std::make_unique<PhasesKernel>(std::move(id), info, isa, request.inputs[1].constant));
 }

@@ -28,17 +28,20 @@ AxisPhase::AxisPhase(Geometry const& g, int axis, int64_t r) {
 }
 
 PhasePlan::PhasePlan(Geometry const& g, int block) {
-    for (int64_t r = 0; r < g.stride[1]; ++r)
-        for (int64_t q = 0; q < g.stride[2]; ++q) {
-            AxisPhase rows(g, 1, r), cols(g, 2, q);
-            std::vector<int64_t> index;
-            for (auto k : rows.taps)
-                for (auto v : cols.taps) index.push_back(k * g.kernel[2] + v);
-            ChunkList list(block, false, g.in_channels, g.out_channels, g.group, static_cast<int64_t>(index.size()));
-            auto at = floats;
-            floats += list.floats;
-            phases.push_back({rows, cols, std::move(list), at, std::move(index)});
-        }
+    for (int64_t p = 0; p < g.stride[0]; ++p)
+        for (int64_t r = 0; r < g.stride[1]; ++r)
+            for (int64_t q = 0; q < g.stride[2]; ++q) {
+                AxisPhase planes(g, 0, p), rows(g, 1, r), cols(g, 2, q);
+                std::vector<int64_t> index;
+                for (auto d : planes.taps)
+                    for (auto k : rows.taps)
+                        for (auto v : cols.taps) index.push_back((d * g.kernel[1] + k) * g.kernel[2] + v);
+                auto taps = static_cast<int64_t>(index.size());
+                ChunkList list(block, false, g.in_channels, g.out_channels, g.group, taps);
+                auto at = floats;
+                floats += list.floats;
+                phases.push_back({planes, rows, cols, std::move(list), at, std::move(index)});
+            }
 }
 
 void PhasePlan::pack(Geometry const& g, float const* w, float* packed) const {
@@ -58,42 +61,46 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       plan_(std::move(plan)),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)) {
-    first_u_[0] = first_u_[1] = INT64_MAX, end_u_[0] = end_u_[1] = INT64_MIN;
+    std::fill_n(first_u_, 3, INT64_MAX), std::fill_n(end_u_, 3, INT64_MIN);
     for (auto const& phase : plan_.phases) {
-        AxisPhase const* axes[] = {&phase.rows, &phase.cols};
-        for (int a = 0; a < 2; ++a) {
+        AxisPhase const* axes[] = {&phase.planes, &phase.rows, &phase.cols};
+        for (int a = 0; a < 3; ++a) {
             first_u_[a] = std::min(first_u_[a], axes[a]->first_u);
             end_u_[a] = std::max(end_u_[a], axes[a]->first_u + axes[a]->count);
-            auto& reach = a ? col_reach_ : row_reach_;
-            for (auto shift : axes[a]->shifts) reach = std::max(reach, shift);
+            for (auto shift : axes[a]->shifts) reach_[a] = std::max(reach_[a], shift);
         }
     }
-    copies_ = row_reach_ > 0 || col_reach_ > 0 || first_u_[0] < 0 || first_u_[1] < 0 || end_u_[0] > g.in[1] ||
-              end_u_[1] > g.in[2];
-    auto units = ceil_div(g.in_channels, isa.block), rows = end_u_[0] - first_u_[0];
-    pitch_ = copies_ ? end_u_[1] - first_u_[1] + col_reach_ : g.in[2];
+    copies_ = false;
+    for (int a = 0; a < 3; ++a) copies_ = copies_ || reach_[a] > 0 || first_u_[a] < 0 || end_u_[a] > g.in[a];
+    auto units = ceil_div(g.in_channels, isa.block), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
+    pitch_ = copies_ ? end_u_[2] - first_u_[2] + reach_[2] : g.in[2];
+    unit_planes_ = copies_ ? reach_[0] + 1 : g.in[0];
     // The input of a band takes up half of L2.
-    auto row_floats = std::max<int64_t>(1, units * pitch_ * isa.block);
+    auto row_floats = std::max<int64_t>(1, units * (reach_[0] + 1) * pitch_ * isa.block);
     auto budget = static_cast<int64_t>(cpu_features().l2 / sizeof(float)) / 2;
-    band_rows_ = std::clamp<int64_t>(budget / row_floats - row_reach_, 1, std::max<int64_t>(1, rows));
+    band_rows_ = std::clamp<int64_t>(budget / row_floats - reach_[1], 1, std::max<int64_t>(1, rows));
     auto wanted = threads_ == 1 ? 1 : 4 * threads_;
     bands_ = ceil_div(rows, band_rows_);
-    if (g.batch * bands_ < wanted) bands_ = std::min(rows, ceil_div(wanted, g.batch));
+    auto images = g.batch * planes;
+    if (images * bands_ < wanted) bands_ = std::min(rows, ceil_div(wanted, images));
     band_rows_ = ceil_div(rows, bands_), bands_ = ceil_div(rows, band_rows_);
     auto chunks = static_cast<int64_t>(plan_.phases[0].list.chunks.size());
-    splits_ = std::clamp<int64_t>(ceil_div(wanted, g.batch * bands_), 1, chunks);
-    auto unit_rows = copies_ ? band_rows_in() : g.in[1];
+    splits_ = std::clamp<int64_t>(ceil_div(wanted, images * bands_), 1, chunks);
+    unit_rows_ = copies_ ? band_rows_in() : g.in[1];
     for (auto const& phase : plan_.phases) {
         auto& taps = taps_.emplace_back();
         for (int64_t u = 0; u < units; ++u)
-            for (auto row : phase.rows.shifts)
-                for (auto col : phase.cols.shifts) taps.push_back(((u * unit_rows - row) * pitch_ - col) * isa.block);
+            for (auto plane : phase.planes.shifts)
+                for (auto row : phase.rows.shifts)
+                    for (auto col : phase.cols.shifts)
+                        taps.push_back((((u * unit_planes_ - plane) * unit_rows_ - row) * pitch_ - col) * isa.block);
     }
 }
 
 size_t PhasesTask::scratch_floats() const {
     if (!copies_) return 0;
-    return static_cast<size_t>(ceil_div(g_.in_channels, isa_->block) * band_rows_in() * pitch_ * isa_->block);
+    return static_cast<size_t>(ceil_div(g_.in_channels, isa_->block) * unit_planes_ * unit_rows_ * pitch_ *
+                               isa_->block);
 }
 
 size_t PhasesTask::workspace_bytes() const {
@@ -107,32 +114,51 @@ double PhasesTask::operations() const {
 }
 
 void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
-    auto split = task % splits_, band = task / splits_ % bands_, image = task / splits_ / bands_;
-    auto units = ceil_div(g_.in_channels, isa_->block), plane = g_.in_size() * isa_->block;
-    auto u = first_u_[0] + band * band_rows_, end = std::min(u + band_rows_, end_u_[0]);
-    auto* x = p.x + image * units * plane;
-    // `origin` is where u = 0 of both axes would be.
+    auto planes = end_u_[0] - first_u_[0], band = task / splits_ % bands_;
+    Share share{task / splits_ / bands_ / planes, first_u_[0] + task / splits_ / bands_ % planes,
+                first_u_[1] + band * band_rows_, 0, task % splits_};
+    share.u_end = std::min(share.u + band_rows_, end_u_[1]);
+    auto units = ceil_div(g_.in_channels, isa_->block), row_floats = g_.in[2] * isa_->block;
+    auto unit = g_.in_size() * isa_->block;
+    // `origin` is where u = 0 of all axes would be.
+    auto* x = p.x + share.image * units * unit;
     auto* origin = x;
     if (copies_) {
         auto* copy = p.scratch + worker * static_cast<int64_t>(scratch_floats());
-        auto row = u - row_reach_, col = first_u_[1] - col_reach_;
-        isa_->band({x,    plane,  plane,    g_.in[2] * isa_->block,
-                    copy, units,  1,        band_rows_in(),
-                    1,    pitch_, 1,        0,
-                    1,    row,    1,        col,
-                    1,    1,      g_.in[1], g_.in[2]});
-        origin = copy - (row * pitch_ + col) * isa_->block;
+        auto plane = share.z - reach_[0], row = share.u - reach_[1], col = first_u_[2] - reach_[2];
+        isa_->band({x,
+                    unit,
+                    g_.in[1] * row_floats,
+                    row_floats,
+                    copy,
+                    units,
+                    unit_planes_,
+                    unit_rows_,
+                    1,
+                    pitch_,
+                    1,
+                    plane,
+                    1,
+                    row,
+                    1,
+                    col,
+                    1,
+                    g_.in[0],
+                    g_.in[1],
+                    g_.in[2]});
+        origin = copy - ((plane * unit_rows_ + row) * pitch_ + col) * isa_->block;
     }
-    for (size_t phase = 0; phase < plan_.phases.size(); ++phase) run_phase(phase, origin, image, u, end, split, p);
+    for (size_t phase = 0; phase < plan_.phases.size(); ++phase) run_phase(phase, origin, share, p);
 }
 
-void PhasesTask::run_phase(size_t index, float const* origin, int64_t image, int64_t u, int64_t u_end, int64_t split,
-                           Pointers const& p) const {
+void PhasesTask::run_phase(size_t index, float const* origin, Share const& share, Pointers const& p) const {
     auto const& phase = plan_.phases[index];
     int64_t const block = isa_->block;
-    auto first = std::max(u, phase.rows.first_u), end = std::min(u_end, phase.rows.first_u + phase.rows.count);
-    if (first >= end || phase.cols.count == 0) return;
-    auto unit_floats = (copies_ ? band_rows_in() : g_.in[1]) * pitch_ * block;
+    auto first = std::max(share.u, phase.rows.first_u);
+    auto end = std::min(share.u_end, phase.rows.first_u + phase.rows.count);
+    auto z = share.z - phase.planes.first_u;
+    if (first >= end || phase.cols.count == 0 || z < 0 || z >= phase.planes.count) return;
+    auto unit_floats = unit_planes_ * unit_rows_ * pitch_ * block;
     RowJob job{};
     job.x_row = pitch_ * block;
     job.taps = taps_[index].data();
@@ -141,13 +167,14 @@ void PhasesTask::run_phase(size_t index, float const* origin, int64_t image, int
     job.rows = static_cast<int32_t>(end - first), job.cols = static_cast<int32_t>(phase.cols.count);
     job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
     auto row = phase.rows.first_output + (first - phase.rows.first_u) * g_.stride[1];
-    auto position = (row * g_.out[2] + phase.cols.first_output) * block;
-    auto* x = origin + (first * pitch_ + phase.cols.first_u) * block;
+    auto plane = phase.planes.first_output + z * g_.stride[0];
+    auto position = ((plane * g_.out[1] + row) * g_.out[2] + phase.cols.first_output) * block;
+    auto* x = origin + ((share.z * unit_rows_ + first) * pitch_ + phase.cols.first_u) * block;
     auto const& chunks = phase.list.chunks;
     auto count = static_cast<int64_t>(chunks.size());
-    for (auto c = count * split / splits_; c < count * (split + 1) / splits_; ++c) {
+    for (auto c = count * share.split / splits_; c < count * (share.split + 1) / splits_; ++c) {
         auto const& chunk = chunks[static_cast<size_t>(c)];
-        auto at = (image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
+        auto at = (share.image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
         phase.list.describe(chunk, job);
         job.x = x + chunk.in_first * unit_floats;
         job.w = p.w + phase.weights + chunk.weights;
@@ -173,7 +200,7 @@ void PhasesTask::run(void* const* arguments, runtime::RunContext const& context)
         p.w = scratch, p.scratch += ceil_div(plan_.floats, 16) * 16;
         plan_.pack(g_, input(1), scratch);
     }
-    context.pool.parallel_for(g_.batch * bands_ * splits_,
+    context.pool.parallel_for(g_.batch * (end_u_[0] - first_u_[0]) * bands_ * splits_,
                               [&](int64_t task, int worker) { run_task(task, worker, p); });
 }
 

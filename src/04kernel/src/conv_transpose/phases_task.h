@@ -15,10 +15,10 @@ struct AxisPhase {
     AxisPhase(Geometry const&, int axis, int64_t r);
 };
 
-/// The phases of both axes with the layout of their weights, one after the other.
+/// The phases of all axes with the layout of their weights, one after the other.
 struct PhasePlan {
     struct Phase {
-        AxisPhase rows, cols;
+        AxisPhase planes, rows, cols;
         ChunkList list;
         int64_t weights;                 ///< offset in floats
         std::vector<int64_t> tap_index;  ///< of its taps in the kernel
@@ -30,7 +30,7 @@ struct PhasePlan {
     void pack(Geometry const&, float const* w, float* packed) const;
 };
 
-/// Transposed convolution of 1 or 2 spatial axes on blocked layouts: each phase runs on the register tile of direct
+/// Transposed convolution on blocked layouts: each phase runs on the register tile of direct
 /// convolution and stores with the stride, so that there is no intermediate to add up.
 class PhasesTask final : public runtime::Task {
 public:
@@ -47,10 +47,13 @@ private:
         float *y, *scratch;
     };
     void run_task(int64_t task, int worker, Pointers const&) const;
-    void run_phase(size_t phase, float const* origin, int64_t image, int64_t u, int64_t u_end, int64_t split,
-                   Pointers const&) const;
+    /// Rows [u, u_end) of plane z of a phase; `split`: a share of its chunks.
+    struct Share {
+        int64_t image, z, u, u_end, split;
+    };
+    void run_phase(size_t phase, float const* origin, Share const&, Pointers const&) const;
     size_t scratch_floats() const;
-    int64_t band_rows_in() const { return band_rows_ + row_reach_; }
+    int64_t band_rows_in() const { return band_rows_ + reach_[1]; }
 
     Geometry g_;
     Epilogue epilogue_;
@@ -60,9 +63,10 @@ private:
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     bool copies_;
-    int64_t first_u_[2], end_u_[2];          ///< over all phases, rows and columns
-    int64_t row_reach_ = 0, col_reach_ = 0;  ///< from the first input that a position reads to the last
+    int64_t first_u_[3], end_u_[3];  ///< over all phases
+    int64_t reach_[3] = {0, 0, 0};   ///< from the first input that a position reads to the last
     int64_t pitch_, band_rows_, bands_, splits_ = 1;
+    int64_t unit_planes_, unit_rows_;         ///< of the input, or of its copy
     std::vector<std::vector<int64_t>> taps_;  ///< of each phase
 };
 

@@ -2,39 +2,48 @@
 #include "cumsum/cumsum.h"
 #include "reduce/scalar_type.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 1.5;
+/// Neighbouring sums that are carried together: their additions are independent and overlap.
+constexpr int64_t kStrip = 64;
 
 class CumSumReference final : public runtime::Task {
     using Body = void (*)(CumSumReference const&, void const*, void*, int64_t);
     CumSumInfo info_;
     AxisSplit split_;
+    int64_t strips_;  ///< of one outer index
     int threads_;
     Body body_ = nullptr;
 
     template <class T, bool product>
-    static void accumulate(CumSumReference const& self, void const* source, void* target, int64_t outer) {
+    static void accumulate(CumSumReference const& self, void const* source, void* target, int64_t strip) {
         auto [_, size, inner] = self.split_;
-        auto step = self.info_.reverse ? -inner : inner;
-        auto first = outer * size * inner + (self.info_.reverse ? (size - 1) * inner : 0);
-        for (int64_t i = 0; i < inner; ++i) {
-            auto const* x = static_cast<T const*>(source) + first + i;
-            auto* y = static_cast<T*>(target) + first + i;
-            Wide<T> total = product ? 1 : 0;
-            for (int64_t k = 0; k < size; ++k) {
-                auto value = widen(x[k * step]);
-                auto next = product ? multiply(total, value) : add(total, value);
-                y[k * step] = narrow<T>(self.info_.exclusive ? total : next);
-                total = next;
+        auto outer = strip / self.strips_, column = strip % self.strips_ * kStrip;
+        auto count = std::min(kStrip, inner - column), step = self.info_.reverse ? -inner : inner;
+        auto first = outer * size * inner + (self.info_.reverse ? (size - 1) * inner : 0) + column;
+        auto const* x = static_cast<T const*>(source) + first;
+        auto* y = static_cast<T*>(target) + first;
+        Wide<T> totals[kStrip];
+        std::fill_n(totals, count, static_cast<Wide<T>>(product ? 1 : 0));
+        for (int64_t k = 0; k < size; ++k, x += step, y += step)
+            for (int64_t i = 0; i < count; ++i) {
+                auto value = widen(x[i]);
+                auto next = product ? multiply(totals[i], value) : add(totals[i], value);
+                y[i] = narrow<T>(self.info_.exclusive ? totals[i] : next);
+                totals[i] = next;
             }
-        }
     }
 
 public:
     CumSumReference(CumSumInfo const& info, BindArgs const& args)
-        : info_(info), split_(args.inputs[0]->dims, info.axis), threads_(args.threads) {
+        : info_(info),
+          split_(args.inputs[0]->dims, info.axis),
+          strips_((split_.inner + kStrip - 1) / kStrip),
+          threads_(args.threads) {
         visit_numeric(args.inputs[0]->dtype, [&](auto tag) {
             using T = typename decltype(tag)::type;
             body_ = info.product ? accumulate<T, true> : accumulate<T, false>;
@@ -47,11 +56,11 @@ public:
         return static_cast<double>(args.inputs[0]->count()) * kNsPerElement;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto ns = static_cast<double>(split_.size * split_.inner) * kNsPerElement;
-        auto chunks = chunks_of(split_.outer, ns, threads_);
+        auto ns = static_cast<double>(split_.size * std::min(kStrip, split_.inner)) * kNsPerElement;
+        auto strips = split_.outer * strips_, chunks = chunks_of(strips, ns, threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int) {
-            for (auto o = split_.outer * c / chunks; o < split_.outer * (c + 1) / chunks; ++o)
-                body_(*this, arguments[0], arguments[1], o);
+            for (auto s = strips * c / chunks; s < strips * (c + 1) / chunks; ++s)
+                body_(*this, arguments[0], arguments[1], s);
         });
     }
     uint64_t in_place_inputs() const override { return 1; }

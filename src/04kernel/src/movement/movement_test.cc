@@ -73,6 +73,16 @@ TEST(ConcatAndSplit, EqualReference) {
     });
 }
 
+TEST(ConcatAndSplit, StackedElements) {
+    for_seeds(12, [](auto& random, DataType type) {
+        Dims dims{pick(random, 1, 5), pick(random, 1, 40), 1};
+        std::vector<Tensor> pieces;
+        for (int64_t i = 0, n = pick(random, 2, 6); i < n; ++i) pieces.push_back(Tensor(type, dims).fill(random));
+        dims.back() = static_cast<int64_t>(pieces.size());
+        expect_equal(ConcatInfo{2}, pieces, {Tensor(type, dims)});
+    });
+}
+
 TEST(ConcatAndSplit, BlockedAndLarge) {
     std::mt19937 random(5);
     auto type = DataType::F32;
@@ -200,6 +210,25 @@ TEST(GatherND, EqualsReference) {
                      {Tensor(type, x).fill(random), indices(DataType::I64, index_dims, -least, least - 1, random)},
                      {Tensor(type, y)});
     });
+}
+
+TEST(Scatter, RowsOfEqualAndOfMixedIndices) {
+    std::vector<int64_t> const at{2, 2, 2, 0, 0, 0, 1, 3, 1, 2, 2, 2, -1, -1, -1};
+    std::vector<float> data(12), updates(15);
+    for (size_t i = 0; i < 12; ++i) data[i] = static_cast<float>(i);
+    for (size_t i = 0; i < 15; ++i) updates[i] = static_cast<float>(100 * (i + 1));
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {4, 3}).set(data), Tensor(DataType::I64, {5, 3}).set(at),
+                               Tensor(DataType::F32, {5, 3}).set(updates)};
+    for (auto reduction : {ScatterReduction::None, ScatterReduction::Add}) {
+        auto expected = data;
+        for (size_t i = 0; i < 15; ++i) {
+            auto& to = expected[static_cast<size_t>((at[i] + 4) % 4) * 3 + i % 3];
+            to = updates[i] + (reduction == ScatterReduction::Add ? to : 0);
+        }
+        auto answers = run_all(ScatterInfo{0, reduction}, inputs, {Tensor(DataType::F32, {4, 3})});
+        auto* y = answers[0].outputs[0].as<float>();
+        EXPECT_EQ(std::vector<float>(y, y + 12), expected);
+    }
 }
 
 TEST(Scatter, AddsInOrderAndOverwrites) {

@@ -10,6 +10,8 @@ struct PoolJob {
     int64_t in_rows, in_cols, out_cols, row, row_end;
     int64_t kernel_rows, kernel_cols, row_stride, col_stride, row_dilation, col_dilation, row_pad, col_pad;
     int64_t row_pad_end, col_pad_end;
+    int64_t planes, plane_step;  ///< of the window inside the input: number and distance in floats, the first at `x`
+    int64_t counted_planes;      ///< that an average counts
     bool maximum;
     bool total;          ///< sums instead of averages
     bool count_padding;  ///< averages divide by the elements inside the padded input

@@ -14,7 +14,7 @@ RG_SIMD Vec maximum(Vec a, Vec b) { return select(is_nan(a), a, max(a, b)); }
 
 struct Strip {
     float const* x;
-    int64_t x_step, rows, cols, x_row, x_col;
+    int64_t x_step, planes, rows, cols, x_plane, x_row, x_col;
     float* y;
     int64_t y_step;
     float scale;
@@ -26,17 +26,18 @@ template <bool Maximum, int Q>
 #pragma GCC unroll 14
     for (int q = 0; q < Q; ++q) acc[q] = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
     int64_t const step = s.x_step;
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const* x = s.x + h * s.x_row;
-        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col) {
-            float const* p = x;
+    for (int64_t d = 0; d < s.planes; ++d)
+        for (int64_t h = 0; h < s.rows; ++h) {
+            float const* x = s.x + d * s.x_plane + h * s.x_row;
+            for (int64_t v = 0; v < s.cols; ++v, x += s.x_col) {
+                float const* p = x;
 #pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q, p += step) {
-                Vec value = Vec::load(p);
-                acc[q] = Maximum ? maximum(acc[q], value) : acc[q] + value;
+                for (int q = 0; q < Q; ++q, p += step) {
+                    Vec value = Vec::load(p);
+                    acc[q] = Maximum ? maximum(acc[q], value) : acc[q] + value;
+                }
             }
         }
-    }
     Vec const scale = Vec::set(s.scale);
     float* const y = s.y;
     int64_t const y_step = s.y_step;
@@ -67,11 +68,13 @@ void run_strip(PoolJob const& j, int64_t row, int64_t col, int64_t count, bool d
     Part cols(col * j.col_stride - j.col_pad, j.col_dilation, j.kernel_cols, j.in_cols);
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     int64_t in_col = col * j.col_stride - j.col_pad + cols.first * j.col_dilation;
-    int64_t divisor = counted(j, row, col, rows, cols);
+    int64_t divisor = j.counted_planes * counted(j, row, col, rows, cols);
     Strip s{j.x + (in_row * j.in_cols + in_col) * W,
             (down ? j.row_stride * j.in_cols : j.col_stride) * W,
+            j.planes,
             rows.end - rows.first,
             cols.end - cols.first,
+            j.plane_step,
             j.row_dilation * j.in_cols * W,
             j.col_dilation * W,
             j.y + (row * j.out_cols + col) * W,

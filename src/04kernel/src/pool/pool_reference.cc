@@ -117,7 +117,8 @@ public:
 
     // About 2 ns an element of a window.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        return 2. * static_cast<double>(args.outputs[0]->count() * element_count(info_.kernel)) / args.threads;
+        // Scalar code: an element of a window costs about 10 ns.
+        return 10. * static_cast<double>(args.outputs[0]->count() * element_count(info_.kernel)) / args.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {

@@ -5,6 +5,9 @@
 #include "pool/pool_blocked.h"
 #include "reorder/transpose_blocks.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace refactor::kernel {
 
 namespace {
@@ -20,6 +23,24 @@ class SimdTask final : public runtime::Task {
 
     int64_t scratch_floats() const { return reorder_ ? (g_.in_size() + g_.out_size()) * isa_->block : 0; }
 
+    /// Rows of output plane z; the job's `x` and `y` are those of the first planes.
+    void run_plane(PoolJob job, int64_t z) const {
+        auto start = z * g_.stride[0] - g_.pad[0], step = g_.dilation[0];
+        auto inside = [&](int64_t from,
+                          int64_t size) {  // of the window's planes: the first, and the one after the last
+            auto first = from < 0 ? (step - 1 - from) / step : 0;
+            auto end = from >= size ? 0 : std::min(g_.kernel[0], (size - 1 - from) / step + 1);
+            return std::pair(std::min(first, end), end);
+        };
+        auto [first, end] = inside(start, g_.in[0]);
+        auto [counted, counted_end] = inside(start + g_.pad[0], g_.in[0] + g_.pad[0] + g_.pad_end[0]);
+        job.planes = end - first, job.plane_step = step * g_.in[1] * g_.in[2] * isa_->block;
+        job.counted_planes = job.count_padding ? counted_end - counted : job.planes;
+        job.x += (start + first * step) * g_.in[1] * g_.in[2] * isa_->block;
+        job.y += z * g_.out[1] * g_.out[2] * isa_->block;
+        isa_->rows(job);
+    }
+
     void run_plain(float const* x, float* y, int64_t plane, float* scratch) const {
         auto b = plane % blocks_, n = plane / blocks_;
         auto channels = static_cast<int32_t>(std::min<int64_t>(isa_->block, g_.in_channels - b * isa_->block));
@@ -29,7 +50,7 @@ class SimdTask final : public runtime::Task {
             {const_cast<float*>(x) + first * g_.in_size(), g_.in_size(), scratch, g_.in_size(), channels});
         auto job = job_;
         job.x = scratch, job.y = pooled, job.row = 0, job.row_end = g_.out[1];
-        isa_->rows(job);
+        for (int64_t z = 0; z < g_.out[0]; ++z) run_plane(job, z);
         reorder_->to_plain({y + first * g_.out_size(), g_.out_size(), pooled, g_.out_size(), channels});
     }
 
@@ -57,12 +78,15 @@ public:
                 g.pad[2],
                 g.pad_end[1],
                 g.pad_end[2],
+                1,
+                0,
+                1,
                 info.kind == PoolKind::Max,
                 info.kind == PoolKind::Sum,
                 info.count_include_pad};
-        auto planes = g.batch * blocks_, wanted = (4 * threads + planes - 1) / planes;
+        auto planes = g.batch * blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (!reorder && threads > 1)
-            bands_ = std::clamp<int64_t>(std::min(wanted, g.out_size() * g.taps() / 16384), 1, g.out[1]);
+            bands_ = std::clamp<int64_t>(std::min(wanted, g.out[1] * g.out[2] * g.taps() / 16384), 1, g.out[1]);
     }
 
     size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats() * threads_) * sizeof(float); }
@@ -74,13 +98,14 @@ public:
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
         auto* scratch = reinterpret_cast<float*>(context.workspace);
-        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int worker) {
+        auto tasks = g_.batch * blocks_ * (reorder_ ? 1 : g_.out[0] * bands_);
+        context.pool.parallel_for(tasks, [&](int64_t task, int worker) {
             if (reorder_) return run_plain(x, y, task, scratch + worker * scratch_floats());
-            auto plane = task / bands_, band = task % bands_;
+            auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
             auto job = job_;
-            job.x = x + plane * g_.in_size() * isa_->block, job.y = y + plane * g_.out_size() * isa_->block;
+            job.x = x + block * g_.in_size() * isa_->block, job.y = y + block * g_.out_size() * isa_->block;
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
-            isa_->rows(job);
+            run_plane(job, z);
         });
     }
 };
@@ -95,9 +120,7 @@ class SimdKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
-        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
-            return Err{Rejection{"handles 1 or 2 spatial axes"}};
-        for (int axis = 1; axis < 3; ++axis)
+        for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;
     }
@@ -134,7 +157,6 @@ KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
     if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
     if (request.outputs.size() > 1 && !request.outputs[1].absent()) return Err{Rejection{"does not give indices"}};
-    if (x.dims.size() > 4) return Err{Rejection{"handles 1 or 2 spatial axes"}};
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
         return Err{Rejection{"expects X and Y both Plain or both in the blocked layout of its vectors"}};

@@ -249,7 +249,46 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
         }
     }
 }
+
+/// Lane l becomes the sum (or the maximum) of the lanes l, l ± n, l ± 2n …; n divides the width.
+template <bool maximum>
+Vec fold_lanes(Vec value, int64_t n) {
+    alignas(64) float lanes[kWidth];
+    value.store(lanes);
+    for (int64_t i = n; i < kWidth; ++i) {
+        float &to = lanes[i % n], from = lanes[i];
+        to = maximum ? (to > from ? to : from) : to + from;
+    }
+    for (int64_t i = n; i < kWidth; ++i) lanes[i] = lanes[i % n];
+    return Vec::load(lanes);
+}
+
+/// Columns that fill a part of a vector, which is `n` of them over and over: all `count` elements are read as one row.
+void softmax_periodic(float const* x, float* y, int64_t count, int64_t n, bool is_log, bool nan_to_zero) {
+    Vec top = Vec::set(-kInf), sums = Vec::zero();
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        top = max(select(first_lanes(left), load_part(x + i, left), Vec::set(-kInf)), top);
+    }
+    top = fold_lanes<true>(top, n);
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec e = exp(load_part(x + i, left) - top);
+        sums = sums + select(first_lanes(left), e, Vec::zero());
+        if (!is_log) store_part(e, y + i, left);
+    }
+    sums = fold_lanes<false>(sums, n);
+    Mask none = top == Vec::set(-kInf);
+    Vec factor = is_log ? log(sums) : Vec::set(1) / sums;
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec value = is_log ? load_part(x + i, left) - top - factor : load_part(y + i, left) * factor;
+        store_part(nan_to_zero ? select(none, Vec::zero(), value) : value, y + i, left);
+    }
+}
+
 void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int64_t n, bool log, bool nan_to_zero) {
+    if (n == stride && n < kWidth && kWidth % n == 0) return softmax_periodic(x, y, size * n, n, log, nan_to_zero);
     auto vectors = (n + kWidth - 1) / kWidth;
     auto tail = static_cast<int>(n - (vectors - 1) * kWidth);
     switch (vectors) {

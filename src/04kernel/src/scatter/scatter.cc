@@ -3,6 +3,8 @@
 #include "common/half.h"
 #include "movement/indices.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -125,7 +127,37 @@ void put(Shapes const& s, std::byte* y, std::byte const* updates, int64_t count)
         std::memcpy(y, updates, count * s.bytes);
 }
 
+bool all_equal(void const* indices, DataType type, int64_t begin, int64_t count) {
+    auto equal = [&](auto const* index) {
+        return std::all_of(index, index + count, [&](auto i) { return i == *index; });
+    };
+    return type == DataType::I32 ? equal(static_cast<int32_t const*>(indices) + begin)
+                                 : equal(static_cast<int64_t const*>(indices) + begin);
+}
+
+/// Along the last axis, which is not the scattered one: runs that go to one place, as broadcast indices have, are put
+/// at once.
+void scatter_runs(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
+    auto last = s.updates.size() - 1;
+    auto row = s.updates[last];
+    auto outer = s.updates;
+    outer[last] = 1;
+    for_each_coordinate(outer, [&](Dims const& at, int64_t index) {
+        int64_t to = 0, first = index * row;
+        for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) to += i == s.axis ? 0 : at[i] * s.strides[i];
+        auto place = [&](int64_t i) {
+            auto position = first + i;
+            auto coordinate = checked_index("ScatterElements", index_at(indices, s.index, position), position, s.axis,
+                                            s.data[s.axis]);
+            return y + (to + i + coordinate * s.strides[s.axis]) * s.bytes;
+        };
+        if (all_equal(indices, s.index, first, row)) return put(s, place(0), updates + first * s.bytes, row);
+        for (int64_t i = 0; i < row; ++i) put(s, place(i), updates + (first + i) * s.bytes, 1);
+    });
+}
+
 void scatter_elements(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
+    if (s.axis + 1 < static_cast<int64_t>(s.updates.size())) return scatter_runs(s, y, indices, updates);
     for_each_coordinate(s.updates, [&](Dims const& at, int64_t position) {
         int64_t to = 0;
         for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) {

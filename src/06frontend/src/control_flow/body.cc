@@ -35,6 +35,13 @@ namespace {
 
 /// Makes `state` hold for `next` too; whether it had to change. Nothing: the types are different.
 Inferred<bool> widen(Tensor& state, Tensor const& next, SymbolTable& symbols, std::string_view role) {
+    // What an optional holds is a value of the optional's type.
+    if (state.kind == runtime::ValueKind::Optional && state.element && next.kind == state.element->kind) {
+        auto content = *state.element;
+        RG_TRY(changed, widen(content, next, symbols, role));
+        if (changed) state.element = std::make_shared<Tensor const>(std::move(content));
+        return changed;
+    }
     if (state.kind != next.kind || (state.is_tensor() && state.dtype != next.dtype))
         return Err{invalid("in ", role, ": the state \"", state.name, "\" is ", to_string(state, symbols),
                            " before an iteration, ", to_string(next, symbols), " after it")};
