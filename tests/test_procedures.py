@@ -434,6 +434,24 @@ def test_scan(axis, reverse):
     np.testing.assert_allclose(ours["y"], np.moveaxis(2 * sums[:: -1 if reverse else 1], 0, axis), rtol=1e-6)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scan_over_text(axis):
+    body = helper.make_graph(
+        [node("StringConcat", ["s", "e"], ["t"]), node("Identity", ["e"], ["z"])],
+        "body",
+        [value("s", TEXT, [2]), value("e", TEXT, [2])],
+        [value("t", TEXT, [2]), value("z", TEXT, [2])],
+    )
+    scan = node("Scan", ["s0", "x"], ["all", "y"], body=body, num_scan_inputs=1, scan_input_axes=[axis])
+    ports = [value("s0", TEXT, [2]), value("x", TEXT, [None, None])]
+    proto = make([scan], ports, [value("all", TEXT, None), value("y", TEXT, None)], 20)
+    x = np.array([["a", "b"], ["c", ""], ["d", "é"]], object)
+    executor = make_compiler(proto).compile("cpu")
+    total, y = executor({"s0": np.array(["<", ">"], object), "x": x if axis == 0 else x.T.copy()}).values()
+    assert total.tolist() == ["<acd", ">bé"]
+    assert y.tolist() == x.tolist()
+
+
 def test_what_is_wrong_with_a_body_is_said():
     body = helper.make_graph(
         [node("Add", ["s", "nope"], ["n"]), node("Identity", ["c"], ["d"])],

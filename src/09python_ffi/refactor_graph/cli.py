@@ -220,6 +220,8 @@ def _doctor(_: argparse.Namespace) -> int:
         except metadata.PackageNotFoundError:
             print(f"{package} is not installed")
     print(f"threads by default: {_core.default_thread_count()} (of {os.cpu_count()} processors)")
+    lowered = os.environ.get("REFACTOR_GRAPH_ISA")
+    print(f"instruction set: {_core.instruction_set()}{' (REFACTOR_GRAPH_ISA)' if lowered else ''}")
     print(f"newest operator set: {_core.newest_opset()}")
     print(f"passes: {', '.join(_core.pass_names())}")
     for kind in ("cpu", "nvidia"):

@@ -29,7 +29,14 @@ Value element(Value const& sequence, int64_t axis, int64_t at) {
     dims.erase(dims.begin() + axis);
     int64_t outer = 1, inner = 1;
     for (size_t i = 0; i < dims.size(); ++i) (static_cast<int64_t>(i) < axis ? outer : inner) *= dims[i];
-    if (sequence.dtype == DataType::String || bits_of(sequence.dtype) < 8)
+    if (sequence.dtype == DataType::String) {
+        std::vector<std::string> texts;
+        auto const* all = sequence.contents->strings.data();
+        for (int64_t o = 0; o < outer; ++o)
+            texts.insert(texts.end(), all + (o * length + at) * inner, all + ((o * length + at) + 1) * inner);
+        return Value::strings(dims, std::move(texts));
+    }
+    if (bits_of(sequence.dtype) < 8)
         throw Unsupported("Scan over elements of type " + std::string(name_of(sequence.dtype)));
     Value value;
     auto* target = static_cast<std::byte*>(value.resize(sequence.dtype, dims));

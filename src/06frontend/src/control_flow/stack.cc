@@ -31,8 +31,10 @@ void Stack::push(Value const& value) {
 void Stack::push_zeros(DataType dtype, Dims dims) {
     for (auto& size : dims) size = std::max<int64_t>(size, 0);
     auto const& own = count_ ? dims_ : dims;
-    Value zeros;
     auto type = count_ ? dtype_ : dtype;
+    if (type == DataType::String)
+        return push(Value::strings(own, std::vector<std::string>(static_cast<size_t>(element_count(own)))));
+    Value zeros;
     std::memset(zeros.resize(type, own), 0, storage_bytes(type, element_count(own)));
     push(zeros);
 }

@@ -123,6 +123,14 @@ _CLASSES: tuple[tuple[type[Error], type[OnnxRuntimeError]], ...] = (
 )
 
 
+def translation(error: Error) -> OnnxRuntimeError:
+    """Return onnxruntime's exception for one of the library."""
+    if isinstance(error, OnnxRuntimeError):
+        return error
+    found = next(theirs for ours, theirs in _CLASSES if isinstance(error, ours))
+    return found(str(error))
+
+
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Raise onnxruntime's exception where the library raises its own, which becomes the cause."""
@@ -131,5 +139,4 @@ def translated() -> Iterator[None]:
     except OnnxRuntimeError:
         raise
     except Error as error:
-        found = next(theirs for ours, theirs in _CLASSES if isinstance(error, ours))
-        raise found(str(error)) from error
+        raise translation(error) from error

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from refactor_graph._core import Port, find_device
-from refactor_graph._errors import Cancelled, InvalidModel
+from refactor_graph._errors import Cancelled, Error, InvalidModel
 from refactor_graph._load import LoadedModel, load_model
 from refactor_graph.compat import _describe
 from refactor_graph.compat._binding import IOBinding
@@ -24,6 +24,7 @@ from refactor_graph.compat._errors import (
     NoSuchFile,
     OnnxRuntimeError,
     translated,
+    translation,
 )
 from refactor_graph.compat._options import GraphOptimizationLevel, ModelMetadata, NodeArg, RunOptions, SessionOptions
 from refactor_graph.compat._profile import Profile
@@ -49,9 +50,19 @@ class _Input:
         self.type = port.type
         self.dtype = numpy_type(self.code) if self.code else None
         self.sizes = tuple(size if isinstance(size, int) else None for size in port.shape)
+        self.plain_dtype = self.dtype if self.code != TensorProto.STRING else None
+        """Of arrays that need no more than a look at their sizes."""
+        self.fixed = [(axis, size) for axis, size in enumerate(self.sizes) if size is not None]
 
     def check(self, value: Any) -> Any:
         """Return what the executor takes for `value`."""
+        if type(value) is np.ndarray and value.dtype is self.plain_dtype and len(self.sizes) == value.ndim:
+            shape = value.shape
+            for axis, size in self.fixed:
+                if shape[axis] != size:
+                    break
+            else:
+                return value
         value = plain(value, self.code, self.name)
         if not isinstance(value, np.ndarray) or self.dtype is None:
             return value
@@ -161,6 +172,7 @@ class InferenceSession:
         self._overridable_meta = _describe.describe_overridable(loaded.proto)
         self._checks = {port.name: _Input(port) for port in self._inputs_meta}
         self._overridable = {port.name: _Input(port) for port in self._overridable_meta}
+        self._all_outputs = [port.name for port in self._outputs_meta]
         self._output_names = {port.name for port in self._outputs_meta}
         self._main = _Engine(executor)
         self._engines = {frozenset[str](): self._main}
@@ -351,7 +363,7 @@ class InferenceSession:
 
     def _names(self, wanted: Sequence[str] | None) -> Iterable[str]:
         if not wanted:
-            return [port.name for port in self._outputs_meta]
+            return self._all_outputs
         if isinstance(wanted, str):
             raise TypeError(f"output_names: expected a list of names, got the text {wanted!r}")
         for name in wanted:
@@ -362,17 +374,20 @@ class InferenceSession:
     def _feed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, Mapping):
             raise TypeError(f"input_feed: expected a dict of inputs by name, got {type(given).__name__}")
-        missing = [name for name, item in self._checks.items() if name not in given and not item.optional]
-        if missing:
-            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(given.keys())}).")
+        complete = given.keys() >= self._checks.keys()
+        if not complete:
+            missing = [name for name, item in self._checks.items() if name not in given and not item.optional]
+            if missing:
+                raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(given.keys())}).")
         feed: dict[str, Any] = {}
         for name, value in given.items():
             check = self._checks.get(name) or self._overridable.get(name)
             if check is None:
                 raise InvalidArgument(f"Invalid input name: {name}")
             feed[name] = check.check(value)
-        for name in self._checks.keys() - feed.keys():
-            feed[name] = None
+        if not complete:
+            for name in self._checks.keys() - feed.keys():
+                feed[name] = None
         return feed
 
     def _execute(self, feed: dict[str, Any], options: RunOptions | None) -> dict[str, NDArray[Any]]:
@@ -383,12 +398,11 @@ class InferenceSession:
         executor = engine.take()
         start = time.monotonic_ns()
         try:
-            with translated():
-                return executor(feed) if options is None else executor(feed, token=options._token)
-        except Fail as error:
-            if isinstance(error.__cause__, Cancelled):
-                raise Fail("Exiting due to terminate flag being set to true.") from error
-            raise
+            return executor(feed) if options is None else executor(feed, token=options._token)
+        except Cancelled as error:
+            raise Fail("Exiting due to terminate flag being set to true.") from error
+        except Error as error:
+            raise translation(error) from error
         finally:
             if self._profile is not None:
                 self._profile.add(start, time.monotonic_ns())
