@@ -29,7 +29,7 @@ Run = Callable[[], object]
 NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
-def peer_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
+def peer_session(model: bytes | str, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -149,7 +149,7 @@ def test_command_trace(path, tmp_path, capsys):
 def test_command_doctor(capsys):
     assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
-    for word in ("refactor_graph", "cpu:", "nvidia:", "threads by default"):
+    for word in ("refactor_graph", "cpu:", "nvidia:", "threads by default", "instruction set: "):
         assert word in printed
 
 

@@ -116,6 +116,7 @@ def test_symbol_with_two_values():
         (["cpu", "default", ["no_such_pass"]], {}, ["no_such_pass", "fold_constants"]),
         (["cpu", "default", "fold_constants"], {}, ["list"]),
         (["cpu"], {"precision": "half"}, ["exact"]),
+        (["cpu"], {"weights": "int3"}, ["int3", "default", "f32", "f16", "bf16", "int8"]),
         (["cpu"], {"keep": ["nothing"]}, ["nothing"]),
         (["cpu"], {"num_threads": -1}, ["-1"]),
         (["cpu"], {"num_threads": 10**6}, ["1000000"]),

@@ -22,6 +22,14 @@ constexpr bool kAlwaysVerify = false;
 constexpr bool kAlwaysVerify = true;
 #endif
 
+void check_weights(DataType type) {
+    using enum DataType;
+    for (auto known : {Undefined, F32, F16, BF16, I8})
+        if (type == known) return;
+    throw InvalidInput("weights: cannot be stored as " + std::string(name_of(type)) +
+                       ", expected one of: f32, f16, bf16, i8");
+}
+
 void mark_kept(Model& model, std::vector<std::string> const& names) {
     std::unordered_set<std::string> wanted(names.begin(), names.end());
     for (uint32_t id = 0; id < model.graph.edge_id_bound() && !wanted.empty(); ++id) {
@@ -205,6 +213,7 @@ void plan_fixed_sizes(kernel::Program& program) {
 }  // namespace
 
 Compiled compile(Model model, CompileOptions const& options) {
+    check_weights(options.weights);
     auto threads = options.threads > 0 ? options.threads : default_thread_count();
     // First of all: without the device everything else is in vain.
     auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);

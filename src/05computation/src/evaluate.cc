@@ -1,13 +1,16 @@
 #include "computation/evaluate.h"
 
 #include "common/thread_pool.h"
-#include "mem_manager/blob.h"
+#include "kernel/ops/elementwise.h"
+#include "kernel/ops/movement.h"
+#include "kernel/ops/quantize.h"
 #include "mem_manager/device.h"
 
 namespace refactor::computation {
 
 namespace {
 
+using mem_manager::Blob;
 using Outcome = Result<std::vector<Constant>, kernel::Rejection>;
 
 kernel::Operand operand_of(Constant const& constant) {
@@ -16,18 +19,21 @@ kernel::Operand operand_of(Constant const& constant) {
     return operand;
 }
 
-Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::vector<Constant> outputs) {
+/// `outputs` are given memory: of the first `memory`, if it is not null.
+Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::vector<Constant> outputs, void* memory) {
     std::vector<void*> arguments;
     for (auto const& input : inputs) arguments.push_back(input.blob ? const_cast<void*>(input.blob->data()) : nullptr);
-    std::vector<std::shared_ptr<mem_manager::Blob>> blobs;
+    std::vector<std::shared_ptr<Blob>> blobs;
     for (auto const& output : outputs) {
-        blobs.push_back(output.dtype == DataType::Undefined
-                            ? nullptr
-                            : mem_manager::Blob::make(mem_manager::cpu_device(),
-                                                      storage_bytes(output.dtype, element_count(output.dims))));
-        arguments.push_back(blobs.back() ? blobs.back()->data() : nullptr);
+        auto bytes = output.dtype == DataType::Undefined ? 0 : storage_bytes(output.dtype, element_count(output.dims));
+        auto& blob = blobs.emplace_back();
+        if (memory && blobs.size() == 1)
+            blob = Blob::wrap(mem_manager::cpu_device(), memory, bytes, nullptr);
+        else if (output.dtype != DataType::Undefined)
+            blob = Blob::make(mem_manager::cpu_device(), bytes);
+        arguments.push_back(blob ? blob->data() : nullptr);
     }
-    auto workspace = mem_manager::Blob::make(mem_manager::cpu_device(), task.workspace_bytes());
+    auto workspace = Blob::make(mem_manager::cpu_device(), task.workspace_bytes());
     ThreadPool pool(1);
     FlushDenormals flush;
     task.run(arguments.data(), {pool, static_cast<std::byte*>(workspace->data()), nullptr});
@@ -35,15 +41,8 @@ Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::ve
     return outputs;
 }
 
-}  // namespace
-
-Outcome evaluate(Operator const& op, std::span<Constant const> inputs, std::vector<Constant> outputs,
-                 std::span<int64_t const> params) {
-    if (op.is_random()) return Err{kernel::Rejection{std::string(op.type()) + " is random"}};
-    if (op.is_alias()) {
-        outputs[0].blob = inputs[0].blob;
-        return outputs;
-    }
+Outcome compute(Operator const& op, std::span<Constant const> inputs, std::vector<Constant> outputs,
+                std::span<int64_t const> params, void* memory = nullptr) {
     std::vector<kernel::Operand> in, out;
     std::vector<kernel::TensorDesc const*> in_descs, out_descs;
     for (auto const& input : inputs) in.push_back(operand_of(input));
@@ -61,12 +60,65 @@ Outcome evaluate(Operator const& op, std::span<Constant const> inputs, std::vect
             continue;
         }
         try {
-            return run(**task, inputs, std::move(outputs));
+            return run(**task, inputs, std::move(outputs), memory);
         } catch (Error const& error) {
             return Err{kernel::Rejection{error.what()}};
         }
     }
     return Err{kernel::Rejection{"no kernel computes " + std::string(op.type()) + ":" + reasons}};
+}
+
+/// The deleter of a derived constant: pointers to it carry its derivation.
+struct DerivedOwner {
+    std::shared_ptr<Blob const> blob;
+    DerivedSource const* derivation;
+    void operator()(Blob const*) const {}
+};
+
+/// Elements that move, or become f32 without rounding.
+bool is_derived(Operator const& op, std::span<Constant const> inputs, std::span<Constant const> outputs) {
+    // Below, keeping the result costs less than computing it twice.
+    constexpr size_t kLarge = 1 << 20;
+    if (inputs.size() != 1 || outputs.size() != 1 || !bits_of(outputs[0].dtype)) return false;
+    if (storage_bytes(outputs[0].dtype, element_count(outputs[0].dims)) < kLarge) return false;
+    if (info_of<kernel::TransposeInfo>(op)) return true;
+    bool widens =
+        outputs[0].dtype == DataType::F32 && (inputs[0].dtype == DataType::F16 || inputs[0].dtype == DataType::BF16);
+    if (auto const* convert = info_of<kernel::ConvertInfo>(op)) return widens && !convert->reinterpret;
+    auto const* elementwise = info_of<kernel::ElementwiseInfo>(op);
+    return widens && elementwise && elementwise->code.size() == 2 && elementwise->code[1].op == kernel::ExprOp::Cast &&
+           inputs[0].dims == outputs[0].dims;
+}
+
+}  // namespace
+
+DerivedSource const* derivation_of(std::shared_ptr<Blob const> const& blob) {
+    auto const* owner = std::get_deleter<DerivedOwner>(blob);
+    return owner ? owner->derivation : nullptr;
+}
+
+void DerivedSource::read(void* to) const {
+    Blob::Reader reader(*from_.blob);
+    auto input = from_;
+    input.blob = Blob::wrap(mem_manager::cpu_device(), const_cast<void*>(reader.data()), from_.blob->bytes(), nullptr);
+    if (auto done = compute(*op_, {&input, 1}, {to_}, {}, to); !done) throw InternalError(done.error().reason);
+}
+
+Outcome evaluate(std::shared_ptr<Operator const> const& op, std::span<Constant const> inputs,
+                 std::vector<Constant> outputs, std::span<int64_t const> params) {
+    if (op->is_random()) return Err{kernel::Rejection{std::string(op->type()) + " is random"}};
+    if (op->is_alias()) {
+        outputs[0].blob = inputs[0].blob;
+        return outputs;
+    }
+    if (!is_derived(*op, inputs, outputs)) return compute(*op, inputs, std::move(outputs), params);
+    auto bytes = storage_bytes(outputs[0].dtype, element_count(outputs[0].dims));
+    auto source = std::make_unique<DerivedSource>(op, inputs[0], outputs[0]);
+    auto const* derivation = source.get();
+    auto blob = Blob::lazy(bytes, std::move(source));
+    auto const* address = blob.get();
+    outputs[0].blob = std::shared_ptr<Blob const>(address, DerivedOwner{std::move(blob), derivation});
+    return outputs;
 }
 
 }  // namespace refactor::computation

@@ -17,6 +17,8 @@
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
 #include "passes/select_layouts.h"
+#include "passes/store_weights.h"
+#include "passes/widen_halves.h"
 
 #include <algorithm>
 #include <set>
@@ -33,6 +35,7 @@ std::span<Pass const> pipeline() {
         {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
+        {"widen_halves", widen_halves},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
@@ -45,6 +48,7 @@ std::span<Pass const> pipeline() {
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
         {"fuse_epilogues", fuse_epilogues},
+        {"store_weights", store_weights},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
     };

@@ -57,7 +57,7 @@ std::optional<std::vector<Constant>> evaluate_node(computation::NodePtr node,
         if (!value) return std::nullopt;
         params.push_back(*value);
     }
-    auto result = computation::evaluate(*node->value.op, inputs, std::move(outputs), params);
+    auto result = computation::evaluate(node->value.op, inputs, std::move(outputs), params);
     if (!result) return std::nullopt;
     return std::move(*result);
 }

@@ -95,6 +95,7 @@ def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
         options.passes,
         num_threads=options.threads,
         precision=options.precision,
+        weights=options.weights,
         tune=options.tune,
     )
     return compiler, executor
@@ -219,6 +220,8 @@ def _doctor(_: argparse.Namespace) -> int:
         except metadata.PackageNotFoundError:
             print(f"{package} is not installed")
     print(f"threads by default: {_core.default_thread_count()} (of {os.cpu_count()} processors)")
+    lowered = os.environ.get("REFACTOR_GRAPH_ISA")
+    print(f"instruction set: {_core.instruction_set()}{' (REFACTOR_GRAPH_ISA)' if lowered else ''}")
     print(f"newest operator set: {_core.newest_opset()}")
     print(f"passes: {', '.join(_core.pass_names())}")
     for kind in ("cpu", "nvidia"):
@@ -244,6 +247,7 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> No
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
         command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default or exact")
+        command.add_argument("--weights", default="default", help="default, f32, f16, bf16 or int8")
         command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
     command.add_argument("--target", default="cpu")
 

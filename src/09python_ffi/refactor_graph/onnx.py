@@ -103,6 +103,7 @@ class Compiler:
         *,
         num_threads: int = 0,
         precision: str = "default",
+        weights: str = "default",
         keep: Sequence[str] = (),
         verify: bool = False,
         max_tensor_bytes: int = 0,
@@ -126,6 +127,12 @@ class Compiler:
             Threads of the executor; 0: as many as the process may use.
         precision
             "default", or "exact" for no algorithm that changes the error bound of a sum (no Winograd).
+        weights
+            What constant right-hand sides of matrix products are stored as on a CPU; they are widened to f32 in
+            registers, and products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts
+            to f32 stays small); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8" with a scale for each
+            output channel. Products of few rows, as in decoding, are as fast as their weights are small. The report of
+            the pass `store_weights` tells the error.
         keep
             Names of intermediate tensors that every pass leaves in place.
         verify
@@ -142,8 +149,8 @@ class Compiler:
         Raises
         ------
         InvalidInput
-            For an unknown target, allocator, pass, precision, kept tensor or tuning mode; lists what there is. If
-            symbols are left that measuring needs.
+            For an unknown target, allocator, pass, precision, type of weights, kept tensor or tuning mode; lists what
+            there is. If symbols are left that measuring needs.
         Unsupported
             Naming every node that no kernel accepts, with all reasons.
         DeviceError
@@ -174,6 +181,7 @@ class Compiler:
                 max_tensor_bytes,
                 tuning.table if tuning else None,
                 tune == "quick" and kind == "cpu",
+                weights,
             )
             if tuning:
                 tuning.save()

@@ -1,5 +1,6 @@
 #include "mem_manager/device.h"
 
+#include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "module.h"
 
@@ -25,6 +26,9 @@ void bind_device(py::module_& module) {
                py::return_value_policy::reference, "Find a device; raises DeviceError saying what is missing.");
     module.def("default_thread_count", &default_thread_count,
                "Processors that this process may use: the affinity mask, cut by the cgroup quota.");
+    module.def(
+        "instruction_set", [] { return std::string(name_of(cpu_features().isa)); },
+        "The highest instruction set that kernels use: scalar, avx2, avx512 or avx512vnni.");
 }
 
 }  // namespace refactor::python

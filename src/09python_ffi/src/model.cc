@@ -24,14 +24,24 @@ kernel::Precision precision_of(std::string const& name) {
     throw InvalidInput("unknown precision \"" + name + "\", expected one of: default, exact");
 }
 
+DataType weights_of(std::string const& name) {
+    if (name == "default") return DataType::Undefined;
+    if (name == "f32") return DataType::F32;
+    if (name == "f16") return DataType::F16;
+    if (name == "bf16") return DataType::BF16;
+    if (name == "int8") return DataType::I8;
+    throw InvalidInput("unknown weights \"" + name + "\", expected one of: default, f32, f16, bf16, int8");
+}
+
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
                   std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes,
-                  std::shared_ptr<kernel::TuningTable> tuning, bool measure) {
+                  std::shared_ptr<kernel::TuningTable> tuning, bool measure, std::string const& weights) {
     computation::CompileOptions options;
     options.device = std::move(device);
     options.passes = std::move(passes);
     options.threads = threads;
     options.precision = precision_of(precision);
+    options.weights = weights_of(weights);
     options.keep = std::move(keep);
     options.verify = verify;
     options.max_tensor_bytes = max_tensor_bytes;
@@ -146,7 +156,7 @@ void bind_model(py::module_& module) {
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
              py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0, py::arg("tuning") = nullptr,
-             py::arg("measure") = false);
+             py::arg("measure") = false, py::arg("weights") = "default");
 }
 
 }  // namespace refactor::python

@@ -70,12 +70,13 @@ void update(ScoreRow const& r) {
     Vec top = Vec::set(now), sums[2] = {Vec::zero(), Vec::zero()};
     int64_t i = 0;
     for (; i + 2 * kWidth <= r.visible; i += 2 * kWidth) {
-        Vec a = exp(Vec::load(r.scores + i) - top), b = exp(Vec::load(r.scores + i + kWidth) - top);
+        Vec a = exp_of_negative(Vec::load(r.scores + i) - top),
+            b = exp_of_negative(Vec::load(r.scores + i + kWidth) - top);
         sums[0] = sums[0] + a, sums[1] = sums[1] + b;
         a.store(r.scores + i), b.store(r.scores + i + kWidth);
     }
     for (; i < r.count; i += kWidth) {
-        Vec a = exp(load_part(r.scores + i, left_of(r.count - i)) - top);
+        Vec a = exp_of_negative(load_part(r.scores + i, left_of(r.count - i)) - top);
         int64_t seen = r.visible - i;
         a = select(first_lanes(seen < 0 ? 0 : left_of(seen)), a, Vec::zero());
         sums[0] = sums[0] + a;

@@ -1,5 +1,6 @@
 #pragma once
-// Loops over packed columns, written against `Vec`; include `vec_*.h` first and define `numbers_of`.
+// Loops over packed columns, written against `Vec`; include `vec_*.h` first and define `words_of`, `first_words_of`,
+// `numbers_at` and `spread`.
 #include "block_matmul/block_dots.h"
 
 namespace refactor::kernel {
@@ -7,66 +8,87 @@ namespace {
 
 constexpr int W = Vec::width;
 
+/// Values of the blocks that the `words` words from `word` on lie in, each in the lanes of its words.
+RG_SIMD Vec of_blocks(BlockDots const& t, float const* values, int64_t word) {
+    int64_t block = word >> t.block_words;
+    if (W >> t.block_words <= 1) return Vec::set(values[block]);
+    int64_t left = t.blocks - block, most = W >> t.block_words;
+    return spread(Vec::load_first(values + block, static_cast<int>(left < most ? left : most)), t.block_words);
+}
+
 /// Sums of rows × columns. Every vector of weights serves all rows, every vector of A all columns.
 template <int bits, int rows, int columns>
 [[gnu::noinline]] void tile(BlockDots const& t, int64_t row, int64_t column) {
-    constexpr int kParts = 8 / bits;
+    constexpr int kParts = 32 / bits;
     Vec sum[rows][columns];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) sum[i][j] = Vec::zero();
     float const* a = t.a + row * t.a_row;
     uint8_t const* q = t.q + column * t.q_column;
-    for (int64_t block = 0, chunk = 0; chunk < t.chunks; ++block) {
-        Vec scale[columns], offset[columns];
-#pragma GCC unroll 2
-        for (int j = 0; j < columns; ++j) {
-            int64_t at = (column + j) * t.blocks + block;
-            scale[j] = Vec::set(t.scales[at]);
-            offset[j] = Vec::set(t.scales[at] * -(t.zeros ? t.zeros[at] : t.zero));
-        }
-        int64_t end = chunk + t.chunks_per_block < t.chunks ? chunk + t.chunks_per_block : t.chunks;
-        for (; chunk < end; ++chunk, a += W * kParts, q += W) {
-            Numbers packed[columns];
-#pragma GCC unroll 2
-            for (int j = 0; j < columns; ++j) packed[j] = numbers_of(q + j * t.q_column);
+    for (int64_t word = 0; word < t.words; word += W, a += W * (kParts + 1), q += W * 4) {
+        Words packed[columns];
+        int64_t left = t.words - word;
 #pragma GCC unroll 4
-            for (int part = 0; part < kParts; ++part) {
-                Vec w[columns];
-#pragma GCC unroll 2
-                for (int j = 0; j < columns; ++j) w[j] = fma(part_of<bits>(packed[j], part), scale[j], offset[j]);
-#pragma GCC unroll 8
-                for (int i = 0; i < rows; ++i) {
-                    Vec x = Vec::load(a + i * t.a_row + part * W);
-#pragma GCC unroll 2
-                    for (int j = 0; j < columns; ++j) sum[i][j] = fma(x, w[j], sum[i][j]);
-                }
+        for (int j = 0; j < columns; ++j)
+            packed[j] =
+                left >= W ? words_of(q + j * t.q_column) : first_words_of(q + j * t.q_column, static_cast<int>(left));
+        Vec part[rows][columns];
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int j = 0; j < columns; ++j) part[i][j] = Vec::zero();
+#pragma GCC unroll 16
+        for (int p = 0; p < kParts; ++p) {
+            Vec w[columns];
+#pragma GCC unroll 4
+            for (int j = 0; j < columns; ++j) w[j] = numbers_at<bits>(packed[j], p);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; ++i) {
+                Vec x = Vec::load(a + i * t.a_row + p * W);
+#pragma GCC unroll 4
+                for (int j = 0; j < columns; ++j) part[i][j] = fma(x, w[j], part[i][j]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) {
+            int64_t at = (column + j) * t.blocks;
+            Vec scale = of_blocks(t, t.scales + at, word);
+            Vec zero = t.zeros ? of_blocks(t, t.zeros + at, word) : Vec::set(t.zero);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; ++i) {
+                Vec elements = Vec::load(a + i * t.a_row + kParts * W);
+                sum[i][j] = fma(fnma(zero, elements, part[i][j]), scale, sum[i][j]);
             }
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < columns; ++j)
             t.y[(row + i) * t.y_row + column + j] =
                 refactor::kernel::sum(sum[i][j]) + (t.bias ? t.bias[column + j] : 0);
 }
 
-template <int bits, int columns>
-RG_SIMD void column_tiles(BlockDots const& t, int64_t column) {
-    int64_t row = 0;
-    // Unpacked weights serve as many rows as registers allow: 16 sums of 32 registers (AVX-512), 8 of 16.
-    constexpr int kRows = W == 16 ? 8 : 4;
-    for (; row + kRows <= t.rows; row += kRows) tile<bits, kRows, columns>(t, row, column);
-    for (; row < t.rows; ++row) tile<bits, 1, columns>(t, row, column);
-}
+/// Rows and columns at a time: sums and parts, 16 of 32 registers (AVX-512), 8 of 16 (AVX2). One row has columns enough
+/// that they need not wait for each other.
+constexpr int kRows = W == 16 ? 4 : 2, kColumns = 2, kColumnsOfRow = 4;
 
 template <int bits>
 void multiply_bits(BlockDots const& t) {
-    int64_t column = 0;
-    for (; column + 2 <= t.columns; column += 2) column_tiles<bits, 2>(t, column);
-    for (; column < t.columns; ++column) column_tiles<bits, 1>(t, column);
+    int64_t row = 0;
+    for (; row + kRows <= t.rows; row += kRows) {
+        int64_t column = 0;
+        for (; column + kColumns <= t.columns; column += kColumns) tile<bits, kRows, kColumns>(t, row, column);
+        for (; column < t.columns; ++column) tile<bits, kRows, 1>(t, row, column);
+    }
+    for (; row < t.rows; ++row) {
+        int64_t column = 0;
+        for (; column + kColumnsOfRow <= t.columns; column += kColumnsOfRow)
+            tile<bits, 1, kColumnsOfRow>(t, row, column);
+        for (; column < t.columns; ++column) tile<bits, 1, 1>(t, row, column);
+    }
 }
 
 void multiply(BlockDots const& t) {
@@ -79,13 +101,18 @@ void multiply(BlockDots const& t) {
 }
 
 void reorder(float const* a, int64_t k, int32_t bits, float* target) {
-    int parts = 8 / bits;
-    for (int64_t chunk = 0; chunk < k; chunk += W * parts, target += W * parts)
-        for (int part = 0; part < parts; ++part)
+    int parts = 32 / bits;
+    for (int64_t chunk = 0; chunk < k; chunk += W * parts) {
+        float* sums = target + W * parts;
+        for (int i = 0; i < W; ++i) sums[i] = 0;
+        for (int part = 0; part < parts; ++part, target += W)
             for (int i = 0; i < W; ++i) {
                 int64_t at = chunk + i * parts + part;
-                target[part * W + i] = at < k ? a[at] : 0;
+                target[i] = at < k ? a[at] : 0;
+                sums[i] += target[i];
             }
+        target += W;
+    }
 }
 
 constexpr BlockDotsFunctions kFunctions{W, multiply, reorder};

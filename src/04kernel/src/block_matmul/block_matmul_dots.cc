@@ -3,6 +3,8 @@
 #include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 
+#include <bit>
+
 namespace refactor::kernel {
 namespace {
 
@@ -21,10 +23,10 @@ class DotsTask final : public runtime::Task {
     BlockMatMulInfo info_;
     std::shared_ptr<Blob const> zeros_;
     DataType zeros_type_ = DataType::Undefined;
-    int64_t rows_, chunk_, chunks_;
+    int64_t rows_, a_row_;
     int threads_;
 
-    int64_t a_bytes() const { return ceil_div(rows_ * chunks_ * chunk_ * 4, 64) * 64; }
+    int64_t a_bytes() const { return ceil_div(rows_ * a_row_ * 4, 64) * 64; }
     bool widens() const { return zeros_type_ == DataType::U8 && !zeros_; }
 
 public:
@@ -34,8 +36,7 @@ public:
           info_(info),
           zeros_(std::move(zeros)),
           rows_(args.outputs[0]->count() / info.n),
-          chunk_(f.width * 8 / info.bits),
-          chunks_(ceil_div(info.k, chunk_)),
+          a_row_(ceil_div(info.k, f.width * 32 / info.bits) * f.width * (32 / info.bits + 1)),
           threads_(args.threads) {
         if (args.inputs[I::kZeros]) zeros_type_ = args.inputs[I::kZeros]->dtype;
     }
@@ -47,24 +48,26 @@ public:
         auto row_chunks = chunks_of(rows_, static_cast<double>(info_.k), threads_);
         context.pool.parallel_for(row_chunks, [&](int64_t c, int) {
             for (auto r = rows_ * c / row_chunks; r < rows_ * (c + 1) / row_chunks; ++r)
-                f_.reorder(x + r * info_.k, info_.k, info_.bits, a + r * chunks_ * chunk_);
+                f_.reorder(x + r * info_.k, info_.k, info_.bits, a + r * a_row_);
         });
         auto blocks = info_.blocks();
         BlockDots all{};
-        all.rows = rows_, all.a = a, all.a_row = chunks_ * chunk_, all.chunks = chunks_, all.bits = info_.bits;
-        all.chunks_per_block = info_.block / chunk_, all.blocks = blocks;
+        all.rows = rows_, all.a = a, all.a_row = a_row_, all.bits = info_.bits;
+        all.words = ceil_div(info_.k * info_.bits, 32),
+        all.block_words = std::countr_zero(static_cast<uint64_t>(info_.block * info_.bits / 32));
+        all.blocks = blocks;
         all.q_column = blocks * info_.block * info_.bits / 8;
         all.zero = static_cast<float>(1 << (info_.bits - 1)), all.y_row = info_.n;
         auto const* zeros = zeros_     ? static_cast<float const*>(zeros_->data())
                             : widens() ? wide
                                        : static_cast<float const*>(arguments[I::kZeros]);
-        // A column takes about 25 ps an element for a row, and no less than reading it.
-        auto ns = static_cast<double>(info_.k) * (0.05 + 0.025 * static_cast<double>(rows_));
-        auto parts = chunks_of(ceil_div(info_.n, 2), 2 * ns, threads_);
+        // A column takes about 20 ps an element for a row, and no less than reading it.
+        auto ns = static_cast<double>(info_.k) * (0.02 + 0.02 * static_cast<double>(rows_));
+        auto parts = chunks_of(ceil_div(info_.n, 4), 4 * ns, threads_);
         context.pool.parallel_for(parts, [&](int64_t part, int) {
-            auto pairs = ceil_div(info_.n, 2), begin = pairs * part / parts * 2;
+            auto fours = ceil_div(info_.n, 4), begin = fours * part / parts * 4;
             auto t = all;
-            t.columns = std::min(info_.n, pairs * (part + 1) / parts * 2) - begin;
+            t.columns = std::min(info_.n, fours * (part + 1) / parts * 4) - begin;
             t.q = static_cast<uint8_t const*>(arguments[I::kQ]) + begin * t.q_column;
             t.scales = static_cast<float const*>(arguments[I::kScales]) + begin * blocks;
             if (zeros) t.zeros = zeros + begin * blocks;
@@ -116,12 +119,12 @@ public:
     if (auto why = block_matmul_mismatch(info, request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    auto const& f = functions();
-    auto chunk = f.width * 8 / info.bits;
-    if (info.block % chunk)
-        return reject("blocks of " + std::to_string(info.block) + ", expected a multiple of " + std::to_string(chunk));
+    auto words = info.block * info.bits / 32;
+    if (words * 32 != info.block * info.bits || words == 0 || (words & (words - 1)))
+        return reject("blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
+                      std::to_string(32 / info.bits));
     if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
-    return std::unique_ptr<Kernel>(new DotsKernel(f, isa, info, request));
+    return std::unique_ptr<Kernel>(new DotsKernel(functions(), isa, info, request));
 }
 
 }  // namespace

@@ -10,7 +10,21 @@
 
 namespace refactor::kernel {
 
-inline constexpr int64_t kWinogradTile = 4, kWinogradInput = 6, kWinogradProducts = 36;
+//
+// A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
+// of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
+
+/// How many outputs a tile has and what they cost.
+struct WinogradForm {
+    int64_t kernel[2];  ///< rows, columns
+    int64_t tile[2];    ///< outputs: rows, columns
+    int64_t products;   ///< inputs of a tile as well
+
+    bool plane() const { return kernel[0] > 1 && kernel[1] > 1; }
+    int64_t taps() const { return kernel[0] * kernel[1]; }
+};
+/// That of a kernel, or null: 3 × 3, or 3, 5 or 7 along one axis.
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols);
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
 /// tiles. A unit is a block of channels; of inputs of a kernel with depth, a block of channels under one of its planes.
@@ -22,6 +36,7 @@ struct WinogradJob {
     int64_t in_rows, in_cols, out_rows, out_cols, row_pad, col_pad;
     int64_t in_planes, out_planes, plane_stride, plane_dilation, plane_pad;
     int64_t tile_rows, tile_cols;  ///< tiles of one plane
+    bool along_rows;               ///< of a kernel along one axis: the axis is that of rows
     int64_t first_tile, tiles;
     int64_t blocks;                ///< of channels of the tensor
     int64_t first_unit, end_unit;  ///< the range to transform
@@ -32,15 +47,15 @@ struct WinogradJob {
     Activation activation;
 };
 
-/// One instruction set.
+/// One instruction set and form.
 struct WinogradIsa {
     void (*input)(WinogradJob const&);   ///< reads x, writes transformed
     void (*output)(WinogradJob const&);  ///< reads transformed, writes y
 };
 WinogradIsa const& winograd_avx2();
 WinogradIsa const& winograd_avx512();
-
-/// G g Gᵀ of one 3 × 3 kernel, computed in f64.
-void winograd_weights(float const* g, float (&u)[kWinogradProducts]);
+/// For kernels along one axis of 3, 5 or 7 taps.
+WinogradIsa const& winograd_line_avx2(int64_t taps);
+WinogradIsa const& winograd_line_avx512(int64_t taps);
 
 }  // namespace refactor::kernel

@@ -11,18 +11,17 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Distance between products: an odd number of cache lines, so that the 36 streams of a transform do not share a cache
+/// Distance between products: an odd number of cache lines, so that the streams of a transform do not share a cache
 /// set.
 int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
 
 }  // namespace
 
-WinogradPlan::WinogradPlan(Geometry const& g, int threads) {
-    tiles = g.batch * g.out[0] * ceil_div(g.out[1], kWinogradTile) * ceil_div(g.out[2], kWinogradTile);
+WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int threads) {
+    tiles = g.batch * g.out[0] * ceil_div(g.out[1], form.tile[0]) * ceil_div(g.out[2], form.tile[1]);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
-    auto bytes =
-        kWinogradProducts * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto bytes = form.products * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
     if (threads > 1 && blocks < 8 * threads) blocks = ceil_div(blocks, threads) * threads;
@@ -37,38 +36,22 @@ ChunkList winograd_chunks(Geometry const& g, int block) {
     return {block, false, in, g.out_channels, 1, 1};
 }
 
-void winograd_weights(float const* g, float (&u)[kWinogradProducts]) {
-    constexpr double G[6][3] = {{1. / 4, 0, 0},
-                                {-1. / 6, -1. / 6, -1. / 6},
-                                {-1. / 6, 1. / 6, -1. / 6},
-                                {1. / 24, 1. / 12, 1. / 6},
-                                {1. / 24, -1. / 12, 1. / 6},
-                                {0, 0, 1}};
-    double half[6][3];
-    for (int i = 0; i < 6; ++i)
-        for (int j = 0; j < 3; ++j)
-            half[i][j] = G[i][0] * static_cast<double>(g[j]) + G[i][1] * static_cast<double>(g[3 + j]) +
-                         G[i][2] * static_cast<double>(g[6 + j]);
-    for (int i = 0; i < 6; ++i)
-        for (int j = 0; j < 6; ++j)
-            u[i * 6 + j] = static_cast<float>(half[i][0] * G[j][0] + half[i][1] * G[j][1] + half[i][2] * G[j][2]);
-}
-
-WinogradTask::WinogradTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& tile, WinogradIsa const& isa,
-                           int threads, std::shared_ptr<mem_manager::Blob const> packed)
+WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue const& epilogue, TileIsa const& tile,
+                           WinogradIsa const& isa, int threads, std::shared_ptr<mem_manager::Blob const> packed)
     : g_(g),
+      form_(form),
       epilogue_(epilogue),
       operands_(epilogue),
       tile_(&tile),
       isa_(&isa),
       list_(winograd_chunks(g, tile.block)),
-      plan_(g, threads),
+      plan_(g, form, threads),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
       in_blocks_(ceil_div(g.in_channels, tile.block)),
       out_blocks_(ceil_div(g.out_channels, tile.block)),
-      tile_rows_(ceil_div(g.out[1], kWinogradTile)),
-      tile_cols_(ceil_div(g.out[2], kWinogradTile)),
+      tile_rows_(ceil_div(g.out[1], form.tile[0])),
+      tile_cols_(ceil_div(g.out[2], form.tile[1])),
       v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
       m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
 
@@ -108,6 +91,7 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             g_.pad[0],
             tile_rows_,
             tile_cols_,
+            form_.kernel[0] > 1,
             first,
             tiles,
             in_blocks_,
@@ -139,11 +123,11 @@ void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v,
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
     context.pool.parallel_for(plan_.blocks, [&](int64_t block, int worker) {
         auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
-        auto* m = v + kWinogradProducts * v_stride_;
+        auto* m = v + form_.products * v_stride_;
         auto j = job(arguments, block);
         j.transformed = v;
         isa_->input(j);
-        for (int64_t product = 0; product < kWinogradProducts; ++product)
+        for (int64_t product = 0; product < form_.products; ++product)
             for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j);
         j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_unit = out_blocks_, j.first_unit = 0;
         isa_->output(j);
@@ -152,7 +136,7 @@ void WinogradTask::run_private(void* const* arguments, runtime::RunContext const
 
 void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const& context) const {
     auto* v = reinterpret_cast<float*>(context.workspace);
-    auto* m = v + kWinogradProducts * v_stride_;
+    auto* m = v + form_.products * v_stride_;
     for (int64_t block = 0; block < plan_.blocks; ++block) {
         auto const shared = job(arguments, block);
         context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
@@ -160,7 +144,7 @@ void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const&
             j.transformed = v, j.first_unit = shared.first_unit + i, j.end_unit = j.first_unit + 1;
             isa_->input(j);
         });
-        context.pool.parallel_for(kWinogradProducts, [&](int64_t product, int) {
+        context.pool.parallel_for(form_.products, [&](int64_t product, int) {
             for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared);
         });
         context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {

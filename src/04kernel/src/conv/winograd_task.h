@@ -11,18 +11,18 @@ struct WinogradPlan {
     int64_t tiles, block_tiles, blocks;
     bool shared;  ///< threads share every step of a block; otherwise each thread takes blocks of its own
 
-    WinogradPlan(Geometry const&, int threads);
+    WinogradPlan(Geometry const&, WinogradForm const&, int threads);
 };
 
-/// The chunks of each of the 36 products. Input channels are those of every plane of the kernel, one plane after the
+/// The chunks of each of the products. Input channels are those of every plane of the kernel, one plane after the
 /// other and, if it has several, in whole blocks.
 ChunkList winograd_chunks(Geometry const&, int block);
 
-/// Winograd F(4×4, 3×3) on blocked layouts. A kernel with depth is one whose input channels are those of all its
-/// planes: the products sum over both.
+/// Winograd on blocked layouts. A kernel with depth is one whose input channels are those of all its planes: the
+/// products sum over both.
 class WinogradTask final : public runtime::Task {
 public:
-    WinogradTask(Geometry const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
+    WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
                  std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
@@ -31,13 +31,14 @@ public:
 
 private:
     WinogradJob job(void* const* arguments, int64_t block) const;
-    /// One of the 36 products of one chunk, of the input units of the job.
+    /// One of the products of one chunk, of the input units of the job.
     void multiply(int64_t product, Chunk const&, float const* v, float* m, WinogradJob const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
-    int64_t scratch_floats() const { return kWinogradProducts * (v_stride_ + m_stride_); }
+    int64_t scratch_floats() const { return form_.products * (v_stride_ + m_stride_); }
 
     Geometry g_;
+    WinogradForm form_;
     Epilogue epilogue_;
     ConvOperands operands_;
     TileIsa const* tile_;

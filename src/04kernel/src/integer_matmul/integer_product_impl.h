@@ -222,8 +222,9 @@ void multiply(IntegerBlock const& t) {
         int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
         int64_t rows = rows_of(static_cast<int>(vectors)), tiles = (t.rows + rows - 1) / rows;
         auto const* next = reinterpret_cast<char const*>(t.b + (column + kPanel) * depth);
-        // All tiles of a panel together ask for the one behind it.
-        int64_t step = (kPanel * static_cast<int64_t>(sizeof(int32_t)) + tiles - 1) / tiles;
+        // All tiles of a panel together ask for the one behind it, if L2 has room for both beside A.
+        constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(int32_t)), kMost = 256 << 10;
+        int64_t step = depth * kLine <= kMost ? (kLine + tiles - 1) / tiles : 0;
         for (int64_t row = 0; row < t.rows; row += rows, next += step * depth)
             kTiles.of[t.rows - row < rows ? t.rows - row : rows][vectors](t, f, {next, step}, row, column);
     }

@@ -44,6 +44,10 @@ std::string MatMulShape::init(MatMulInfo const& info, BindArgs const& args) {
     }
     for (auto i = inner_first.size(); i-- > 0;) batch.push_back(inner_first[i]);
     size_t next = 2;
+    if (info.scaled) {
+        auto count = args.inputs[next++]->count();
+        if (count != n) return complain(std::to_string(count) + " scales do not fit");
+    }
     if (info.epilogue.bias) {
         auto count = args.inputs[next++]->count();
         scalar_bias = count == 1;
@@ -54,8 +58,21 @@ std::string MatMulShape::init(MatMulInfo const& info, BindArgs const& args) {
     return {};
 }
 
+std::string why_types_differ(MatMulInfo const& info, Request const& request) {
+    auto a = request.inputs[0].dtype, b = request.inputs[1].dtype;
+    auto text = [](DataType type) { return std::string(refactor::name_of(type)); };
+    bool small = a == DataType::F32 &&
+                 (b == (info.scaled ? DataType::I8 : DataType::F16) || (b == DataType::BF16 && !info.scaled));
+    if (info.scaled && !small) return "scaled " + text(b) + " with " + text(a) + ", expected i8 with f32";
+    for (auto const& input : request.inputs)
+        if (!input.absent() && input.dtype != a && !(small && &input == &request.inputs[1]))
+            return "inputs are of types " + text(a) + " and " + text(input.dtype);
+    return {};
+}
+
 std::string MatMulInfo::attributes() const {
     std::string text = std::string(trans_a ? "T" : "N") + (trans_b ? "T" : "N");
+    if (scaled) text += ",scaled";
     if (alpha != 1) text += ",alpha=" + exact_text(alpha);
     if (auto after = to_string(epilogue); !after.empty()) text += "," + after;
     return text;

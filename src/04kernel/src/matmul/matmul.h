@@ -35,8 +35,11 @@ struct MatMulShape {
     }
 };
 
+/// What is wrong with the types of the operands, or empty: all are equal, or B is of a smaller type than f32.
+std::string why_types_differ(MatMulInfo const&, Request const&);
+
 /// f32, any shapes: register tiles over panels of B (packed once if it is constant), dot products where B is transposed
-/// and rows are few.
+/// and rows are few. A constant B may be of a smaller type, which is packed as it is.
 MaybeKernel make_matmul_avx512(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_avx2(MatMulInfo const&, Request const&);
 /// Any float or integer type, any broadcasting; floats accumulate in f64.

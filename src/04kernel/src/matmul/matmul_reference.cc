@@ -45,8 +45,8 @@ class MatMulReference final : public runtime::Task {
     int threads_;
     Body body_ = nullptr;
 
-    /// One row of the output; `row` counts over all batches.
-    template <class T>
+    /// One row of the output; `row` counts over all batches. B of type `S`.
+    template <class T, class S>
     static void compute(MatMulReference const& self, void* const* arguments, int64_t row) {
         auto const& info = self.info_;
         auto const& s = self.shape_;
@@ -54,16 +54,19 @@ class MatMulReference final : public runtime::Task {
         s.offsets(row / s.m, a_offset, b_offset);
         auto i = row % s.m;
         auto const* a = static_cast<T const*>(arguments[0]) + a_offset + i * (info.trans_a ? 1 : s.k);
-        auto const* b = static_cast<T const*>(arguments[1]) + b_offset;
+        auto const* b = static_cast<S const*>(arguments[1]) + b_offset;
         auto a_step = info.trans_a ? s.m : 1, b_step = info.trans_b ? 1 : s.n, b_column = info.trans_b ? s.k : 1;
         int next = 2;
+        auto const* scales = info.scaled ? static_cast<float const*>(arguments[next++]) : nullptr;
         auto const* bias = info.epilogue.bias ? static_cast<T const*>(arguments[next++]) : nullptr;
         auto const* residual = info.epilogue.residual ? static_cast<T const*>(arguments[next++]) + row * s.n : nullptr;
         auto* y = static_cast<T*>(arguments[next]) + row * s.n;
         for (int64_t j = 0; j < s.n; ++j) {
             Wide<T> sum{};
             for (int64_t p = 0; p < s.k; ++p)
-                sum = add(sum, multiply(widen(a[p * a_step]), widen(b[p * b_step + j * b_column])));
+                sum =
+                    add(sum, multiply(widen(a[p * a_step]), static_cast<Wide<T>>(widen(b[p * b_step + j * b_column]))));
+            if (scales) sum = static_cast<Wide<T>>(static_cast<double>(sum) * static_cast<double>(scales[j]));
             if (info.alpha != 1) sum = static_cast<Wide<T>>(static_cast<double>(info.alpha) * static_cast<double>(sum));
             if (bias) sum = add(sum, widen(bias[s.scalar_bias ? 0 : j]));
             auto last = info.epilogue.residual_last;
@@ -79,7 +82,15 @@ class MatMulReference final : public runtime::Task {
 public:
     MatMulReference(MatMulInfo const& info, MatMulShape const& shape, BindArgs const& args)
         : info_(info), shape_(shape), threads_(args.threads) {
-        visit_numeric(args.inputs[0]->dtype, [&](auto tag) { body_ = compute<typename decltype(tag)::type>; });
+        auto a = args.inputs[0]->dtype, b = args.inputs[1]->dtype;
+        visit_numeric(a, [&](auto tag) {
+            using T = typename decltype(tag)::type;
+            body_ = compute<T, T>;
+        });
+        if (a == b) return;
+        body_ = b == DataType::F16    ? compute<float, F16>
+                : b == DataType::BF16 ? compute<float, BF16>
+                                      : compute<float, int8_t>;
     }
     static MaybeTask make(MatMulInfo const& info, BindArgs const& args) {
         MatMulShape shape;
@@ -107,10 +118,7 @@ MaybeKernel make_matmul_reference(MatMulInfo const& info, Request const& request
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     auto dtype = request.inputs[0].dtype;
     if (!is_any_numeric(dtype)) return reject("dtype " + std::string(refactor::name_of(dtype)) + " has no product");
-    for (auto const& input : request.inputs)
-        if (!input.absent() && input.dtype != dtype)
-            return reject("inputs are of types " + std::string(refactor::name_of(dtype)) + " and " +
-                          std::string(refactor::name_of(input.dtype)));
+    if (auto why = why_types_differ(info, request); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(
         new InfoKernel<MatMulInfo, MatMulReference>(id_of("matmul", "reference", dtype), info));
 }

@@ -1,5 +1,6 @@
 #include "kernel/ops/matmul.h"
 
+#include "common/half.h"
 #include "reduce/kernel_test.h"
 
 namespace refactor::kernel::test {
@@ -99,6 +100,71 @@ TEST(MatMul, Columns) {
     for (auto const& c : {Case{{300, 65}, {65, 1}, {300, 1}}, Case{{3, 41, 130}, {130, 1}, {3, 41, 1}},
                           Case{{3, 41, 130}, {3, 130, 1}, {3, 41, 1}}})
         check(c, info, random);
+}
+
+/// Random elements of a type that B may have beside f32.
+Tensor random_weights(DataType type, Dims dims, std::mt19937& random) {
+    if (type == DataType::F32) return random_f32(dims, random);
+    Tensor t(type, dims);
+    if (type == DataType::I8)
+        for (int64_t i = 0; i < t.desc.count(); ++i) t.as<int8_t>()[i] = static_cast<int8_t>(random());
+    else
+        convert(DataType::F32, random_f32(dims, random).as<float>(), type, t.as<uint16_t>(), t.desc.count());
+    return t;
+}
+
+TEST(MatMul, WeightsOfSmallerTypes) {
+    std::mt19937 random(seed_of(86));
+    Dims const sizes[]{{1, 300, 259}, {1, 65, 1},   {2, 7, 3},      {6, 131, 64},   {8, 65, 97},
+                       {12, 66, 131}, {13, 33, 80}, {61, 1031, 37}, {130, 66, 101}, {3, 0, 5}};
+    for (auto type : {DataType::F16, DataType::BF16, DataType::I8})
+        for (auto const& size : sizes)
+            for (int bits = 0; bits < 8; ++bits) {
+                auto m = size[0], k = size[1], n = size[2];
+                MatMulInfo info;
+                info.trans_a = bits & 1, info.trans_b = bits & 2, info.scaled = type == DataType::I8;
+                info.alpha = bits & 4 ? 0.5f : 1, info.epilogue.bias = bits & 4, info.epilogue.residual = bits & 4;
+                if (bits & 4) info.epilogue.activation.kind = ActivationKind::GeluTanh;
+                std::vector<Tensor> inputs{random_f32(info.trans_a ? Dims{k, m} : Dims{m, k}, random),
+                                           random_weights(type, info.trans_b ? Dims{n, k} : Dims{k, n}, random)};
+                inputs[1].as_constant();
+                if (info.scaled) inputs.push_back(random_f32({n}, random, 0.01f));
+                if (info.epilogue.bias) inputs.push_back(random_f32({n}, random));
+                if (info.epilogue.residual) inputs.push_back(random_f32({m, n}, random));
+                check_candidates(info, inputs, {Tensor(DataType::F32, {m, n})}, tolerance_of(k, 2));
+                if (testing::Test::HasFailure()) return;
+            }
+}
+
+TEST(MatMul, WeightsOfSmallerTypesUnderManyMatrices) {
+    std::mt19937 random(seed_of(87));
+    for (auto type : {DataType::F16, DataType::BF16})
+        for (bool constant : {false, true}) {
+            std::vector<Tensor> inputs{random_f32({3, 5, 70}, random), random_weights(type, {70, 67}, random)};
+            inputs[1].constant = constant;
+            auto others = check_candidates(MatMulInfo{}, inputs, {Tensor(DataType::F32, {3, 5, 67})}, tolerance_of(70));
+            EXPECT_EQ(others > 0, constant && cpu_features().isa >= Isa::Avx2);
+        }
+}
+
+TEST(MatMul, RefusesTypesThatDoNotFit) {
+    struct {
+        DataType a, b;
+        bool scaled;
+        char const* why;
+    } const cases[]{{DataType::F32, DataType::I8, false, "inputs are of types f32 and i8"},
+                    {DataType::F32, DataType::F16, true, "scaled f16 with f32, expected i8 with f32"},
+                    {DataType::F16, DataType::F32, false, "inputs are of types f16 and f32"}};
+    for (auto const& c : cases) {
+        MatMulInfo info;
+        info.scaled = c.scaled;
+        std::vector<Tensor> inputs{Tensor(c.a, {2, 3}), Tensor(c.b, {3, 4})};
+        inputs[1].as_constant();
+        auto in = operands_of(inputs), results = operands_of({Tensor(DataType::F32, {2, 4})});
+        auto found = candidates(info, request_of(in, results, cpu_features().isa, 1));
+        EXPECT_TRUE(found.kernels.empty());
+        EXPECT_NE(found.rejections.back().reason.find(c.why), std::string::npos) << found.rejections.back().reason;
+    }
 }
 
 TEST(MatMul, RefusesSizesThatDoNotFit) {

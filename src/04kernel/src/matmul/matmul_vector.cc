@@ -1,5 +1,6 @@
 #include "common/thread_pool.h"
 #include "matmul/matmul.h"
+#include "matmul/pack_weights.h"
 #include "matmul/product.h"
 #include "mem_manager/blob.h"
 
@@ -11,6 +12,17 @@ using mem_manager::Blob;
 /// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
 constexpr int64_t kFewRows = 16;
 
+/// Up to this many tiles of rows, small weights are widened in registers for each: two conversions for each vector of B
+/// on the ports of six multiply-adds. For more, a widened panel is shared, which costs about as much as 16 rows.
+constexpr int64_t kFewTiles = 8;
+
+WeightType weight_type_of(DataType type) {
+    return type == DataType::F16    ? WeightType::F16
+           : type == DataType::BF16 ? WeightType::BF16
+           : type == DataType::I8   ? WeightType::I8
+                                    : WeightType::F32;
+}
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -19,13 +31,16 @@ class ProductTask final : public runtime::Task {
     MatMulShape shape_;
     ProductBlock block_{};  // with the pointers still open
     std::shared_ptr<Blob const> packed_;
-    bool has_bias_, has_residual_, dots_ = false;
+    bool has_scales_, has_bias_, has_residual_, dots_ = false, few_ = false;
     bool swapped_ = false;                      // Yᵀ = Bᵀ · Aᵀ is computed instead
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
     size_t scratch_bytes_ = 0;
     int threads_;
 
+    int64_t bytes_of_weight() const {
+        return block_.weight_type == WeightType::F32 ? 4 : block_.weight_type == WeightType::I8 ? 1 : 2;
+    }
     /// B is small enough for L2 and its rows do not fall on the same sets of L1 (a page apart): packing gains nothing.
     bool stays_in_cache() const {
         return static_cast<size_t>(shape_.k * shape_.n) * sizeof(float) <= cpu_features().l2 / 4 && shape_.n % 1024;
@@ -46,9 +61,9 @@ class ProductTask final : public runtime::Task {
         constexpr double kPartOperations = 1e6;
         auto panel = static_cast<int64_t>(functions_.panel), panels = ceil_div(shape_.n, panel);
         rows_ = block_.block_m = std::min(block_.block_m, std::max<int64_t>(1, shape_.m)), columns_ = shape_.n;
-        // Few rows are bound by reading B (4 bytes for 2 m operations).
-        auto work = std::max(shape_.operations(),
-                             static_cast<double>(shape_.batches * shape_.k) * static_cast<double>(shape_.n) * 12);
+        // Few rows are bound by reading B (4 bytes or less for 2 m operations).
+        auto work = std::max(shape_.operations(), static_cast<double>(shape_.batches * shape_.k) *
+                                                      static_cast<double>(shape_.n * bytes_of_weight()) * 3);
         auto wanted = threads_ <= 1 ? 1 : std::min<int64_t>(4 * threads_, static_cast<int64_t>(work / kPartOperations));
         if (wanted <= 1) rows_ = shape_.m;
         row_parts_ = std::max<int64_t>(1, ceil_div(shape_.m, std::max<int64_t>(1, rows_)));
@@ -66,16 +81,18 @@ class ProductTask final : public runtime::Task {
 
 public:
     ProductTask(ProductFunctions const& functions, MatMulInfo const& info, MatMulShape const& shape,
-                std::shared_ptr<Blob const> packed, int threads)
+                WeightType weight_type, std::shared_ptr<Blob const> packed, int threads)
         : functions_(functions),
           shape_(shape),
           packed_(std::move(packed)),
+          has_scales_(info.scaled),
           has_bias_(info.epilogue.bias),
           has_residual_(info.epilogue.residual),
           threads_(std::max(1, threads)) {
         block_.k = shape.k, block_.y_row = shape.n;
         block_.a_row = info.trans_a ? 1 : shape.k, block_.a_k = info.trans_a ? shape.m : 1;
         block_.b_row = info.trans_b ? shape.k : shape.n;
+        block_.weight_type = weight_type;
         block_.scalar_bias = shape.scalar_bias, block_.residual_last = info.epilogue.residual_last;
         block_.alpha = info.alpha, block_.activation = info.epilogue.activation;
         if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
@@ -86,15 +103,18 @@ public:
             swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
         }
         auto few = shape_.m <= kFewRows;
+        auto small = weight_type != WeightType::F32;
+        few_ = small && shape_.m <= kFewTiles * functions_.rows;
         using enum ProductSource;
-        block_.source = packed_                    ? Packed
+        block_.source = small                      ? Widen
+                        : packed_                  ? Packed
                         : info.trans_b || swapped_ ? PackColumns
                         : few || stays_in_cache()  ? Rows
                                                    : PackRows;
         dots_ = block_.source == PackColumns && few && !info.trans_a;
         choose_blocks();
         split();
-        if (!dots_ && (block_.source == PackColumns || block_.source == PackRows))
+        if (!dots_ && !few_ && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * 4, 64));
     }
 
@@ -108,18 +128,23 @@ public:
         if (batch) shape_.offsets(batch, a, b);
         t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
         t.a = static_cast<float const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
-        if (packed_)
+        if (t.source == ProductSource::Widen)
+            t.weights = static_cast<std::byte const*>(packed_->data()) + column * t.k * bytes_of_weight();
+        else if (packed_)
             t.b = static_cast<float const*>(packed_->data()) + column * t.k;
         else
             t.b = static_cast<float const*>(arguments[swapped_ ? 0 : 1]) + b +
                   (t.source == ProductSource::PackColumns ? column * t.b_row : column);
         auto const* next = arguments + 2;
+        if (has_scales_) t.scales = static_cast<float const*>(*next++) + column;
         if (has_bias_) t.bias = static_cast<float const*>(*next++) + (t.scalar_bias ? 0 : column);
         auto y = (batch * shape_.m + row) * shape_.n + column;
         if (has_residual_) t.residual = static_cast<float const*>(*next++) + y;
         t.y = static_cast<float*>(*next) + y;
         t.scratch = reinterpret_cast<float*>(scratch);
-        if (dots_)
+        if (few_)
+            functions_.multiply_few(t);
+        else if (dots_)
             functions_.multiply_dots(t);
         else
             functions_.multiply(t);
@@ -140,15 +165,20 @@ class ProductKernel final : public Kernel {
     ProductFunctions const& functions_;
     Isa isa_;
     MatMulInfo info_;
+    DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {
-        if (!constant_ || (shape.n == 1 && !info_.trans_a)) return nullptr;  // a column is used as it is
+        bool small = dtype_ != DataType::F32;
+        if (!constant_ || (shape.n == 1 && !info_.trans_a && !small)) return nullptr;  // a column is used as it is
         auto n = shape.n, k = shape.k;
+        auto element = storage_bytes(dtype_, 1);
         auto format = "matmul:" + std::to_string(functions_.panel) + (info_.trans_b ? ":T:" : ":N:") +
                       std::to_string(n) + "x" + std::to_string(k);
-        auto bytes = static_cast<size_t>(round_up(n, functions_.width) * k) * sizeof(float);
+        auto bytes = static_cast<size_t>(round_up(n, functions_.width) * k) * element;
         return packs.get(*constant_, format, bytes, [&](void const* from, void* target) {
+            if (small)
+                return pack_weights(target, from, element, info_.trans_b, n, k, functions_.panel, functions_.width);
             functions_.pack(static_cast<float*>(target), static_cast<float const*>(from), info_.trans_b ? k : n,
                             info_.trans_b, n, k);
         });
@@ -156,23 +186,25 @@ class ProductKernel final : public Kernel {
 
 public:
     ProductKernel(ProductFunctions const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
-        : functions_(functions), isa_(isa), info_(info) {
+        : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
         auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
     }
-    std::string id() const override { return id_of("matmul", constant_ ? "packed" : "blocked", DataType::F32, isa_); }
+    bool has_constant() const { return constant_ != nullptr; }
+    std::string id() const override { return id_of("matmul", constant_ ? "packed" : "blocked", dtype_, isa_); }
     /// Multiply-adds at half the peak of a 2.5 GHz core with two FMA units, or reading B at 10 bytes/ns.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        auto bytes = 4. * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+        auto bytes =
+            static_cast<double>(storage_bytes(dtype_, 1)) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
         return 20 + std::max(shape.operations() / (functions_.width * 5.), bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         return std::unique_ptr<runtime::Task>(
-            new ProductTask(functions_, info_, shape, pack(shape, args.packs), args.threads));
+            new ProductTask(functions_, info_, shape, weight_type_of(dtype_), pack(shape, args.packs), args.threads));
     }
 };
 
@@ -180,10 +212,14 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    for (auto const& input : request.inputs)
-        if (!input.absent() && input.dtype != DataType::F32)
-            return reject("an input is " + std::string(name_of(input.dtype)) + ", expected f32");
-    return std::unique_ptr<Kernel>(new ProductKernel(functions(), isa, info, request.inputs[1]));
+    auto type = request.inputs[0].dtype;
+    if (type != DataType::F32) return reject("A is " + std::string(name_of(type)) + ", expected f32");
+    if (auto why = why_types_differ(info, request); !why.empty()) return reject(why);
+    auto const& b = request.inputs[1];
+    auto kernel = std::make_unique<ProductKernel>(functions(), isa, info, b);
+    if (b.dtype != DataType::F32 && !kernel->has_constant())
+        return reject("B is " + std::string(name_of(b.dtype)) + " and not one constant matrix");
+    return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 }  // namespace

@@ -17,7 +17,11 @@ enum class ProductSource : uint8_t {
     Rows,         ///< [K, N], read in place
     PackRows,     ///< [K, N], packed into `scratch` on the way
     PackColumns,  ///< [N, K], likewise
+    Widen,        ///< panels of a smaller type, widened into `scratch` on the way
 };
+
+/// Elements of the panels of a constant B.
+enum class WeightType : uint8_t { F32, F16, BF16, I8 };
 
 /// One block of `Y = act(alpha * A · B + bias + residual)`; steps in elements.
 struct ProductBlock {
@@ -27,6 +31,9 @@ struct ProductBlock {
     float const* b;
     int64_t b_row;  ///< between rows of B as it is stored (not used for panels)
     ProductSource source;
+    WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`
+    std::byte const* weights;
+    float const* scales;  ///< one for each column of `weights`; null: none
     float* y;
     int64_t y_row;
     float const* bias;  ///< null: none
@@ -45,9 +52,16 @@ struct ProductFunctions {
     /// For few rows and B [N, K] in place: a dot product for each element. `block_*`, `scratch`, `source` are not used;
     /// needs a_k = 1.
     void (*multiply_dots)(ProductBlock const&);
+    /// `multiply_few_*`.
+    void (*multiply_few)(ProductBlock const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
 };
+
+/// For panels of a smaller type and few rows: widened in registers, for every `rows` rows anew. `block_*`, `scratch`,
+/// `source` are not used.
+void multiply_few_avx2(ProductBlock const&);
+void multiply_few_avx512(ProductBlock const&);
 
 ProductFunctions const& product_functions_avx2();
 ProductFunctions const& product_functions_avx512();

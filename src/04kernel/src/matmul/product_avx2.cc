@@ -1,9 +1,12 @@
 #define RG_ROWS 6
 #define RG_VECTORS 2
+#define RG_MULTIPLY_FEW multiply_few_avx2
 // clang-format off: what is included later is written against the wrapper.
 #include "simd/vec_avx2.h"
 #include "simd/math.h"
 #include "simd/activate.h"
+#include "matmul/product_tile.h"
+#include "matmul/widen.h"
 #include "matmul/product_impl.h"
 // clang-format on
 

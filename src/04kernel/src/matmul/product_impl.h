@@ -1,73 +1,15 @@
 #pragma once
-// Loops of the matrix product, written against `Vec`; include `vec_*.h`, `math.h` and `activate.h` first and define
-// RG_ROWS × RG_VECTORS, the register tile: AVX-512 6 × 4 (24 of 32 registers accumulate, 4 hold B, 1 A), AVX2 6 × 2 (12
-// of 16, 2, 1).
-#include "matmul/product.h"
+// Loops of the matrix product; include `product_tile.h` and `widen.h` first, and what they ask for.
 
 namespace refactor::kernel {
 namespace {
-
-constexpr int kWidth = Vec::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
-
-RG_SIMD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/// What a tile does with its sums.
-struct Finish {
-    bool load, last;  ///< begin with what Y holds; all of k has been added
-    float alpha;
-    float low, high;
-    float const* bias;
-    bool scalar_bias;
-    float const* residual;
-    bool residual_last;
-};
-
-RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
-
-template <int rows, int vectors>
-RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f) {
-    Vec bias[vectors];
-    if (f.bias)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v)
-            bias[v] = f.scalar_bias      ? Vec::set(*f.bias)
-                      : v + 1 == vectors ? load_part(f.bias + v * kWidth, tail)
-                                         : Vec::load(f.bias + v * kWidth);
-    Vec low = Vec::set(f.low), high = Vec::set(f.high), alpha = Vec::set(f.alpha);
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i) {
-        float const* residual = f.residual ? f.residual + i * y_row : nullptr;
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-            bool part = v + 1 == vectors && tail != kWidth;
-            float* p = y + i * y_row + v * kWidth;
-            Vec x = c[i][v];
-            if (f.load) x = x + (part ? Vec::load_first(p, tail) : Vec::load(p));
-            if (f.last) {
-                x = x * alpha;
-                if (f.bias) x = x + bias[v];
-                Vec r = Vec::zero();
-                if (residual)
-                    r = part ? Vec::load_first(residual + v * kWidth, tail) : Vec::load(residual + v * kWidth);
-                if (residual && !f.residual_last) x = x + r;
-                x = min(high, max(low, x));
-                if (residual && f.residual_last) x = x + r;
-            }
-            if (part)
-                x.store_first(p, tail);
-            else
-                x.store(p);
-        }
-    }
-}
 
 /// rows × vectors sums over `k`; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`:
 /// B ends there.
 template <int rows, int vectors, bool masked>
 [[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
                             float* y, int64_t y_row, int tail, Finish const& f) {
-    // Few accumulators would wait for each other: two sets take turns.
-    constexpr int kSets = rows * vectors <= 8 ? 2 : 1;
+    constexpr int kSets = sets_of(rows * vectors);
     Vec c[kSets][rows][vectors];
 #pragma GCC unroll 2
     for (int s = 0; s < kSets; ++s)
@@ -146,8 +88,6 @@ void pack_columns(float* target, float const* b, int64_t b_row, int64_t n, int64
                 if (i < left) r[i].store(target + (p + i) * wide + v);
         }
 }
-RG_SIMD int64_t width_of(int64_t columns) { return (columns + kWidth - 1) / kWidth * kWidth; }
-
 void pack(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
     for (int64_t j = 0; j < n; j += kPanel) {
         int64_t count = smaller(kPanel, n - j), wide = width_of(count);
@@ -159,59 +99,27 @@ void pack(float* target, float const* b, int64_t b_row, bool columns, int64_t n,
     }
 }
 
-/// Activations that are more than a clamp, on a block that has just been stored.
-template <ActivationKind kind>
-void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
-    Vec alpha = Vec::set(t.activation.alpha), beta = Vec::set(t.activation.beta);
-    for (int64_t i = 0; i < m; ++i, y += t.y_row)
-        for (int64_t j = 0; j < n; j += kWidth) {
-            int left = static_cast<int>(smaller(kWidth, n - j));
-            Vec x = activate<kind>(load_part(y + j, left), alpha, beta);
-            if (residual) x = x + load_part(residual + i * t.y_row + j, left);
-            if (left == kWidth)
-                x.store(y + j);
-            else
-                x.store_first(y + j, left);
-        }
+/// `k` rows of a panel at `panel`, from row `p0`, with the scales of their columns.
+template <WeightType type>
+void widen_rows(float* target, std::byte const* panel, float const* scales, int64_t n, int64_t p0, int64_t k,
+                int64_t wide) {
+    std::byte const* from = panel + p0 * wide * bytes_of(type);
+    Vec scale[kVectors];
+    for (int64_t v = 0; v < wide; v += kWidth)
+        scale[v / kWidth] = scales ? load_part(scales + v, static_cast<int>(smaller(kWidth, n - v))) : Vec::set(1);
+    for (int64_t p = 0; p < k; ++p)
+        for (int64_t v = 0; v < wide; v += kWidth, from += kWidth * bytes_of(type), target += kWidth)
+            (widen<type>(from) * scale[v / kWidth]).store(target);
 }
-void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
-    using enum ActivationKind;
-    switch (t.activation.kind) {
-        case LeakyRelu:
-            return activate_block<LeakyRelu>(t, y, residual, m, n);
-        case Sigmoid:
-            return activate_block<Sigmoid>(t, y, residual, m, n);
-        case Silu:
-            return activate_block<Silu>(t, y, residual, m, n);
-        case HardSigmoid:
-            return activate_block<HardSigmoid>(t, y, residual, m, n);
-        case HardSwish:
-            return activate_block<HardSwish>(t, y, residual, m, n);
-        case GeluErf:
-            return activate_block<GeluErf>(t, y, residual, m, n);
-        case GeluTanh:
-            return activate_block<GeluTanh>(t, y, residual, m, n);
-        case Tanh:
-            return activate_block<Tanh>(t, y, residual, m, n);
-        default:
-            return;
-    }
+void widen_rows(ProductBlock const& t, int64_t j, int64_t n, int64_t p0, int64_t k, int64_t wide) {
+    float const* scales = t.scales ? t.scales + j : nullptr;
+    if (t.weight_type == WeightType::F16)
+        widen_rows<WeightType::F16>(t.scratch, t.weights + j * t.k * 2, scales, n, p0, k, wide);
+    else if (t.weight_type == WeightType::BF16)
+        widen_rows<WeightType::BF16>(t.scratch, t.weights + j * t.k * 2, scales, n, p0, k, wide);
+    else
+        widen_rows<WeightType::I8>(t.scratch, t.weights + j * t.k, scales, n, p0, k, wide);
 }
-
-/// The clamp that the tile can do itself; `after` tells whether `activate_block` has to follow.
-RG_SIMD Finish finish_of(ProductBlock const& t, bool& after) {
-    constexpr float kInf = __builtin_inff();
-    Finish f{false, false, t.alpha, -kInf, kInf, t.bias, t.scalar_bias, t.residual, t.residual_last};
-    auto kind = t.activation.kind;
-    if (kind == ActivationKind::Relu) f.low = 0;
-    if (kind == ActivationKind::Clip) f.low = t.activation.alpha, f.high = t.activation.beta;
-    after = kind != ActivationKind::None && kind != ActivationKind::Relu && kind != ActivationKind::Clip;
-    if (after && f.residual_last) f.residual = nullptr;
-    return f;
-}
-
-/// Rows of the next tile: never a lone thin one at the end (7 = 4 + 3, 8 = 4 + 4).
-RG_SIMD int64_t rows_of(int64_t left) { return left <= kRows ? left : left < kRows + 3 ? (left + 1) / 2 : kRows; }
 
 void multiply(ProductBlock const& t) {
     bool after;
@@ -238,6 +146,9 @@ void multiply(ProductBlock const& t) {
                         break;
                     case ProductSource::PackColumns:
                         pack_columns(t.scratch, t.b + j * t.b_row + p0, t.b_row, n, k, wide);
+                        break;
+                    case ProductSource::Widen:
+                        widen_rows(t, j, n, p0, k, wide);
                         break;
                 }
                 auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
@@ -309,7 +220,7 @@ void multiply_dots(ProductBlock const& t) {
     if (after) activate_block(t, t.y, t.residual_last ? t.residual : nullptr, t.m, t.n);
 }
 
-constexpr ProductFunctions kFunctions{kWidth, kRows, kPanel, multiply, multiply_dots, pack};
+constexpr ProductFunctions kFunctions{kWidth, kRows, kPanel, multiply, multiply_dots, RG_MULTIPLY_FEW, pack};
 
 }  // namespace
 }  // namespace refactor::kernel

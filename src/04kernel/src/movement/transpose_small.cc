@@ -63,30 +63,36 @@ void store_triples(__m128i quads, uint8_t* target) {
     uint64_t high = join(static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(quads, quads))));
     std::memcpy(target, &low, 8), std::memcpy(target + 6, &high, 8);
 }
-/// Columns of 2 to 4 rows behind each other. Returns how many of them were written.
+/// 16 columns of 2 to 4 rows behind each other; two bytes more are written if there are three.
+void interleave_block(uint8_t const* source, int64_t source_row, int64_t rows, uint8_t* target) {
+    auto row = [&](int64_t r) {
+        return r < rows ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(source + r * source_row))
+                        : _mm_setzero_si128();
+    };
+    auto* out = reinterpret_cast<__m128i*>(target);
+    __m128i first = row(0), second = row(1), third = row(2), fourth = row(3);
+    __m128i pairs[]{_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)};
+    __m128i others[]{_mm_unpacklo_epi8(third, fourth), _mm_unpackhi_epi8(third, fourth)};
+    for (int i = 0; i < 2; ++i) {
+        __m128i low = _mm_unpacklo_epi16(pairs[i], others[i]), high = _mm_unpackhi_epi16(pairs[i], others[i]);
+        if (rows == 2)
+            _mm_storeu_si128(out + i, pairs[i]);
+        else if (rows == 3)
+            store_triples(low, target + 24 * i), store_triples(high, target + 24 * i + 12);
+        else
+            _mm_storeu_si128(out + 2 * i, low), _mm_storeu_si128(out + 2 * i + 1, high);
+    }
+}
+/// Returns how many columns were written.
 int64_t interleave_rows(uint8_t const* source, int64_t source_row, int64_t rows, int64_t columns, uint8_t* target) {
     int64_t c = 0;
-    // Not the last one, behind which there may be nothing.
-    for (; c + 16 < columns; c += 16, target += 16 * rows) {
-        auto row = [&](int64_t r) {
-            return r < rows ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(source + r * source_row + c))
-                            : _mm_setzero_si128();
-        };
-        auto* out = reinterpret_cast<__m128i*>(target);
-        __m128i first = row(0), second = row(1), third = row(2), fourth = row(3);
-        __m128i pairs[]{_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)};
-        __m128i others[]{_mm_unpacklo_epi8(third, fourth), _mm_unpackhi_epi8(third, fourth)};
-        for (int i = 0; i < 2; ++i) {
-            __m128i low = _mm_unpacklo_epi16(pairs[i], others[i]), high = _mm_unpackhi_epi16(pairs[i], others[i]);
-            if (rows == 2)
-                _mm_storeu_si128(out + i, pairs[i]);
-            else if (rows == 3)
-                store_triples(low, target + 24 * i), store_triples(high, target + 24 * i + 12);
-            else
-                _mm_storeu_si128(out + 2 * i, low), _mm_storeu_si128(out + 2 * i + 1, high);
-        }
-    }
-    return c;
+    for (; c + 16 < columns; c += 16) interleave_block(source + c, source_row, rows, target + c * rows);
+    if (c + 16 != columns) return c;
+    // Behind the last column there may be nothing.
+    uint8_t last[64 + 2];
+    interleave_block(source + c, source_row, rows, last);
+    std::memcpy(target + c * rows, last, static_cast<size_t>(16 * rows));
+    return columns;
 }
 
 /// 4 × 4 words.

@@ -32,7 +32,7 @@ RG_SIMD Vec apply(CellActivation const& a, Vec x) {
         case Softsign:
             return x / (one + abs(x));
         case Softplus:
-            return max(zero, x) + log(one + exp(-abs(x)));
+            return max(zero, x) + log(one + exp_of_negative(-abs(x)));
     }
     return x;
 }

@@ -2,12 +2,14 @@
 #include "matmul/product.h"
 #include "recurrent/cell.h"
 #include "recurrent/recurrent.h"
+#include "recurrent/stream.h"
 
 namespace refactor::kernel {
 
 struct RecurrentFunctions {
     ProductFunctions const& product;
     CellFunctions const& cell;
+    StreamFunctions const& stream;
 };
 
 /// Packed weights: the rows of `gates` gates (from `first_gate` on) of a matrix [directions, G·H, K], reordered so that
@@ -30,7 +32,8 @@ struct RecurrentPlan {
     int64_t group = 1;                      ///< blocks whose columns are whole panels of every matrix
     bool split = false;                     ///< GRU, reset first: two products a step
     GateMatrix w{}, r{}, r_part{};          ///< input, state, state of the gate h (`split`)
-    int64_t chunk = 1;                      ///< steps whose input products are kept at a time
+    bool streamed = false;                  ///< input products are made beside the steps before them
+    int64_t chunk = 1;                      ///< otherwise: steps whose input products are kept at a time
     int64_t batch_parts = 1;                ///< independent parts of a direction
     int64_t column_parts = 1;               ///< parts of a direction that meet after every step
     bool packs_w = false, packs_r = false;  ///< not constant: packed by each run
@@ -42,6 +45,8 @@ struct RecurrentPlan {
 
     RecurrentPlan(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&, int threads, bool constant_w,
                   bool constant_r);
+    /// One sequence whose end is known and whose steps need one product.
+    static bool is_streamed(RecurrentInfo const&, RecurrentShape const&);
 };
 
 }  // namespace refactor::kernel

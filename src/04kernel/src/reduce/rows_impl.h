@@ -201,13 +201,13 @@ void softmax(float const* x, float* y, int64_t size, bool log, bool nan_to_zero)
     }
     int64_t i = 0;
     for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
-        Vec a = exp(Vec::load(x + i) - shift), b = exp(Vec::load(x + i + kWidth) - shift);
+        Vec a = exp_of_negative(Vec::load(x + i) - shift), b = exp_of_negative(Vec::load(x + i + kWidth) - shift);
         sums[0] = sums[0] + a, sums[1] = sums[1] + b;
         if (!log) a.store(y + i), b.store(y + i + kWidth);
     }
     for (; i < size; i += kWidth) {
         int left = left_of(size - i);
-        Vec a = exp(load_part(x + i, left) - shift);
+        Vec a = exp_of_negative(load_part(x + i, left) - shift);
         sums[0] = sums[0] + select(first_lanes(left), a, Vec::zero());
         if (!log) store_part(a, y + i, left);
     }
@@ -236,7 +236,7 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
     for (int64_t k = 0; k < size; ++k)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
-            Vec e = exp(at(x, k, v) - top[v]);
+            Vec e = exp_of_negative(at(x, k, v) - top[v]);
             sums[v] = sums[v] + e;
             if (!is_log) put(e, k, v);
         }

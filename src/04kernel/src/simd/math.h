@@ -7,14 +7,8 @@
 namespace refactor::kernel {
 namespace {
 
-/// e^x, at most 1.1 ulp for normal results. Overflows to infinity above 88.72, underflows to zero; NaN stays NaN.
-/// Reduction x = n ln 2 + r with a two-part ln 2, then the Taylor-like minimax polynomial of degree 6 (Cephes expf).
-RG_SIMD Vec exp(Vec x) {
-    // max and min return their second operand for NaN.
-    x = min(Vec::set(89.f), max(Vec::set(-104.f), x));
-    Vec n = round(x * Vec::set(1.44269504f));
-    Vec r = fnma(n, Vec::set(0.693359375f), x);
-    r = fnma(n, Vec::set(-2.12194440e-4f), r);
+/// e^r for |r| at most a little over ln 2 / 2: the Taylor-like minimax polynomial of degree 6 (Cephes expf).
+RG_SIMD Vec exp_of_remainder(Vec r) {
     Vec p = Vec::set(1.9875691500e-4f);
     p = fma(p, r, Vec::set(1.3981999507e-3f));
     p = fma(p, r, Vec::set(8.3334519073e-3f));
@@ -22,7 +16,29 @@ RG_SIMD Vec exp(Vec x) {
     p = fma(p, r, Vec::set(1.6666665459e-1f));
     p = fma(p, r, Vec::set(5.0000001201e-1f));
     p = fma(p, r * r, r);
-    return scale2(p + Vec::set(1.f), n);
+    return p + Vec::set(1.f);
+}
+
+/// e^x, at most 1.1 ulp for normal results. Overflows to infinity above 88.72, underflows to zero; NaN stays NaN.
+/// Reduction x = n ln 2 + r with a two-part ln 2.
+RG_SIMD Vec exp(Vec x) {
+    // max and min return their second operand for NaN.
+    x = min(Vec::set(89.f), max(Vec::set(-104.f), x));
+    Vec n = round(x * Vec::set(1.44269504f));
+    Vec r = fnma(n, Vec::set(0.693359375f), x);
+    r = fnma(n, Vec::set(-2.12194440e-4f), r);
+    return scale2(exp_of_remainder(r), n);
+}
+
+/// e^x for x <= 0, at most 1.1 ulp; 0 below about -87.7 (2^-126.5); NaN stays NaN. Adding 1.5 · 2^23 rounds to an
+/// integer in the low bits, from where it becomes the exponent: about half the instructions of `exp` without AVX-512.
+RG_SIMD Vec exp_of_negative(Vec x) {
+    x = max(Vec::set(-88.f), x);
+    Vec biased = fma(x, Vec::set(1.44269504f), Vec::set(12582912.f + 127.f));
+    Vec n = biased - Vec::set(12582912.f + 127.f);
+    Vec r = fnma(n, Vec::set(0.693359375f), x);
+    r = fnma(n, Vec::set(-2.12194440e-4f), r);
+    return exp_of_remainder(r) * power_of_low_bits(biased);
 }
 
 /// Natural logarithm, at most 1.1 ulp. log(0) = -inf, log(negative) = NaN, log(inf) = inf. (Cephes logf.)
@@ -48,9 +64,13 @@ RG_SIMD Vec log(Vec x) {
 }
 
 /// 1 / (1 + e^-x), at most 2.5 ulp for normal results.
-RG_SIMD Vec sigmoid(Vec x) { return Vec::set(1.f) / (Vec::set(1.f) + exp(-x)); }
+RG_SIMD Vec sigmoid(Vec x) {
+    Vec one = Vec::set(1.f), e = exp_of_negative(bit_or(x, Vec::set(-0.f)));
+    return select(x < Vec::zero(), e, one) / (one + e);
+}
 
-/// Hyperbolic tangent, at most 1.5 ulp: an odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (e^2x + 1) above.
+/// Hyperbolic tangent, at most 1.5 ulp: an odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (e^2x + 1) above,
+/// with e^-2x, which cannot overflow.
 RG_SIMD Vec tanh(Vec x) {
     Vec a = abs(x), z = x * x;
     Vec p = Vec::set(-5.70498872745e-3f);
@@ -59,7 +79,8 @@ RG_SIMD Vec tanh(Vec x) {
     p = fma(p, z, Vec::set(1.33314422036e-1f));
     p = fma(p, z, Vec::set(-3.33332819422e-1f));
     Vec small = fma(p * z, x, x);
-    Vec large = Vec::set(1.f) - Vec::set(2.f) / (exp(a + a) + Vec::set(1.f));
+    Vec e = exp_of_negative(a * Vec::set(-2.f));
+    Vec large = Vec::set(1.f) - (e + e) / (e + Vec::set(1.f));
     return select(a < Vec::set(0.625f), small, copysign(large, x));
 }
 
@@ -76,7 +97,7 @@ RG_SIMD Vec erf(Vec x) {
     // Beyond 4 the result is 1; the bound keeps q finite.
     Vec b = min(Vec::set(10.f), t);
     q = select(t > Vec::set(4.f), Vec::set(-20.f), fma(q, b, -b));
-    Vec large = copysign(Vec::set(1.f) - exp(q), x);
+    Vec large = copysign(Vec::set(1.f) - exp_of_negative(q), x);
     Vec p = Vec::set(-5.96761703e-4f);
     p = fma(p, s, Vec::set(4.99119423e-3f));
     p = fma(p, s, Vec::set(-2.67681349e-2f));

@@ -9,6 +9,8 @@ Vec probe(MathFunction f, Vec x) {
     switch (f) {
         case MathFunction::Exp:
             return exp(x);
+        case MathFunction::ExpOfNegative:
+            return exp_of_negative(min(Vec::zero(), x));
         case MathFunction::Log:
             return log(x);
         case MathFunction::Sigmoid:

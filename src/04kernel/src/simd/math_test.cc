@@ -16,6 +16,8 @@ double exact(MathFunction f, double x) {
     switch (f) {
         case MathFunction::Exp:
             return std::exp(x);
+        case MathFunction::ExpOfNegative:
+            return std::exp(x > 0 ? 0 : x);
         case MathFunction::Log:
             return std::log(x);
         case MathFunction::Sigmoid:
@@ -77,9 +79,9 @@ void sweep(void (*probe)(MathFunction, float const*, float*, int64_t), Case c) {
 }
 
 constexpr Case kCases[] = {
-    {MathFunction::Exp, 1.1, 0},    {MathFunction::Log, 1.1, 0}, {MathFunction::Sigmoid, 2.5, 0},
-    {MathFunction::Tanh, 1.5, 0},   {MathFunction::Erf, 1.1, 0}, {MathFunction::GeluErf, 0, 1},
-    {MathFunction::GeluTanh, 0, 1},
+    {MathFunction::Exp, 1.1, 0},     {MathFunction::ExpOfNegative, 1.1, 0}, {MathFunction::Log, 1.1, 0},
+    {MathFunction::Sigmoid, 2.5, 0}, {MathFunction::Tanh, 1.5, 0},          {MathFunction::Erf, 1.1, 0},
+    {MathFunction::GeluErf, 0, 1},   {MathFunction::GeluTanh, 0, 1},
 };
 
 #if RG_X86

@@ -81,6 +81,8 @@ RG_SIMD Vec power2(Vec n) {
     __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(e, 23))};
 }
+/// The low bits of the representation moved into the exponent: 2^n from 1.5 · 2^23 + 127 + n; 0 for n = -127.
+RG_SIMD Vec power_of_low_bits(Vec a) { return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.v), 23))}; }
 /// a * 2^n for integral n in [-252, 254]; overflow gives infinity, underflow a denormal or zero.
 RG_SIMD Vec scale2(Vec a, Vec n) {
     Vec half = floor(n * Vec::set(0.5f));

@@ -77,6 +77,8 @@ RG_SIMD Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_blend_ps(mask.
 
 /// a * 2^n for integral n; overflow gives infinity, underflow a denormal or zero.
 RG_SIMD Vec scale2(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+/// The low bits of the representation moved into the exponent: 2^n from 1.5 · 2^23 + 127 + n; 0 for n = -127.
+RG_SIMD Vec power_of_low_bits(Vec a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))}; }
 /// Splits a positive finite a into m * 2^e with m in [1/sqrt 2, sqrt 2).
 RG_SIMD Vec split2(Vec a, Vec& e) {
     __m512 m = _mm512_getmant_ps(a.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src), x = _mm512_getexp_ps(a.v);

@@ -11,6 +11,9 @@ struct CompileOptions {
     std::vector<std::string> passes;
     int threads = 0;  ///< 0: `default_thread_count()`
     kernel::Precision precision = kernel::Precision::Default;
+    /// What constant right-hand sides of products are stored as on a CPU: F32, F16, BF16, or I8 with a scale for each
+    /// column; they are widened to f32 while they are read. Undefined: as the model stores them.
+    DataType weights = DataType::Undefined;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;
     size_t max_tensor_bytes =

@@ -51,7 +51,7 @@ std::optional<std::vector<Constant>> result_of(NodePtr node) {
         written += static_cast<int64_t>(storage_bytes(edge->value.dtype, element_count(*dims)));
     }
     if (written > kSmall && written > 4 * read) return std::nullopt;
-    auto result = evaluate(*node->value.op, *inputs, std::move(outputs), params);
+    auto result = evaluate(node->value.op, *inputs, std::move(outputs), params);
     if (!result) return std::nullopt;
     return std::move(result).value();
 }

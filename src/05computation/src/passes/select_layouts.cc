@@ -50,16 +50,13 @@ bool multiple_of_block(EdgePtr edge, int64_t block) {
     return channels && *channels % block == 0;
 }
 
-Ability elementwise_ability(NodePtr node, int64_t block) {
+Ability elementwise_ability(NodePtr node) {
     Ability ability;
     auto const& shape = node->output()->value.shape;
     for (auto* output : node->outputs())
         if (!has_channels(output)) return {};
     for (auto* input : node->inputs()) {
-        if (is_scalar(input)) {
-            ability.follows.push_back(0);
-        } else if (is_per_channel(input, shape.size(), shape[1])) {
-            if (!multiple_of_block(node->output(), block)) return {};
+        if (is_scalar(input) || is_per_channel(input, shape.size(), shape[1])) {
             ability.follows.push_back(0);
         } else if (has_channels(input) && !input->is_source() && input->value.shape.size() == shape.size() &&
                    input->value.shape[1] == shape[1]) {
@@ -106,7 +103,7 @@ Ability ability_of(NodePtr node, int64_t block) {
     }
     if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
     if (info_of<kernel::GlobalPoolInfo>(op)) return window(false);
-    if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node, block);
+    if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
     if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node, block);
     if (info_of<kernel::ResizeInfo>(op)) {
         auto ability = window(false);

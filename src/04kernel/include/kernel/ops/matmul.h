@@ -4,15 +4,17 @@
 
 namespace refactor::kernel {
 
-/// Matrix product with numpy broadcasting of leading dimensions: `Y = epilogue(alpha * op(A) · op(B))`.
+/// Matrix product with numpy broadcasting of leading dimensions: `Y = epilogue(alpha * scales * (op(A) · op(B)))`.
 ///
-/// Inputs: A [..., M, K] ([..., K, M] if trans_a), B [..., K, N] ([..., N, K] if trans_b), bias [N] or [1] if
-/// `epilogue.bias`, residual [..., M, N] if `epilogue.residual` (absent inputs are left out, the order stays). 1-D
-/// operands have been reshaped to 2-D by the caller. f32 (f64 and integers through the reference). Source: ONNX
+/// Inputs: A [..., M, K] ([..., K, M] if trans_a), B [..., K, N] ([..., N, K] if trans_b), scales f32 [N] if `scaled`,
+/// bias [N] or [1] if `epilogue.bias`, residual [..., M, N] if `epilogue.residual` (absent inputs are left out, the
+/// order stays). 1-D operands have been reshaped to 2-D by the caller. f32 (f64 and integers through the reference).
+/// With A in f32, B may be f16, bf16 or, if `scaled`, i8: its elements are widened to f32, sums are f32. Source: ONNX
 /// MatMul-13, Gemm-13.
 struct MatMulInfo {
     static constexpr char const* kType = "MatMul";
     bool trans_a = false, trans_b = false;
+    bool scaled = false;
     float alpha = 1;
     Epilogue epilogue;
     std::string attributes() const;

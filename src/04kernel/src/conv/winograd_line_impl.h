@@ -1,0 +1,104 @@
+#pragma once
+#include "conv/store_impl.h"
+#include "conv/winograd_parts_impl.h"
+
+namespace refactor::kernel {
+namespace {
+
+/// Bᵀ d with the points 0, ±1, ±2, ±1/2, ∞.
+RG_SIMD void input_1d(Vec const (&d)[8], Vec (&t)[8]) {
+    Vec quarters = Vec::set(5.25f), half = Vec::set(0.5f), two = Vec::set(2.f);
+    Vec a = fnma(Vec::set(4.25f), d[4], d[2] + d[6]), b = fnma(Vec::set(4.25f), d[3], d[1] + d[5]);
+    Vec c = fma(Vec::set(0.25f), d[2], fnma(Vec::set(1.25f), d[4], d[6]));
+    Vec e = fma(half, d[1], fnma(Vec::set(2.5f), d[3], two * d[5]));
+    Vec f = fma(Vec::set(4.f), d[2], fnma(Vec::set(5.f), d[4], d[6]));
+    Vec g = fma(two, d[1], fnma(Vec::set(2.5f), d[3], half * d[5]));
+    t[0] = fma(quarters, d[4] - d[2], d[0] - d[6]);
+    t[1] = a + b, t[2] = a - b;
+    t[3] = c + e, t[4] = c - e;
+    t[5] = f + g, t[6] = f - g;
+    t[7] = fma(quarters, d[3] - d[5], d[7] - d[1]);
+}
+
+/// Aᵀ m for two or four outputs.
+template <int outputs>
+RG_SIMD void output_1d(Vec const (&m)[8], Vec (&y)[outputs]) {
+    Vec s1 = m[1] + m[2], s2 = m[3] + m[4], s3 = m[5] + m[6], d1 = m[1] - m[2], d2 = m[3] - m[4], d3 = m[5] - m[6];
+    y[0] = (m[0] + s1) + (s2 + s3);
+    y[1] = fma(Vec::set(2.f), d2, fma(Vec::set(0.5f), d3, d1));
+    if constexpr (outputs == 4) {
+        y[2] = fma(Vec::set(4.f), s2, fma(Vec::set(0.25f), s3, s1));
+        y[3] = fma(Vec::set(8.f), d2, fma(Vec::set(0.125f), d3, d1));
+    }
+    y[outputs - 1] = y[outputs - 1] + m[7];
+}
+/// Tiles of `outputs` outputs from `inputs` inputs.
+template <int outputs, int inputs>
+struct Lines {
+    static void input(WinogradJob const& j) {
+        int64_t const step = j.along_rows ? j.in_cols * W : W;
+        int64_t const length = j.along_rows ? j.in_rows : j.in_cols, pad = j.along_rows ? j.row_pad : j.col_pad;
+        for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
+            Place at(j, j.first_tile);
+            float* v = j.transformed + b * j.tiles * W;
+            for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
+                int64_t first = (j.along_rows ? at.row : at.col) * outputs - pad;
+                float const* x = j.x + (at.image * j.blocks + b) * j.in_rows * j.in_cols * W +
+                                 (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * step;
+                bool const whole = first >= 0 && first + inputs <= length;
+                Vec d[inputs], u[inputs];
+#pragma GCC unroll 8
+                for (int i = 0; i < inputs; ++i)
+                    d[i] = whole || (first + i >= 0 && first + i < length) ? Vec::load(x + i * step) : Vec::zero();
+                input_1d(d, u);
+#pragma GCC unroll 8
+                for (int i = 0; i < inputs; ++i) u[i].store(v + i * j.product_stride);
+            }
+        }
+    }
+
+    static void output(WinogradJob const& j) {
+        bool const clamp = simple(j.activation.kind);
+        Range const range(clamp ? j.activation : Activation{});
+        bool const before = j.residual && !j.residual_last, after = j.residual && j.residual_last && clamp;
+        int64_t const step = j.along_rows ? j.out_cols * W : W, length = j.along_rows ? j.out_rows : j.out_cols;
+        for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
+            Place at(j, j.first_tile);
+            int lanes = b + 1 == j.blocks ? j.last_lanes : W;
+            Mask const mask = first_lanes(lanes);
+            Vec const bias = j.bias ? Vec::load_first(j.bias + b * W, lanes) : Vec::zero();
+            float const* m = j.transformed + b * j.tiles * W;
+            for (int64_t t = 0; t < j.tiles; ++t, m += W, at.next(j)) {
+                Vec d[inputs], y[outputs];
+#pragma GCC unroll 8
+                for (int i = 0; i < inputs; ++i) d[i] = Vec::load(m + i * j.product_stride);
+                output_1d(d, y);
+                int64_t first = (j.along_rows ? at.row : at.col) * outputs;
+                int64_t count = length - first < outputs ? length - first : outputs;
+                int64_t offset = (at.image * j.blocks + b) * j.out_rows * j.out_cols * W +
+                                 (j.along_rows ? at.col * W : at.row * j.out_cols * W) + first * step;
+#pragma GCC unroll 4
+                for (int i = 0; i < outputs; ++i) {
+                    if (i >= count) break;
+                    Vec v = y[i] + bias;
+                    if (before) v = v + Vec::load(j.residual + offset + i * step);
+                    v = min(range.high, max(range.low, v));
+                    if (after) v = v + Vec::load(j.residual + offset + i * step);
+                    select(mask, v, Vec::zero()).store(j.y + offset + i * step);
+                }
+                if (!clamp)
+                    activate_stored(j.y + offset, j.residual && j.residual_last ? j.residual + offset : nullptr, step,
+                                    static_cast<int>(count), lanes, j.activation);
+            }
+        }
+    }
+};
+
+constexpr WinogradIsa kThreeTaps{Lines<4, 6>::input, Lines<4, 6>::output};
+constexpr WinogradIsa kFiveTaps{Lines<4, 8>::input, Lines<4, 8>::output};
+constexpr WinogradIsa kSevenTaps{Lines<2, 8>::input, Lines<2, 8>::output};
+
+RG_SIMD WinogradIsa const& line_of(int64_t taps) { return taps == 3 ? kThreeTaps : taps == 5 ? kFiveTaps : kSevenTaps; }
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,109 @@
+#include "conv/winograd_pack.h"
+
+#include <algorithm>
+#include <span>
+
+namespace refactor::kernel {
+
+namespace {
+
+/// Filters that are transformed together: a block of output channels of either instruction set.
+constexpr int64_t kMostLanes = 16;
+using Lanes = double[kMostLanes];
+
+constexpr double kPoints[] = {0, 1, -1, 2, -2, 0.5, -0.5};
+constexpr int64_t kMostProducts = 8, kMostTaps = 7;
+
+constexpr WinogradForm kForms[] = {{{3, 3}, {4, 4}, 36}, {{1, 3}, {1, 4}, 6}, {{3, 1}, {4, 1}, 6}, {{1, 5}, {1, 4}, 8},
+                                   {{5, 1}, {4, 1}, 8},  {{1, 7}, {1, 2}, 8}, {{7, 1}, {2, 1}, 8}};
+
+/// G of one dimension: the values of a filter, as a polynomial of its taps, at the points 0, ±1, ±2 (, ±1/2), over
+/// ∏ (point - other points), and its highest tap for ∞. The sign of the first row is that of the row of Bᵀ.
+class FilterTransform {
+    int64_t taps_, products_;
+    double g_[kMostProducts][kMostTaps] = {};
+
+    /// The case of nearly all filters, with common terms shared.
+    static void apply_three(Lanes const& g0, Lanes const& g1, Lanes const& g2, Lanes* out, int64_t step) {
+        for (int64_t l = 0; l < kMostLanes; ++l) {
+            auto a = (g0[l] + g2[l]) / 6, b = g1[l] / 6;
+            auto c = g0[l] / 24 + g2[l] / 6, d = g1[l] / 12;
+            out[0][l] = g0[l] / 4, out[5 * step][l] = g2[l];
+            out[step][l] = -a - b, out[2 * step][l] = b - a;
+            out[3 * step][l] = c + d, out[4 * step][l] = c - d;
+        }
+    }
+
+public:
+    FilterTransform(int64_t taps, int64_t products) : taps_(taps), products_(products) {
+        auto points = products - 1;
+        for (int64_t i = 0; i < points; ++i) {
+            double scale = i == 0 && points == 7 ? -1 : 1, power = 1;
+            for (int64_t j = 0; j < points; ++j)
+                if (j != i) scale *= kPoints[i] - kPoints[j];
+            for (int64_t k = 0; k < taps; ++k, power *= kPoints[i]) g_[i][k] = power / scale;
+        }
+        g_[points][taps - 1] = 1;
+    }
+    /// out[i] = Σ g[i][k] in[k · step].
+    void apply(Lanes const* in, int64_t step, Lanes* out, int64_t out_step) const {
+        if (taps_ == 3 && products_ == 6) return apply_three(in[0], in[step], in[2 * step], out, out_step);
+        for (int64_t i = 0; i < products_; ++i) {
+            auto& to = out[i * out_step];
+            std::fill_n(to, kMostLanes, 0.);
+            for (int64_t k = 0; k < taps_; ++k) {
+                auto factor = g_[i][k];
+                auto const& from = in[k * step];
+                for (int64_t l = 0; l < kMostLanes; ++l) to[l] += factor * from[l];
+            }
+        }
+    }
+};
+
+/// Transforms the filters of one input channel and `lanes` output channels, `stride` floats apart, and stores product p
+/// at to + p * floats.
+void pack_lanes(WinogradForm const& form, FilterTransform const& transform, float const* w, int64_t stride,
+                int64_t present, int64_t lanes, float* to, int64_t floats) {
+    Lanes g[9] = {}, half[18], u[36];
+    for (int64_t l = 0; l < present; ++l)
+        for (int64_t k = 0; k < form.taps(); ++k) g[k][l] = static_cast<double>(w[l * stride + k]);
+    if (form.plane()) {
+        for (int64_t j = 0; j < 3; ++j) transform.apply(g + j, 3, half + j, 3);
+        for (int64_t i = 0; i < 6; ++i) transform.apply(half + i * 3, 1, u + i * 6, 1);
+    } else {
+        transform.apply(g, 1, u, 1);
+    }
+    for (int64_t p = 0; p < form.products; ++p)
+        for (int64_t l = 0; l < lanes; ++l) to[p * floats + l] = static_cast<float>(u[p][l]);
+}
+
+}  // namespace
+
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols) {
+    for (auto const& form : kForms)
+        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols) return &form;
+    return nullptr;
+}
+
+std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
+    return (form.plane() ? "winograd_f4:" : "winograd_line" + std::to_string(form.taps()) + ":") +
+           std::to_string(list.block);
+}
+
+void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
+    auto stride = g.in_channels * g.all_taps[0] * form.taps(), plane_channels = list.in_channels / g.kernel[0];
+    bool plane = form.plane();
+    FilterTransform transform(plane ? 3 : form.taps(), plane ? 6 : form.products);
+    for (auto const& chunk : list.chunks)
+        for (int64_t i = 0; i < list.in_channels; ++i)
+            for (int64_t k = 0; k < chunk.blocks; ++k) {
+                auto c = i % plane_channels, depth = g.first_tap[0] + i / plane_channels;
+                auto m = (chunk.first + k) * list.block;
+                auto present = c < g.in_channels ? std::clamp<int64_t>(list.out_channels - m, 0, list.block) : 0;
+                auto* to = packed + chunk.weights + (i * chunk.blocks + k) * list.block;
+                auto const* from = w + m * stride + (c * g.all_taps[0] + depth) * form.taps();
+                pack_lanes(form, transform, from, stride, present, list.block, to, list.floats);
+            }
+}
+
+}  // namespace refactor::kernel

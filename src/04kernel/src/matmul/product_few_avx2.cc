@@ -1,0 +1,16 @@
+#define RG_ROWS 6
+#define RG_VECTORS 2
+// clang-format off: what is included later is written against the wrapper.
+#include "simd/vec_avx2.h"
+#include "simd/math.h"
+#include "simd/activate.h"
+#include "matmul/product_tile.h"
+#include "matmul/widen.h"
+#include "matmul/product_few_impl.h"
+// clang-format on
+
+namespace refactor::kernel {
+
+void multiply_few_avx2(ProductBlock const& t) { multiply_few(t); }
+
+}  // namespace refactor::kernel

@@ -1,0 +1,131 @@
+#pragma once
+// What the loops of products share, written against `Vec`; include `vec_*.h`, `math.h` and `activate.h` first and
+// define RG_ROWS × RG_VECTORS, the register tile: AVX-512 6 × 4 (24 of 32 registers accumulate, 4 hold B, 1 A), AVX2 6
+// × 2 (12 of 16, 2, 1).
+#include "matmul/product.h"
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int kWidth = Vec::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
+
+RG_SIMD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+RG_SIMD int64_t width_of(int64_t columns) { return (columns + kWidth - 1) / kWidth * kWidth; }
+
+/// Few accumulators would wait for each other: two sets take turns, where registers allow.
+constexpr int sets_of(int accumulators) { return accumulators <= 8 && 2 * accumulators <= kRows * kVectors ? 2 : 1; }
+
+/// What a tile does with its sums.
+struct Finish {
+    bool load, last;  ///< begin with what Y holds; all of k has been added
+    float alpha;
+    float low, high;
+    float const* scales;  ///< one for each column; null: none
+    float const* bias;
+    bool scalar_bias;
+    float const* residual;
+    bool residual_last;
+};
+
+RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
+
+template <int rows, int vectors>
+RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f) {
+    Vec bias[vectors];
+    if (f.bias)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            bias[v] = f.scalar_bias      ? Vec::set(*f.bias)
+                      : v + 1 == vectors ? load_part(f.bias + v * kWidth, tail)
+                                         : Vec::load(f.bias + v * kWidth);
+    Vec scales[vectors];
+    if (f.scales)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            scales[v] = v + 1 == vectors ? load_part(f.scales + v * kWidth, tail) : Vec::load(f.scales + v * kWidth);
+    Vec low = Vec::set(f.low), high = Vec::set(f.high), alpha = Vec::set(f.alpha);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i) {
+        float const* residual = f.residual ? f.residual + i * y_row : nullptr;
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            bool part = v + 1 == vectors && tail != kWidth;
+            float* p = y + i * y_row + v * kWidth;
+            Vec x = c[i][v];
+            if (f.load) x = x + (part ? Vec::load_first(p, tail) : Vec::load(p));
+            if (f.last) {
+                if (f.scales) x = x * scales[v];
+                x = x * alpha;
+                if (f.bias) x = x + bias[v];
+                Vec r = Vec::zero();
+                if (residual)
+                    r = part ? Vec::load_first(residual + v * kWidth, tail) : Vec::load(residual + v * kWidth);
+                if (residual && !f.residual_last) x = x + r;
+                x = min(high, max(low, x));
+                if (residual && f.residual_last) x = x + r;
+            }
+            if (part)
+                x.store_first(p, tail);
+            else
+                x.store(p);
+        }
+    }
+}
+
+/// Activations that are more than a clamp, on a block that has just been stored.
+template <ActivationKind kind>
+void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
+    Vec alpha = Vec::set(t.activation.alpha), beta = Vec::set(t.activation.beta);
+    for (int64_t i = 0; i < m; ++i, y += t.y_row)
+        for (int64_t j = 0; j < n; j += kWidth) {
+            int left = static_cast<int>(smaller(kWidth, n - j));
+            Vec x = activate<kind>(load_part(y + j, left), alpha, beta);
+            if (residual) x = x + load_part(residual + i * t.y_row + j, left);
+            if (left == kWidth)
+                x.store(y + j);
+            else
+                x.store_first(y + j, left);
+        }
+}
+void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
+    using enum ActivationKind;
+    switch (t.activation.kind) {
+        case LeakyRelu:
+            return activate_block<LeakyRelu>(t, y, residual, m, n);
+        case Sigmoid:
+            return activate_block<Sigmoid>(t, y, residual, m, n);
+        case Silu:
+            return activate_block<Silu>(t, y, residual, m, n);
+        case HardSigmoid:
+            return activate_block<HardSigmoid>(t, y, residual, m, n);
+        case HardSwish:
+            return activate_block<HardSwish>(t, y, residual, m, n);
+        case GeluErf:
+            return activate_block<GeluErf>(t, y, residual, m, n);
+        case GeluTanh:
+            return activate_block<GeluTanh>(t, y, residual, m, n);
+        case Tanh:
+            return activate_block<Tanh>(t, y, residual, m, n);
+        default:
+            return;
+    }
+}
+
+/// The clamp that the tile can do itself; `after` tells whether `activate_block` has to follow.
+RG_SIMD Finish finish_of(ProductBlock const& t, bool& after) {
+    constexpr float kInf = __builtin_inff();
+    Finish f{false, false, t.alpha, -kInf, kInf, nullptr, t.bias, t.scalar_bias, t.residual, t.residual_last};
+    auto kind = t.activation.kind;
+    if (kind == ActivationKind::Relu) f.low = 0;
+    if (kind == ActivationKind::Clip) f.low = t.activation.alpha, f.high = t.activation.beta;
+    after = kind != ActivationKind::None && kind != ActivationKind::Relu && kind != ActivationKind::Clip;
+    if (after && f.residual_last) f.residual = nullptr;
+    return f;
+}
+
+/// Rows of the next tile: never a lone thin one at the end (7 = 4 + 3, 8 = 4 + 4).
+RG_SIMD int64_t rows_of(int64_t left) { return left <= kRows ? left : left < kRows + 3 ? (left + 1) / 2 : kRows; }
+
+}  // namespace
+}  // namespace refactor::kernel

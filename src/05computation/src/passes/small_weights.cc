@@ -1,0 +1,160 @@
+#include "passes/small_weights.h"
+
+#include "common/half.h"
+#include "mem_manager/device.h"
+
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <vector>
+
+namespace refactor::computation {
+
+namespace {
+
+using mem_manager::Blob;
+using Shared = std::shared_ptr<Blob const>;
+
+struct Matrix {
+    int64_t rows, columns;
+    bool channels_are_rows;
+    int64_t channels() const { return channels_are_rows ? rows : columns; }
+};
+
+/// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
+constexpr float kRounder = 0x1.8p23f;
+
+// The loops over a row have no branches and no dependence between columns, so that every compiler vectorises them.
+
+void largest_of_columns(float const* row, int64_t columns, float* largest) {
+    for (int64_t j = 0; j < columns; ++j) {
+        auto magnitude = std::abs(row[j]);
+        largest[j] = magnitude > largest[j] ? magnitude : largest[j];
+    }
+}
+
+/// `inverse`: of the scales of all columns, or of the row alone if `step` is 0.
+template <int step>
+void quantize_row(float const* row, int64_t columns, float const* inverse, int8_t* to) {
+    for (int64_t j = 0; j < columns; ++j)
+        to[j] = static_cast<int8_t>(std::bit_cast<int32_t>(row[j] * inverse[j * step] + kRounder));
+}
+
+/// Adds what rounding changes to `changed`, and the elements to `all`, both squared.
+template <int step>
+void add_errors(float const* row, int64_t columns, float const* inverse, float const* scales, float* changed,
+                float* all) {
+    for (int64_t j = 0; j < columns; ++j) {
+        auto error = row[j] - (row[j] * inverse[j * step] + kRounder - kRounder) * scales[j * step];
+        changed[j] += error * error, all[j] += row[j] * row[j];
+    }
+}
+
+double ratio(std::vector<float> const& changed, std::vector<float> const& all) {
+    double a = 0, b = 0;
+    for (auto x : changed) a += static_cast<double>(x);
+    for (auto x : all) b += static_cast<double>(x);
+    return b > 0 ? std::sqrt(a / b) : 0;
+}
+
+float inverse_of(float scale) { return scale > 0 ? 1 / scale : 0; }
+
+class RoundedSource final : public mem_manager::BlobSource {
+    Shared from_;
+    DataType type_;
+
+public:
+    RoundedSource(Shared from, DataType type) : from_(std::move(from)), type_(type) {}
+    void const* direct() const override { return nullptr; }
+    void read(void* to) const override {
+        Blob::Reader reader(*from_);
+        convert(DataType::F32, reader.data(), type_, to, static_cast<int64_t>(from_->bytes() / sizeof(float)));
+    }
+};
+
+class QuantizedSource final : public mem_manager::BlobSource {
+    Shared from_, scales_;
+    Matrix matrix_;
+
+public:
+    QuantizedSource(Shared from, Shared scales, Matrix const& matrix)
+        : from_(std::move(from)), scales_(std::move(scales)), matrix_(matrix) {}
+    void const* direct() const override { return nullptr; }
+    void read(void* to) const override {
+        Blob::Reader reader(*from_);
+        auto const* row = static_cast<float const*>(reader.data());
+        auto const* scales = static_cast<float const*>(scales_->data());
+        auto* target = static_cast<int8_t*>(to);
+        std::vector<float> inverse;
+        for (int64_t i = 0; i < matrix_.channels(); ++i) inverse.push_back(inverse_of(scales[i]));
+        for (int64_t i = 0; i < matrix_.rows; ++i, row += matrix_.columns, target += matrix_.columns)
+            if (matrix_.channels_are_rows)
+                quantize_row<0>(row, matrix_.columns, &inverse[static_cast<size_t>(i)], target);
+            else
+                quantize_row<1>(row, matrix_.columns, inverse.data(), target);
+    }
+};
+
+Result<SmallWeights, std::string> round_to(Shared const& from, DataType type) {
+    constexpr int64_t kPart = 4096;
+    std::vector<uint16_t> small(kPart);
+    std::vector<float> back(kPart), changed(kPart), all(kPart);
+    Blob::Reader reader(*from);
+    auto const* data = static_cast<float const*>(reader.data());
+    auto count = static_cast<int64_t>(from->bytes() / sizeof(float));
+    for (int64_t i = 0; i < count; i += kPart) {
+        auto part = std::min(kPart, count - i);
+        convert(DataType::F32, data + i, type, small.data(), part);
+        convert(type, small.data(), DataType::F32, back.data(), part);
+        for (size_t j = 0; j < static_cast<size_t>(part); ++j) {
+            auto x = data[i + static_cast<int64_t>(j)], error = x - back[j];
+            changed[j] += error * error, all[j] += x * x;
+        }
+    }
+    auto error = ratio(changed, all);
+    if (!std::isfinite(error)) return Err{std::string("an element is not finite or too large")};
+    return SmallWeights{Blob::lazy(from->bytes() / 2, std::make_unique<RoundedSource>(from, type)), nullptr, error};
+}
+
+Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m) {
+    std::vector<float> scales(static_cast<size_t>(m.channels())), inverse(scales.size()),
+        changed(static_cast<size_t>(m.columns)), all(changed.size()), largest(changed.size());
+    Blob::Reader reader(*from);
+    auto const* data = static_cast<float const*>(reader.data());
+    for (int64_t i = 0; i < m.rows; ++i) {
+        largest_of_columns(data + i * m.columns, m.columns, largest.data());
+        if (!m.channels_are_rows) continue;
+        auto& scale = scales[static_cast<size_t>(i)];
+        for (auto& x : largest) scale = std::max(scale, x), x = 0;
+    }
+    if (!m.channels_are_rows) scales = std::move(largest);
+    for (size_t i = 0; i < scales.size(); ++i) {
+        if (!std::isfinite(scales[i])) return Err{std::string("an element is infinite")};
+        // Below, 1 / scale would be infinite: nothing but zeros.
+        scales[i] = scales[i] < 128 * FLT_MIN ? 0 : scales[i] / 127;
+        inverse[i] = inverse_of(scales[i]);
+    }
+    for (int64_t i = 0; i < m.rows; ++i) {
+        auto const* row = data + i * m.columns;
+        auto channel = static_cast<size_t>(i);
+        if (m.channels_are_rows)
+            add_errors<0>(row, m.columns, &inverse[channel], &scales[channel], changed.data(), all.data());
+        else
+            add_errors<1>(row, m.columns, inverse.data(), scales.data(), changed.data(), all.data());
+    }
+    auto error = ratio(changed, all);
+    if (!std::isfinite(error)) return Err{std::string("an element is no number")};
+    Shared kept = Blob::copy_of(scales.data(), scales.size() * sizeof(float));
+    auto bytes = static_cast<size_t>(m.rows * m.columns);
+    return SmallWeights{Blob::lazy(bytes, std::make_unique<QuantizedSource>(from, kept, m)), kept, error};
+}
+
+}  // namespace
+
+Result<SmallWeights, std::string> make_small_weights(Shared const& matrix, DataType type, int64_t rows, int64_t columns,
+                                                     bool channels_are_rows) {
+    if (type == DataType::I8) return quantize(matrix, {rows, columns, channels_are_rows});
+    return round_to(matrix, type);
+}
+
+}  // namespace refactor::computation

@@ -1,0 +1,157 @@
+#include "passes/store_weights.h"
+
+#include "computation/evaluate.h"
+#include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
+#include "passes/small_weights.h"
+
+#include <cstdio>
+#include <map>
+
+namespace refactor::computation {
+
+namespace {
+
+/// Fits L1: reading it costs nothing, whatever its type.
+constexpr int64_t kWorthwhile = 1 << 14;
+
+/// A constant matrix as a product reads it.
+struct Weights {
+    Constant constant;
+    bool transposed = false;
+    EdgePtr scales = nullptr;
+};
+
+std::optional<Weights> weights_of(NodePtr node, kernel::MatMulInfo const& info) {
+    auto const *a = node->input(0), *b = node->input(1);
+    if (!a || !b || !b->value.constant || a->value.dtype != DataType::F32 || b->value.dtype != DataType::F32)
+        return std::nullopt;
+    Weights weights{{DataType::F32, {}, b->value.constant}, info.trans_b};
+    for (auto const& size : b->value.shape) weights.constant.dims.push_back(size.constant().value_or(-1));
+    return weights;
+}
+
+bool is_one_matrix(Dims const& dims) { return element_count(dims) == dims[dims.size() - 2] * dims[dims.size() - 1]; }
+
+bool is_swap(kernel::TransposeInfo const& info) { return info.perm.size() == 2 && info.perm[0] == 1; }
+
+/// Takes what a derived constant was made of instead, as far as products can read it.
+void unwrap(Weights& weights, DataType wanted) {
+    while (true) {
+        auto const* source = derivation_of(weights.constant.blob);
+        if (!source || source->to().dims != weights.constant.dims) return;
+        auto const* transpose = info_of<kernel::TransposeInfo>(source->op());
+        if (transpose && !is_swap(*transpose)) return;
+        auto type = source->from().dtype;
+        bool allowed = is_one_matrix(weights.constant.dims) && (wanted == DataType::Undefined || wanted == type);
+        if (!transpose && !allowed) return;
+        weights.constant = source->from();
+        if (transpose) weights.transposed = !weights.transposed;
+    }
+}
+
+class Storing {
+    Model& model_;
+    PassContext const& context_;
+    DataType wanted_;
+    struct Stored {
+        EdgePtr data = nullptr, scales = nullptr;
+        std::string refusal;
+    };
+    std::map<std::pair<mem_manager::Blob const*, bool>, Stored> stored_;
+    size_t before_ = 0, after_ = 0, matrices_ = 0;
+    double error_ = 0;
+    std::string worst_;
+
+    EdgePtr add_source(std::string name, Constant const& constant) {
+        Shape shape(constant.dims.begin(), constant.dims.end());
+        return model_.graph.add_source({std::move(name), constant.dtype, std::move(shape), {}, constant.blob, false});
+    }
+    void leave(NodePtr node, std::string const& why) {
+        if (wanted_ != DataType::Undefined && wanted_ != DataType::F32)
+            context_.note("\"" + node->value.name + "\" keeps weights of f32: " + why);
+    }
+    /// Makes `weights` small, once for all products that read them the same way.
+    Stored const& store(Weights const& weights, std::string const& name) {
+        auto [it, fresh] = stored_.try_emplace({weights.constant.blob.get(), weights.transposed});
+        auto& stored = it->second;
+        if (!fresh) return stored;
+        auto const& from = weights.constant;
+        auto rows = from.dims[from.dims.size() - 2], columns = from.dims.back();
+        auto small = make_small_weights(from.blob, wanted_, rows, columns, weights.transposed);
+        if (!small) return stored.refusal = small.error(), stored;
+        stored.data = add_source(name, {wanted_, from.dims, small->data});
+        if (small->scales)
+            stored.scales =
+                add_source(name + "/scales", {DataType::F32, {weights.transposed ? rows : columns}, small->scales});
+        before_ += from.blob->bytes(), after_ += small->data->bytes(), ++matrices_;
+        if (worst_.empty() || small->error > error_) error_ = small->error, worst_ = name;
+        return stored;
+    }
+    void replace(NodePtr node, kernel::MatMulInfo info, EdgePtr b, bool transposed, EdgePtr scales) {
+        info.trans_b = transposed, info.scaled = scales != nullptr;
+        std::vector<EdgePtr> inputs(node->inputs().begin(), node->inputs().end());
+        inputs[1] = b;
+        if (scales) inputs.insert(inputs.begin() + 2, scales);
+        auto* made = model_.graph.insert({node->value.name, make_operator(info)}, inputs);
+        made->output()->value = node->output()->value;
+        model_.graph.replace_all_uses(node->output(), made->output());
+        model_.graph.erase(node);
+    }
+
+public:
+    Storing(Model& model, PassContext const& context)
+        : model_(model), context_(context), wanted_(context.options.weights) {}
+
+    bool store(NodePtr node, kernel::MatMulInfo const& info) {
+        auto found = weights_of(node, info);
+        if (!found) return false;
+        auto weights = *found;
+        auto name = node->input(1)->value.name;
+        unwrap(weights, wanted_);
+        auto count = element_count(weights.constant.dims);
+        bool moved = weights.constant.blob != found->constant.blob;
+        bool narrows = wanted_ != DataType::Undefined && wanted_ != weights.constant.dtype;
+        EdgePtr b = nullptr;
+        if (narrows && count < kWorthwhile) {
+            leave(node, std::to_string(count) + " elements are too few to matter");
+        } else if (narrows && !is_one_matrix(weights.constant.dims)) {
+            leave(node, "they are more than one matrix");
+        } else if (narrows) {
+            auto const& stored = store(weights, name);
+            if (!stored.data) leave(node, stored.refusal);
+            b = stored.data, weights.scales = stored.scales;
+        }
+        if (!b && !moved) return false;
+        if (!b) b = add_source(name, weights.constant);
+        replace(node, info, b, weights.transposed, weights.scales);
+        return true;
+    }
+    void report() const {
+        if (!matrices_) return;
+        char text[256];
+        std::snprintf(text, sizeof text, "%zu matrices stored as %s: %.1f MiB instead of %.1f; largest error %.2g of",
+                      matrices_, std::string(name_of(wanted_)).c_str(), static_cast<double>(after_) / 0x1p20,
+                      static_cast<double>(before_) / 0x1p20, error_);
+        context_.note(std::string(text) + " the norm, in \"" + worst_ + "\"");
+    }
+};
+
+}  // namespace
+
+int store_weights(Model& model, PassContext const& context) {
+    if (context.options.device != "cpu") {
+        if (context.options.weights != DataType::Undefined)
+            context.note("weights keep their type on " + context.options.device);
+        return 0;
+    }
+    Storing storing(model, context);
+    int changes = 0;
+    for (auto* node : model.graph.topological())
+        if (auto const* info = info_of<kernel::MatMulInfo>(*node->value.op))
+            changes += storing.store(node, kernel::MatMulInfo(*info));
+    storing.report();
+    return changes;
+}
+
+}  // namespace refactor::computation

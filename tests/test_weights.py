@@ -1,0 +1,111 @@
+"""Weights stored in fewer bytes: results stay within what rounding them changes, and the report tells how much."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from refactor_graph.onnx import make_compiler
+
+from tests import models
+
+ERRORS = {"f16": 2**-11, "bf16": 2**-8, "int8": 2**-6}
+"""Of the norm of the result: half a step of rounding, relative to the weights, for each of two layers."""
+
+
+def _tied(dtype: type = np.float32):
+    """Embedding, a hidden layer, and a head that is the table transposed, all in `dtype` and cast to f32."""
+    random = models.generator(3)
+    table = (random.standard_normal((2500, 160)) * 0.1).astype(dtype)
+    hidden = (random.standard_normal((160, 160)) * 0.1).astype(dtype)
+    nodes = [
+        helper.make_node("Cast", ["table"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["hidden"], ["weights"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", ["wide", "ids"], ["x"]),
+        helper.make_node("MatMul", ["x", "weights"], ["h"]),
+        helper.make_node("Add", ["h", "x"], ["residual"]),
+        helper.make_node("Tanh", ["residual"], ["t"]),
+        helper.make_node("Transpose", ["wide"], ["head"], perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "head"], ["y"]),
+    ]
+    proto = models.model(
+        nodes,
+        [models.value("ids", ["N"], TensorProto.INT64)],
+        [models.value("y", ["N", 2500])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(hidden, "hidden")],
+    )
+    return proto, {"ids": np.array([3, 77, 2401])}
+
+
+def _difference(actual, wanted):
+    return float(np.linalg.norm(actual - wanted) / np.linalg.norm(wanted))
+
+
+def _notes(executor):
+    return [note for report in executor.program.passes if report.name == "store_weights" for note in report.notes]
+
+
+@pytest.mark.parametrize("weights", ERRORS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_weights_of_fewer_bytes(weights, threads):
+    proto, inputs = _tied()
+    compiler = make_compiler(proto)
+    wanted = models.expected(proto, inputs)[0]
+    small = compiler.compile(weights=weights, num_threads=threads, verify=True)
+    assert 0 < _difference(small(inputs)["y"], wanted) < 2 * ERRORS[weights]
+    large = compiler.compile(num_threads=threads)
+    assert _difference(large(inputs)["y"], wanted) < 1e-6
+    if small.program.packed_bytes:
+        assert small.program.packed_bytes * (4 if weights == "int8" else 2) <= large.program.packed_bytes
+    assert any("2 matrices stored as" in note for note in _notes(small))
+
+
+def test_casts_of_halves_are_read_as_they_are():
+    proto, inputs = _tied(np.float16)
+    compiler = make_compiler(proto)
+    stored, wide = compiler.compile(num_threads=1), compiler.compile(num_threads=1, weights="f32")
+    assert _difference(stored(inputs)["y"], wide(inputs)["y"]) < 1e-6
+    assert _difference(stored(inputs)["y"], models.expected(proto, inputs)[0]) < 1e-6
+    assert stored.program.packed_bytes < wide.program.packed_bytes or not wide.program.packed_bytes
+
+
+def test_pass_can_be_switched_off():
+    proto, inputs = _tied()
+    executor = make_compiler(proto).compile(passes=["-store_weights"], weights="int8", num_threads=1)
+    assert _difference(executor(inputs)["y"], models.expected(proto, inputs)[0]) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_models_of_halves(dtype):
+    random = models.generator(5)
+
+    def tensor(*shape):
+        return (random.standard_normal(shape) * 0.2).astype(dtype)
+
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = {"kernel": tensor(24, 8, 3, 3), "matrix": tensor(24, 70), "large": tensor(70, 8192), "bias": tensor(70)}
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "matrix", "bias"], ["g"]),
+        helper.make_node("MatMul", ["g", "large"], ["y"]),
+    ]
+    initializers = [
+        helper.make_tensor(name, kind, array.shape, array.tobytes(), raw=True) for name, array in weights.items()
+    ]
+    proto = models.model(
+        nodes,
+        [models.value("x", [2, 8, 9, 7], kind)],
+        [models.value("y", [2, 8192], kind)],
+        initializers,
+    )
+    x = tensor(2, 8, 9, 7)
+    executor = make_compiler(proto).compile(num_threads=1, verify=True)
+    plain = make_compiler(proto).compile(passes=["-widen_halves"], num_threads=1)
+    actual, wanted = (each({"x": x})["y"].astype(np.float32) for each in (executor, plain))
+    # Both round once after every node, from sums of different precision: some results are a step apart.
+    step = 2**-10 if dtype is np.float16 else 2**-7
+    assert np.abs(actual - wanted).max() <= 2 * step * np.abs(wanted).max()
+    packed = executor.program.packed_bytes
+    assert not packed or packed < 2 * sum(array.nbytes for array in weights.values())
