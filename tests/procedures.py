@@ -3,13 +3,11 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from refactor_graph.onnx import make_compiler
 
 F32, I64, BOOL, TEXT = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
-value = helper.make_tensor_value_info
-node = helper.make_node
 value = helper.make_tensor_value_info
 node = helper.make_node
 
