@@ -72,22 +72,22 @@ Inferred<bool> widen(Tensor& state, Tensor const& next, SymbolTable& symbols, st
 // A loop in a loop is inferred once for every pass over the outer one: at most so many nodes, seconds, in total.
 constexpr size_t kMostInferred = 2'000'000;
 
-/// Counts what the loops in each other take, of one thread.
-class Effort {
-    static thread_local size_t depth_, nodes_;
+// Of this thread: the loops in each other that are being inferred, and the nodes that they took so far.
+thread_local size_t loop_depth = 0;
+thread_local size_t inferred_nodes = 0;
 
+/// Counts what a loop and the loops in it take.
+class Effort {
 public:
     Effort() {
-        if (depth_++ == 0) nodes_ = 0;
+        if (loop_depth++ == 0) inferred_nodes = 0;
     }
-    ~Effort() { --depth_; }
+    ~Effort() { --loop_depth; }
     Effort(Effort const&) = delete;
     Effort& operator=(Effort const&) = delete;
     /// Whether there is any left for another pass over so many nodes.
-    bool spend(size_t nodes) { return (nodes_ += nodes + 1) <= kMostInferred; }
+    bool spend(size_t nodes) { return (inferred_nodes += nodes + 1) <= kMostInferred; }
 };
-thread_local size_t Effort::depth_ = 0;
-thread_local size_t Effort::nodes_ = 0;
 
 }  // namespace
 
