@@ -1,4 +1,6 @@
 #pragma once
+#include "cuda/expression_source.h"
+#include "cuda/launch.h"
 #include "cuda/library.h"
 #include "cuda/rows_source.h"
 #include "kernel/kernel.h"
@@ -8,31 +10,18 @@
 
 namespace refactor::kernel::cuda {
 
-/// An address that a launch gets: that of an operand (inputs, then outputs), a place in the workspace, or none.
-struct Place {
-    static constexpr int kWorkspace = -1, kNone = -2;
-    int operand = kNone;
-    size_t offset = 0;  ///< bytes
-};
-inline constexpr Place kNowhere{};
-constexpr Place scratch(size_t offset = 0) { return {Place::kWorkspace, offset}; }
-constexpr Place operand(int number, size_t offset = 0) { return {number, offset}; }
+inline constexpr Address kNowhere{Address::kNone};
+constexpr Address scratch(size_t offset = 0) { return {Address::kWorkspace, offset}; }
+/// Inputs, then outputs.
+constexpr Address operand(int number, size_t offset = 0) { return {number, offset}; }
 
-/// One launch of an instance: its argument holds the addresses, then the numbers.
-struct InstanceLaunch {
-    void* function = nullptr;
-    int64_t blocks = 0;  ///< of 256 threads; none: nothing is launched
-    std::vector<Place> places;
-    std::vector<uint64_t> numbers;
-};
-/// What a task does: launches one after the other.
+/// What a task does: launches one after the other, and what it answers.
 struct InstanceLaunches {
-    std::vector<InstanceLaunch> list;
+    std::vector<Launch> list;
     size_t workspace = 0;
     uint64_t in_place = 0;
     double operations = 0;
 };
-std::unique_ptr<runtime::Task> make_launch_task(Library const& library, InstanceLaunches launches);
 
 /// Instances of one family of templates, compiled when they are first asked for. Thread-safe.
 class Instances {
@@ -45,8 +34,8 @@ public:
     Instances(Library const& library, char const* family) : library_(library), family_(family) {}
     Library const& library() const { return library_; }
     /// A launch of the kernel `name` whose body is `call`, "rg_reduce_rows<...>".
-    InstanceLaunch launch(std::string const& name, std::string const& call, int64_t blocks, std::vector<Place> places,
-                          std::vector<uint64_t> numbers) const;
+    Launch launch(std::string const& name, std::string const& call, int64_t blocks, std::vector<Address> addresses,
+                  std::vector<uint64_t> numbers) const;
 };
 
 /// A kernel whose launches are a free function of its info. The host's reference checks the sizes.
@@ -75,7 +64,10 @@ public:
         if (auto checked = reference_->bind(args); !checked) return Err{checked.error()};
         auto launches = bind_(info_, args, instances_);
         if (!launches) return Err{launches.error()};
-        return make_launch_task(instances_.library(), std::move(launches).value());
+        auto& answer = launches.value();
+        std::erase_if(answer.list, [](Launch const& launch) { return launch.blocks == 0; });
+        return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
+            instances_.library(), std::move(answer.list), answer.workspace, answer.in_place, answer.operations));
     }
 };
 

@@ -15,7 +15,7 @@ struct NormalizePlan {
     DataType type;
     bool rms = false, channels = false;
     int64_t sets = 0, size = 0;
-    std::vector<Place> places;  ///< x, scale, bias, residual, y, sum
+    std::vector<Address> places{};  ///< x, scale, bias, residual, y, sum
     float epsilon = 0;
     int64_t scale_step = 0, bias_step = 0;
     int64_t groups = 1, group_channels = 1, positions = 1;

@@ -16,7 +16,7 @@ namespace {
 
 uint64_t word(int64_t value) { return static_cast<uint64_t>(value); }
 uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
-int64_t blocks_for(int64_t threads) { return ceil_div(threads, kBlockThreads); }
+int64_t blocks_of(int64_t threads) { return ceil_div(threads, kBlockThreads); }
 
 /// The words of `rg_taps`.
 void add_window(std::vector<uint64_t>& numbers, Geometry const& g) {
@@ -47,7 +47,7 @@ Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs con
                               info.column_major, indices, wide ? "rg_u64" : "unsigned");
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
-    launches.list.push_back(instances.launch("rg_pooling_kernel", call, blocks_for(y.count()),
+    launches.list.push_back(instances.launch("rg_pooling_kernel", call, blocks_of(y.count()),
                                              {operand(0), operand(1), indices ? operand(2) : kNowhere},
                                              std::move(numbers)));
     return launches;
@@ -67,7 +67,7 @@ Result<InstanceLaunches, Rejection> bind_integer_pool(IntegerPoolInfo const& inf
         template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype), static_cast<int>(info.kind));
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
-    launches.list.push_back(instances.launch("rg_pooling_bytes_kernel", call, blocks_for(y.count()),
+    launches.list.push_back(instances.launch("rg_pooling_bytes_kernel", call, blocks_of(y.count()),
                                              {operand(0), operand(1)}, std::move(numbers)));
     return launches;
 }
@@ -79,8 +79,7 @@ Result<InstanceLaunches, Rejection> bind_lrn(LrnInfo const& info, BindArgs const
     InstanceLaunches launches;
     launches.operations = 2. * static_cast<double>(x.count() * info.size);
     launches.list.push_back(instances.launch(
-        "rg_lrn_kernel", template_text("rg_lrn", element_text(x.dtype)), blocks_for(x.count()),
-        {operand(0), operand(1)},
+        "rg_lrn_kernel", template_text("rg_lrn", element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
         {word(x.count()), word(x.dims[1]), word(positions), word((info.size - 1) / 2), word(info.size / 2), bits(alpha),
          bits(static_cast<double>(info.beta)), bits(static_cast<double>(info.bias))}));
     return launches;
@@ -112,11 +111,11 @@ Result<InstanceLaunches, Rejection> bind_max_unpool(MaxUnpoolInfo const&, BindAr
     InstanceLaunches launches;
     launches.workspace = static_cast<size_t>(y.count()) * sizeof(uint64_t);
     launches.list.push_back(
-        instances.launch("rg_unpool_zero", "rg_unpool_clear", blocks_for(y.count()), {scratch()}, {word(y.count())}));
+        instances.launch("rg_unpool_zero", "rg_unpool_clear", blocks_of(y.count()), {scratch()}, {word(y.count())}));
     launches.list.push_back(instances.launch("rg_unpool_last", template_text("rg_unpool_place", args.params.size()),
-                                             blocks_for(x.count()), {operand(1), scratch()}, std::move(numbers)));
+                                             blocks_of(x.count()), {operand(1), scratch()}, std::move(numbers)));
     launches.list.push_back(instances.launch("rg_unpool", template_text("rg_unpool_fill", word_text(x.dtype)),
-                                             blocks_for(y.count()), {operand(0), scratch(), operand(2)},
+                                             blocks_of(y.count()), {operand(0), scratch(), operand(2)},
                                              {word(y.count())}));
     return launches;
 }
