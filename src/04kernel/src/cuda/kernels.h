@@ -5,6 +5,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/quantize.h"
+#include "kernel/ops/recurrent.h"
 #include "kernel/ops/reduce.h"
 #include "kernel/ops/vision.h"
 
@@ -40,6 +41,10 @@ MaybeKernel max_unpool_nvrtc(MaxUnpoolInfo const&, Request const&);
 /// Eight elements a thread; packed integers and small floats too.
 MaybeKernel quantize_nvrtc(QuantizeInfo const&, Request const&);
 MaybeKernel dequantize_nvrtc(DequantizeInfo const&, Request const&);
+/// One block for each sequence if a multiprocessor reads the weights of a step in the time of a launch, else a launch
+/// for each step; the products of all inputs by the plugin. A length outside of the sequence counts as the nearest one
+/// inside.
+MaybeKernel recurrent_nvrtc(RecurrentInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

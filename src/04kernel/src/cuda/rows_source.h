@@ -24,6 +24,9 @@ extern char const* const kWindowSource;
 /// `rg_quantize` and `rg_dequantize` over types of 2 to 32 bits.
 extern char const* const kQuantizeSource;
 
+/// `rg_recurrent_step`, `rg_recurrent_states` and `rg_recurrent_sequence`.
+extern char const* const kRecurrentSource;
+
 /// Name of the element type in the text: "rg_f16"; null if it has no code.
 char const* element_text(DataType type);
 /// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`
