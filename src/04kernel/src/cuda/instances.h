@@ -33,7 +33,7 @@ class Instances {
 public:
     Instances(Library const& library, char const* family) : library_(library), family_(family) {}
     Library const& library() const { return library_; }
-    /// A launch of the kernel `name` whose body is `call`, "rg_reduce_rows<...>".
+    /// A launch of the kernel `name`_kernel whose body is `call`, "rg_reduce_rows<...>".
     Launch launch(std::string const& name, std::string const& call, int64_t blocks, std::vector<Address> addresses,
                   std::vector<uint64_t> numbers) const;
 };

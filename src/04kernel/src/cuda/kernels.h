@@ -1,10 +1,12 @@
 #pragma once
+#include "kernel/ops/cache.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/quantize.h"
+#include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
 #include "kernel/ops/reduce.h"
 #include "kernel/ops/vision.h"
@@ -45,6 +47,14 @@ MaybeKernel dequantize_nvrtc(DequantizeInfo const&, Request const&);
 /// for each step; the products of all inputs by the plugin. A length outside of the sequence counts as the nearest one
 /// inside.
 MaybeKernel recurrent_nvrtc(RecurrentInfo const&, Request const&);
+/// Squares of 64 or 32 sums by four-byte dot products; convolutions as products over what their windows cover.
+MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const&, Request const&);
+MaybeKernel integer_conv_nvrtc(IntegerConvInfo const&, Request const&);
+/// The numbers of the CPU's kernels, up to the rounding of the device's f64 functions.
+MaybeKernel random_nvrtc(RandomInfo const&, Request const&);
+MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
+/// A block for 32 columns of a head's state, which is kept in registers.
+MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

@@ -85,7 +85,7 @@ Result<InstanceLaunches, Rejection> bind_quantize(QuantizeInfo const& info, Bind
     auto call = template_text("rg_quantize", narrow_text(x.dtype), narrow_text(scale.dtype), narrow_text(y.dtype),
                               narrow_text(info.precision), walk.granularity, walk.alike, zeros, info.saturate,
                               index_text(x.count()));
-    return one_launch(args, walk, instances, "rg_quantize_kernel", call);
+    return one_launch(args, walk, instances, "rg_quantize", call);
 }
 
 Result<InstanceLaunches, Rejection> bind_dequantize(DequantizeInfo const& info, BindArgs const& args,
@@ -95,7 +95,7 @@ Result<InstanceLaunches, Rejection> bind_dequantize(DequantizeInfo const& info, 
     bool zeros = args.inputs.size() > 2 && args.inputs[2];
     auto call = template_text("rg_dequantize", narrow_text(x.dtype), narrow_text(scale.dtype), narrow_text(y.dtype),
                               walk.granularity, walk.alike, zeros, index_text(x.count()));
-    return one_launch(args, walk, instances, "rg_dequantize_kernel", call);
+    return one_launch(args, walk, instances, "rg_dequantize", call);
 }
 
 }  // namespace

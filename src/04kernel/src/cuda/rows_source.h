@@ -27,6 +27,12 @@ extern char const* const kQuantizeSource;
 /// `rg_recurrent_step`, `rg_recurrent_states` and `rg_recurrent_sequence`.
 extern char const* const kRecurrentSource;
 
+/// `rg_integer_matmul`, `rg_integer_conv` and `rg_integer_conv_narrow` over bytes.
+extern char const* const kIntegerSource;
+
+/// `rg_random` and `rg_multinomial`.
+extern char const* const kRandomSource;
+
 /// Name of the element type in the text: "rg_f16"; null if it has no code.
 char const* element_text(DataType type);
 /// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`

@@ -1,5 +1,8 @@
 // Kernels that combine many elements: on an emulated GPU against the host's reference, and through NVRTC.
+#include "cuda/integer_cases.h"
+#include "cuda/layer_cases.h"
 #include "cuda/rows_cases.h"
+#include "cuda/window_cases.h"
 #include "mem_manager/device_plugin.h"
 
 #include <cstdlib>
@@ -24,6 +27,7 @@ template <class Run>
 void all_cases(std::mt19937& random, Run&& run) {
     reduce_cases(random, run), arg_reduce_cases(random, run), softmax_cases(random, run);
     normalize_cases(random, run), pool_cases(random, run), quantize_cases(random, run), recurrent_cases(random, run);
+    integer_cases(random, run), linear_attention_cases(random, run), random_cases(random, run);
 }
 
 #define RG_EMULATED(NAME, CASES)             \
@@ -38,6 +42,9 @@ RG_EMULATED(Normalize, normalize_cases)
 RG_EMULATED(Pool, pool_cases)
 RG_EMULATED(Quantize, quantize_cases)
 RG_EMULATED(Recurrent, recurrent_cases)
+RG_EMULATED(AttendLinearly, linear_attention_cases)
+RG_EMULATED(Draw, random_cases)
+RG_EMULATED(MultiplyBytes, integer_cases)
 
 TEST(CudaPlugin, CompilesRows) {
     if (!*RG_CUDA_PLUGIN) GTEST_SKIP() << "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";

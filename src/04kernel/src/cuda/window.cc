@@ -47,7 +47,7 @@ Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs con
                               info.column_major, indices, wide ? "rg_u64" : "unsigned");
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
-    launches.list.push_back(instances.launch("rg_pooling_kernel", call, blocks_of(y.count()),
+    launches.list.push_back(instances.launch("rg_pool", call, blocks_of(y.count()),
                                              {operand(0), operand(1), indices ? operand(2) : kNowhere},
                                              std::move(numbers)));
     return launches;
@@ -67,8 +67,8 @@ Result<InstanceLaunches, Rejection> bind_integer_pool(IntegerPoolInfo const& inf
         template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype), static_cast<int>(info.kind));
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
-    launches.list.push_back(instances.launch("rg_pooling_bytes_kernel", call, blocks_of(y.count()),
-                                             {operand(0), operand(1)}, std::move(numbers)));
+    launches.list.push_back(
+        instances.launch("rg_pool_bytes", call, blocks_of(y.count()), {operand(0), operand(1)}, std::move(numbers)));
     return launches;
 }
 
@@ -79,7 +79,7 @@ Result<InstanceLaunches, Rejection> bind_lrn(LrnInfo const& info, BindArgs const
     InstanceLaunches launches;
     launches.operations = 2. * static_cast<double>(x.count() * info.size);
     launches.list.push_back(instances.launch(
-        "rg_lrn_kernel", template_text("rg_lrn", element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
+        "rg_lrn", template_text("rg_lrn", element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
         {word(x.count()), word(x.dims[1]), word(positions), word((info.size - 1) / 2), word(info.size / 2), bits(alpha),
          bits(static_cast<double>(info.beta)), bits(static_cast<double>(info.bias))}));
     return launches;
