@@ -43,6 +43,7 @@ MaybeKernel max_unpool_nvrtc(MaxUnpoolInfo const&, Request const&);
 /// Eight elements a thread; packed integers and small floats too.
 MaybeKernel quantize_nvrtc(QuantizeInfo const&, Request const&);
 MaybeKernel dequantize_nvrtc(DequantizeInfo const&, Request const&);
+MaybeKernel convert_nvrtc(ConvertInfo const&, Request const&);
 /// One block for each sequence if a multiprocessor reads the weights of a step in the time of a launch, else a launch
 /// for each step; the products of all inputs by the plugin. A length outside of the sequence counts as the nearest one
 /// inside.

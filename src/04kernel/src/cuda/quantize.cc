@@ -1,5 +1,6 @@
 #include "quantize/quantize.h"
 
+#include "convert/convert.h"
 #include "cuda/instances.h"
 #include "cuda/kernels.h"
 
@@ -77,6 +78,24 @@ InstanceLaunches one_launch(BindArgs const& args, ScaleWalk const& walk, Instanc
 
 char const* index_text(int64_t count) { return count > std::numeric_limits<int32_t>::max() ? "rg_u64" : "unsigned"; }
 
+/// A type of so many bits.
+char const* bits_text(int bits) {
+    switch (bits) {
+        case 2:
+            return "rg_u2";
+        case 4:
+            return "rg_u4";
+        case 8:
+            return "unsigned char";
+        case 16:
+            return "unsigned short";
+        case 32:
+            return "unsigned";
+        default:
+            return "rg_u64";
+    }
+}
+
 Result<InstanceLaunches, Rejection> bind_quantize(QuantizeInfo const& info, BindArgs const& args,
                                                   Instances const& instances) {
     auto const &x = *args.inputs[0], &scale = *args.inputs[1], &y = *args.outputs[0];
@@ -98,6 +117,22 @@ Result<InstanceLaunches, Rejection> bind_dequantize(DequantizeInfo const& info, 
     return one_launch(args, walk, instances, "rg_dequantize", call);
 }
 
+Result<InstanceLaunches, Rejection> bind_convert(ConvertInfo const& info, BindArgs const& args,
+                                                 Instances const& instances) {
+    auto const &x = *args.inputs[0], &y = *args.outputs[0];
+    auto count = y.count();
+    constexpr char const* kRounding[]{"rg_rounding_up", "rg_rounding_down", "rg_rounding_nearest"};
+    auto call = info.reinterpret
+                    ? template_text("rg_same_bits", bits_text(bits_of(y.dtype)))
+                    : template_text("rg_convert", narrow_text(x.dtype), narrow_text(y.dtype), info.saturate,
+                                    kRounding[static_cast<int>(info.rounding)], index_text(count));
+    InstanceLaunches launches;
+    launches.in_place = info.reinterpret;
+    launches.list.push_back(instances.launch("rg_convert", call, ceil_div(count, kGroup * kBlockThreads),
+                                             {operand(0), operand(1)}, {static_cast<uint64_t>(count)}));
+    return launches;
+}
+
 }  // namespace
 
 MaybeKernel quantize_nvrtc(QuantizeInfo const& info, Request const& request) {
@@ -108,6 +143,16 @@ MaybeKernel quantize_nvrtc(QuantizeInfo const& info, Request const& request) {
 MaybeKernel dequantize_nvrtc(DequantizeInfo const& info, Request const& request) {
     return make_instances(info, request, "dequantize", request.inputs[0].dtype, kQuantizeSource,
                           make_dequantize_reference, bind_dequantize);
+}
+
+MaybeKernel convert_nvrtc(ConvertInfo const& info, Request const& request) {
+    static auto const* const family = new std::string(std::string(kQuantizeSource) + kConvertSource);
+    for (auto const* list : {&request.inputs, &request.outputs})
+        for (auto const& operand : *list)
+            if (bits_of(operand.dtype) > 64)
+                return Err{Rejection{"elements of " + std::to_string(bits_of(operand.dtype)) + " bits, at most 64"}};
+    return make_instances(info, request, "convert", request.outputs[0].dtype, family->c_str(), make_convert_blocks,
+                          bind_convert);
 }
 
 }  // namespace refactor::kernel::cuda

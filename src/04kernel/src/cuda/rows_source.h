@@ -24,6 +24,8 @@ extern char const* const kWindowSource;
 /// `rg_quantize` and `rg_dequantize` over types of 2 to 32 bits.
 extern char const* const kQuantizeSource;
 
+/// `rg_convert` and `rg_same_bits`; follows `kQuantizeSource`.
+extern char const* const kConvertSource;
 /// `rg_recurrent_step`, `rg_recurrent_states` and `rg_recurrent_sequence`.
 extern char const* const kRecurrentSource;
 

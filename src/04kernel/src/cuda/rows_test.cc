@@ -26,7 +26,8 @@ mem_manager::Device& emulated() {
 template <class Run>
 void all_cases(std::mt19937& random, Run&& run) {
     reduce_cases(random, run), arg_reduce_cases(random, run), softmax_cases(random, run);
-    normalize_cases(random, run), pool_cases(random, run), quantize_cases(random, run), recurrent_cases(random, run);
+    normalize_cases(random, run), pool_cases(random, run), quantize_cases(random, run), convert_cases(random, run),
+        recurrent_cases(random, run);
     integer_cases(random, run), linear_attention_cases(random, run), random_cases(random, run);
 }
 
@@ -41,6 +42,7 @@ RG_EMULATED(Softmax, softmax_cases)
 RG_EMULATED(Normalize, normalize_cases)
 RG_EMULATED(Pool, pool_cases)
 RG_EMULATED(Quantize, quantize_cases)
+RG_EMULATED(Convert, convert_cases)
 RG_EMULATED(Recurrent, recurrent_cases)
 RG_EMULATED(AttendLinearly, linear_attention_cases)
 RG_EMULATED(Draw, random_cases)

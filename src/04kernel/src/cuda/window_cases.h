@@ -114,4 +114,26 @@ void quantize_cases(std::mt19937& random, Run&& run) {
         {Tensor(F32, {8})});
 }
 
+template <class Run>
+void convert_cases(std::mt19937& random, Run&& run) {
+    using enum DataType;
+    DataType const types[]{F32, F64,  F16,      BF16,   I8,         U8,     I16,    U16, I32, U32, I64,
+                           U64, Bool, F8E4M3FN, F8E5M2, F8E5M2FNUZ, F4E2M1, F8E8M0, I4,  U4,  I2,  U2};
+    for (int round = 0; round < 40; ++round) {
+        auto from = types[random() % std::size(types)], to = types[round % std::size(types)];
+        auto wide = numbers(F32, {53}, random, 100);
+        Tensor x(from, {53});
+        convert(F32, wide.data(), from, x.data(), 53);
+        if (from == I64 || from == U64 || from == F8E5M2 || from == F4E2M1 || from == F16) x.fill(random);
+        if (from == F64)
+            for (int64_t i = 0; i < 53; ++i) x.as<double>()[i] *= 1.0000001;
+        // NaN may have another payload.
+        auto tolerance = to == F32 || to == F64 || to == F16 || to == BF16 ? 0x1p-100 : 0;
+        run(ConvertInfo{(random() & 1) != 0, false, static_cast<ScaleRounding>(random() % 3)}, {x}, {Tensor(to, {53})},
+            {}, tolerance);
+    }
+    for (auto [from, to] : {std::pair{F32, I32}, {F8E4M3FN, U8}, {I4, U4}, {F64, U64}})
+        run(ConvertInfo{true, true}, {Tensor(from, {53}).fill(random)}, {Tensor(to, {53})});
+}
+
 }  // namespace refactor::kernel::testing
