@@ -32,8 +32,8 @@ template <class Y, class R> struct rg_tail {
             float v = (float)sum * ((float const*)w[5])[column * w[10]];
             if (w[11])
                 v = rg_Min(rg_Max(m_rint(v), rg_f32((unsigned)w[12])), rg_f32((unsigned)w[13])) * rg_f32((unsigned)w[14]);
-            if (w[7]) v += ((float const*)w[7])[column];
-            if (w[8]) v += ((float)((R const*)w[8])[at] - rg_f32((unsigned)w[16])) * rg_f32((unsigned)w[15]);
+            v += w[7] ? ((float const*)w[7])[column] : 0.f;
+            v += w[8] ? ((float)((R const*)w[8])[at] - rg_f32((unsigned)w[16])) * rg_f32((unsigned)w[15]) : 0.f;
             v = rg_Min(rg_Max(v, rg_f32((unsigned)w[17])), rg_f32((unsigned)w[18]));
             if constexpr (rg_real<Y>) {
                 ((Y*)w[9])[at] = v;

@@ -129,6 +129,11 @@ public:
         vector_ = vector_width(type, steps);
         // Sequences of a tile share what is read of R; few of them are better spread over the card.
         rows_ = std::min<int64_t>(4, power_of_two(ceil_div(shape.batch * shape.directions * 2, kBusyBlocks)));
+        if (alone()) return;
+        auto blocks = [&](int64_t rows) {
+            return ceil_div(shape.hidden, kBlockThreads / 32) * ceil_div(shape.batch, rows) * shape.directions;
+        };
+        while (rows_ < 4 && rows_ < shape.batch && blocks(2 * rows_) >= kBusyBlocks / 2) rows_ *= 2;
     }
     /// A block computes whole sequences.
     bool alone() const {

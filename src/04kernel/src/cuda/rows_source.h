@@ -13,7 +13,7 @@ namespace refactor::kernel::cuda {
 extern char const* const kRowsPrelude;
 /// `rg_reduce_rows`, `rg_reduce_columns`, `rg_reduce_parts` and the accumulators of every kind of reduction.
 extern char const* const kReduceSource;
-/// `rg_softmax_registers`, `rg_softmax_rows` and `rg_softmax_columns`.
+/// `rg_softmax_registers`, `rg_softmax_long` and `rg_softmax_columns`.
 extern char const* const kSoftmaxSource;
 /// `rg_normalize_registers`, and `rg_normalize_parts` with `rg_normalize_apply` for sets that are shared by blocks.
 extern char const* const kNormalizeSource;

@@ -30,11 +30,32 @@ Result<InstanceLaunches, Rejection> bind_softmax(SoftmaxInfo const& info, BindAr
         return launches;
     }
     RowsInRegisters rows(x.dtype, split.outer, split.size, split.size);
-    auto call = rows.fit ? template_text("rg_softmax_registers", type, info.log, info.nan_to_zero, rows.vector,
-                                         rows.items, rows.lanes)
-                         : template_text("rg_softmax_rows", type, info.log, info.nan_to_zero, rows.vector);
-    launches.list.push_back(instances.launch("rg_softmax", call, rows.fit ? rows.blocks() : split.outer,
-                                             {operand(0), operand(1)}, {number(split.outer), number(rows.length)}));
+    if (rows.fit) {
+        launches.list.push_back(instances.launch("rg_softmax",
+                                                 template_text("rg_softmax_registers", type, info.log, info.nan_to_zero,
+                                                               rows.vector, rows.items, rows.lanes),
+                                                 rows.blocks(), {operand(0), operand(1)},
+                                                 {number(split.outer), number(rows.length)}));
+        return launches;
+    }
+    // Each thread keeps at least eight vectors.
+    auto shares = split.outer >= kBusyBlocks / 2
+                      ? int64_t{1}
+                      : std::clamp<int64_t>(rows.length / (8 * kBlockThreads), 1, ceil_div(kBusyBlocks, split.outer));
+    auto add = [&](bool sums, bool stores) {
+        launches.list.push_back(instances.launch(
+            "rg_softmax_long",
+            template_text("rg_softmax_long", type, info.log, info.nan_to_zero, rows.vector, sums, stores),
+            split.outer * shares, {operand(0), operand(1), shares > 1 ? scratch() : kNowhere},
+            {number(split.outer), number(rows.length), number(shares)}));
+    };
+    if (shares == 1) {
+        add(true, true);
+    } else {
+        auto part_bytes = 2 * (x.dtype == DataType::F64 ? sizeof(double) : sizeof(float));
+        launches.workspace = static_cast<size_t>(split.outer * shares) * part_bytes;
+        add(true, false), add(false, true);
+    }
     return launches;
 }
 

@@ -62,28 +62,40 @@ RG_FN void rg_softmax_registers(rg_u64 const* w) {
     }
 }
 
-// A block for each longer row: two reads, the second of them mostly from the cache.
-template <class T, bool log, bool nan_to_zero, int kVector> RG_FN void rg_softmax_rows(rg_u64 const* w) {
+// Longer rows, each shared by some blocks: the sums of each block's part, then a launch that combines them. Where a block
+// has a row for itself, one launch does both; the second read is mostly from the cache. Words: x, y, parts; rows, vectors
+// of a row, blocks of a row.
+template <class T, bool log, bool nan_to_zero, int kVector, bool add, bool store> RG_FN void rg_softmax_long(rg_u64 const* w) {
     typedef rg_wide<T> W;
     typedef rg_vec<T, kVector> Vector;
-    Vector const* x = (Vector const*)w[0] + (rg_u64)blockIdx.x * w[3];
-    Vector* y = (Vector*)w[1] + (rg_u64)blockIdx.x * w[3];
-    unsigned length = (unsigned)w[3];
+    rg_u64 shares = w[5], row = blockIdx.x / shares, length = w[4], chunk = (length + shares - 1) / shares;
+    rg_u64 begin = blockIdx.x % shares * chunk, end = begin + chunk < length ? begin + chunk : length;
+    Vector const* x = (Vector const*)w[0] + row * length;
+    Vector* y = (Vector*)w[1] + row * length;
+    rg_exp_sum<W>* parts = (rg_exp_sum<W>*)w[2] + row * shares;
     rg_exp_sum<W> total = rg_exp_sum<W>::none();
+    if constexpr (add) {
 #pragma unroll 4
-    for (unsigned i = threadIdx.x; i < length; i += 256) {
-        Vector in = x[i];
+        for (rg_u64 i = begin + threadIdx.x; i < end; i += 256) {
+            Vector in = x[i];
 #pragma unroll
-        for (int k = 0; k < kVector; ++k) total.add(rg_widen(in.v[k]));
+            for (int k = 0; k < kVector; ++k) total.add(rg_widen(in.v[k]));
+        }
+    } else {
+        for (rg_u64 i = threadIdx.x; i < shares; i += 256) total.merge(parts[i]);
     }
     total = rg_combined<256>(total);
-    rg_softmax_row<log, nan_to_zero, W> result(total.most, total.sum);
+    if constexpr (!store) {
+        if (threadIdx.x == 0) parts[blockIdx.x % shares] = total;
+    } else {
+        rg_softmax_row<log, nan_to_zero, W> result(total.most, total.sum);
 #pragma unroll 4
-    for (unsigned i = threadIdx.x; i < length; i += 256) {
-        Vector in = x[i];
+        for (rg_u64 i = begin + threadIdx.x; i < end; i += 256) {
+            Vector in = x[i];
 #pragma unroll
-        for (int k = 0; k < kVector; ++k) in.v[k] = rg_narrow<T>(result.of(rg_widen(in.v[k])));
-        y[i] = in;
+            for (int k = 0; k < kVector; ++k) in.v[k] = rg_narrow<T>(result.of(rg_widen(in.v[k])));
+            y[i] = in;
+        }
     }
 }
 
