@@ -15,10 +15,10 @@ RANDOM = models.generator(11)
 
 
 def single(op, shapes, constants=(), outputs=("y",), dtype=F32, kinds=(), opset=18, **attributes):
-    """A model of one node: inputs with sizes of their own, then constants."""
+    """A model of one node: inputs, of any number of rows, then constants."""
     names = [f"x{i}" for i in range(len(shapes))] + [f"c{i}" for i in range(len(constants))]
     node = helper.make_node(op, names, list(outputs), **attributes)
-    inputs = [models.value(f"x{i}", [f"{i}_{k}" for k in range(len(shape))], dtype) for i, shape in enumerate(shapes)]
+    inputs = [models.value(f"x{i}", [f"N{i}", *shape[1:]], dtype) for i, shape in enumerate(shapes)]
     values = [models.constant(f"c{i}", array) for i, array in enumerate(constants)]
     results = [
         models.value(name, None, kind) for name, kind in zip(outputs, kinds or (dtype,) * len(outputs), strict=True)
@@ -189,7 +189,9 @@ def test_random_numbers_are_those_of_the_cpu(target, op):  # noqa: F811
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 8), (5, 4096), (0, 4)])
 def test_new_sizes(target, sizes):  # noqa: F811
     """One executor, sizes that need other kinds of kernels."""
-    proto, _ = single("Softmax", [(1, 1)])
+    proto = models.model(
+        [helper.make_node("Softmax", ["x0"], ["y"])], [models.value("x0", ["N", "M"])], [models.value("y", None)]
+    )
     executor = make_compiler(proto).compile(target)
     for rows in (sizes[0], sizes[0] + 1):
         x = normal(rows, sizes[1])

@@ -56,6 +56,8 @@ MaybeKernel random_nvrtc(RandomInfo const&, Request const&);
 MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
 /// A block for 32 columns of a head's state, which is kept in registers.
 MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
+/// A block for each matrix.
+MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

@@ -3,6 +3,7 @@
 #include "kernel/ops/cache.h"
 #include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
+#include "kernel/ops/vision.h"
 
 namespace refactor::kernel::testing {
 
@@ -89,6 +90,22 @@ void random_cases(std::mt19937& random, Run&& run) {
         run(MultinomialInfo{97}, {numbers(type, {3, 300}, random)}, {Tensor(DataType::I64, {3, 270})});
     }
     run(MultinomialInfo{97}, {numbers(DataType::F32, {2, 5}, random)}, {Tensor(DataType::I32, {2, 9})});
+}
+
+template <class Run>
+void matrix_cases(std::mt19937& random, Run&& run) {
+    for (auto type : {DataType::F32, DataType::F64})
+        for (int64_t n : {1, 5, 40}) {
+            // Away from singular matrices, elimination enlarges errors by few times n.
+            Tensor x = numbers(type, {3, n, n}, random, 0.3 / std::sqrt(static_cast<double>(n)));
+            visit_float(type, [&](auto tag) {
+                using T = typename decltype(tag)::type;
+                for (int64_t i = 0; i < 3 * n; ++i)
+                    x.as<T>()[i * n + i % n] = narrow<T>(1.5 + 0.1 * static_cast<double>(i));
+            });
+            run(MatrixInfo{MatrixKind::Determinant}, {x}, {Tensor(type, {3})}, {}, unit_of(type) + 400 * 0x1p-52);
+            run(MatrixInfo{MatrixKind::Inverse}, {x}, {Tensor(type, {3, n, n})}, {}, unit_of(type) + 400 * 0x1p-52);
+        }
 }
 
 }  // namespace refactor::kernel::testing

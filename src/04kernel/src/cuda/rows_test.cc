@@ -28,7 +28,8 @@ void all_cases(std::mt19937& random, Run&& run) {
     reduce_cases(random, run), arg_reduce_cases(random, run), softmax_cases(random, run);
     normalize_cases(random, run), pool_cases(random, run), quantize_cases(random, run), convert_cases(random, run),
         recurrent_cases(random, run);
-    integer_cases(random, run), linear_attention_cases(random, run), random_cases(random, run);
+    integer_cases(random, run), linear_attention_cases(random, run), random_cases(random, run),
+        matrix_cases(random, run);
 }
 
 #define RG_EMULATED(NAME, CASES)             \
@@ -45,6 +46,7 @@ RG_EMULATED(Quantize, quantize_cases)
 RG_EMULATED(Convert, convert_cases)
 RG_EMULATED(Recurrent, recurrent_cases)
 RG_EMULATED(AttendLinearly, linear_attention_cases)
+RG_EMULATED(Eliminate, matrix_cases)
 RG_EMULATED(Draw, random_cases)
 RG_EMULATED(MultiplyBytes, integer_cases)
 
