@@ -187,8 +187,9 @@ RG_FN void rg_for_items(Index count, Load load, Store store) {
             if (first + k * 256 < count) store((Index)(first + k * 256), words[k]);
     }
 }
+// Tells the run that an index makes no sense. Any one report will do.
 RG_FN void rg_index_fault(rg_u64 word, rg_i64 index) {
-    if (word) atomicCAS((rg_u64*)word, 0ull, 1ull << 32 | (unsigned)index);
+    if (word) *(rg_u64 volatile*)word = 1ull << 32 | (unsigned)index;
 }
 // Counts negative ones from the end; false, and 0 as `index`, if there is no such element.
 template <class T, class Index> RG_FN bool rg_checked(T value, rg_u64 size, rg_u64 fault, Index& index) {
