@@ -7,22 +7,30 @@ namespace refactor::kernel::testing {
 /// A few roundings of `type`, on sums of `terms` numbers.
 inline double rounding_of(DataType type, double terms = 1) {
     if (!is_float(type)) return 0;
-    return type == DataType::F16 ? 0x1p-10 : type == DataType::BF16 ? 0x1p-7 : type == DataType::F64 ? 1e-14 * terms : 4e-7 * terms;
+    if (type == DataType::F16) return 0x1p-10;
+    if (type == DataType::BF16) return 0x1p-7;
+    return terms * (type == DataType::F64 ? 0x1p-50 : 0x1p-21);
 }
 
 template <class Run>
 void scan_cases(std::mt19937& random, Run&& run) {
     using enum DataType;
+    struct Line {
+        Dims dims;
+        int64_t axis;
+    };
+    Line const lines[]{{{3, 1500}, 1}, {{3, 300, 5}, 1}, {{7}, 0}, {{2, 20000}, 1}, {{1, 600, 2}, 1}};
     for (auto type : {F32, F64, F16, BF16, I8, U8, I32, I64})
-        for (int flags = 0; flags < 8; ++flags)
-            for (auto const& [dims, axis] :
-                 {std::pair{Dims{3, 1500}, 1}, {Dims{3, 300, 5}, 1}, {Dims{7}, 0}, {Dims{2, 20000}, 1}, {Dims{1, 600, 2}, 1}}) {
-                CumSumInfo info{axis, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
-                auto x = numbers(type, dims, random, info.product ? 0.1 : 1);
-                auto terms = static_cast<double>(dims[static_cast<size_t>(axis)]);
-                if (terms > 2000 && flags != 0 && flags != 3) continue;
-                run(info, {x}, {Tensor(type, dims)}, {}, rounding_of(type, std::sqrt(terms)) * (type == F16 || type == BF16 ? 4 : 4));
+        for (int flags = 0; flags < 8; ++flags) {
+            if (type != F32 && flags != static_cast<int>(type) % 8) continue;
+            for (auto const& c : lines) {
+                CumSumInfo info{c.axis, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
+                // Partial sums exceed the last one: they are about as large as the root of their number.
+                auto terms = std::sqrt(static_cast<double>(c.dims[static_cast<size_t>(c.axis)]));
+                run(info, {numbers(type, c.dims, random, info.product ? 0.1 : 1)}, {Tensor(type, c.dims)}, {},
+                    4 * rounding_of(type, terms));
             }
+        }
 }
 
 template <class Run>
@@ -38,11 +46,17 @@ void top_k_cases(std::mt19937& random, Run&& run) {
         for (auto const& c : lines)
             for (bool largest : {true, false}) {
                 auto x = numbers(type, c.dims, random, 1);
-                if (type == F32) x.as<float>()[0] = -0.f, x.as<float>()[1] = std::nanf("");
+                if (type == F32) x.template as<float>()[0] = -0.f, x.template as<float>()[1] = std::nanf("");
                 auto y = c.dims;
                 y[static_cast<size_t>(c.axis)] = c.k;
                 run(TopKInfo{c.axis, largest, true}, {x}, {Tensor(type, y), Tensor(I64, y)});
             }
+}
+
+inline ResizeInfo resize_of(ResizeMode mode) {
+    ResizeInfo info;
+    info.mode = mode;
+    return info;
 }
 
 template <class Run>
@@ -51,8 +65,10 @@ void resize_cases(std::mt19937& random, Run&& run) {
     for (int mode = 0; mode < 3; ++mode)
         for (int coordinates = 0; coordinates < 7; ++coordinates)
             for (int variant = 0; variant < 4; ++variant) {
-                ResizeInfo info{static_cast<ResizeMode>(mode), static_cast<ResizeCoordinates>(coordinates),
-                                static_cast<ResizeRounding>(variant)};
+                if (variant > 0 && coordinates != mode + variant) continue;
+                auto info = resize_of(static_cast<ResizeMode>(mode));
+                info.coordinates = static_cast<ResizeCoordinates>(coordinates);
+                info.rounding = static_cast<ResizeRounding>(variant);
                 info.exclude_outside = variant == 1, info.antialias = mode > 0 && variant == 2;
                 info.extrapolation = 1.5f;
                 if (coordinates == 5) info.roi = {0, 0, 0.1f, -0.2f, 1, 1, 0.8f, 1.3f};
@@ -61,9 +77,9 @@ void resize_cases(std::mt19937& random, Run&& run) {
                 if (coordinates != 5) run(info, {numbers(F32, {11}, random)}, {Tensor(F32, {18})}, {}, 2e-6);
             }
     for (auto type : {F64, F16, BF16, U8, I8, I32}) {
-        run(ResizeInfo{ResizeMode::Linear}, {numbers(type, {1, 2, 5, 6}, random)}, {Tensor(type, {1, 2, 11, 4})}, {},
+        run(resize_of(ResizeMode::Linear), {numbers(type, {1, 2, 5, 6}, random)}, {Tensor(type, {1, 2, 11, 4})}, {},
             rounding_of(type));
-        run(ResizeInfo{ResizeMode::Cubic}, {numbers(type, {2, 5, 6, 3}, random)}, {Tensor(type, {2, 11, 4, 3})}, {},
+        run(resize_of(ResizeMode::Cubic), {numbers(type, {2, 5, 6, 3}, random)}, {Tensor(type, {2, 11, 4, 3})}, {},
             rounding_of(type));
     }
     for (auto type : kWidths)
@@ -86,8 +102,9 @@ void grid_cases(std::mt19937& random, Run&& run) {
                     Dims y{c.x[0], c.x[1]};
                     for (size_t i = 1; i + 1 < c.grid.size(); ++i) y.push_back(c.grid[i]);
                     auto grid = numbers(F32, c.grid, random, 0.8);
-                    grid.as<float>()[0] = 1e30f, grid.as<float>()[1] = std::nanf("");
+                    grid.template as<float>()[0] = 1e30f, grid.template as<float>()[1] = std::nanf("");
                     // At most 64 weights that add up to 4 at most.
+                    if (c.x.size() != 4 && padding != mode) continue;
                     run(info, {numbers(F32, c.x, random), grid}, {Tensor(F32, y)}, {}, 64 * 4 * 6e-8 * 10);
                 }
     for (auto type : {F64, F16, U8, I32})
@@ -151,7 +168,6 @@ void lookup_cases(std::mt19937& random, Run&& run) {
         std::vector<T> keys{T(-7), T(-1), T(0), T(3), T(5), T(9)};
         std::vector<uint64_t> codes;
         for (auto key : keys) codes.push_back(lookup_code(key));
-        std::vector<std::pair<uint64_t, T>> sorted;
         std::sort(codes.begin(), codes.end());
         Tensor x = numbers(type, {5, 60}, random, 1);
         if constexpr (std::is_floating_point_v<T>)
