@@ -110,8 +110,8 @@ Result<Launches, Rejection> bind_col2im(Col2ImInfo const& info, BindArgs const& 
         auto const& w = info.window;
         auto span = y.dims[i + 2] + w.pads_begin[i] + w.pads_end[i] - w.dilations[i] * (info.kernel[i] - 1) - 1;
         launch.add_axis(y.dims[i + 2]);
-        for (auto word : {span < 0 ? 0 : span / w.strides[i] + 1, info.kernel[i], w.strides[i], w.dilations[i],
-                          w.pads_begin[i]})
+        for (auto word :
+             {span < 0 ? 0 : span / w.strides[i] + 1, info.kernel[i], w.strides[i], w.dilations[i], w.pads_begin[i]})
             launch.add(word);
     }
     return Launches{{launch}};

@@ -98,9 +98,9 @@ int64_t parts_of(int64_t lines, int64_t size, int64_t wanted, int64_t least) {
 
 /// What sums are kept in: the reference's types, but f32 for f32 and halves.
 std::string sum_kind(DataType type) {
-    auto const* name = type == DataType::F64                                                       ? "double"
+    auto const* name = type == DataType::F64                                                      ? "double"
                        : type == DataType::F32 || type == DataType::F16 || type == DataType::BF16 ? "float"
-                                                                                                   : "rg_u64";
+                                                                                                  : "rg_u64";
     return std::string("typedef ") + name + " Sum;\n";
 }
 

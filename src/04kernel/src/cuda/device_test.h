@@ -71,7 +71,8 @@ std::vector<Tensor> run_on_device(Info const& info, std::vector<Tensor>& inputs,
     std::vector<std::unique_ptr<DeviceCopy>> memory;
     std::vector<void*> arguments;
     for (auto& t : inputs) {
-        memory.push_back(std::make_unique<DeviceCopy>(device, t.data(), t.dtype == DataType::Undefined ? 0 : t.bytes()));
+        memory.push_back(
+            std::make_unique<DeviceCopy>(device, t.data(), t.dtype == DataType::Undefined ? 0 : t.bytes()));
         arguments.push_back(t.dtype == DataType::Undefined ? nullptr : memory.back()->data());
     }
     in_place = in_place && (task->in_place_inputs() & 1) && inputs[0].bytes() == outputs[0].bytes();

@@ -27,8 +27,7 @@ public:
           bytes_(storage_bytes(args.inputs[0]->dtype, args.inputs[0]->count())),
           launches_(library, std::move(launches.list), launches.workspace, launches.in_place) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        if (arguments[0] != arguments[inputs_])
-            library_.copy(context.stream, arguments[inputs_], arguments[0], bytes_);
+        if (arguments[0] != arguments[inputs_]) library_.copy(context.stream, arguments[inputs_], arguments[0], bytes_);
         launches_.run(arguments, context);
     }
     size_t workspace_bytes() const override { return launches_.workspace_bytes(); }
@@ -49,7 +48,7 @@ void GeneratedLaunch::add_steps(Dims const& steps) {
 
 void* Code::function(char const* name, std::string const& kind, char const* body) const {
     std::lock_guard lock(mutex_);
-    auto& function = functions_[{body, kind}];
+    auto& function = functions_[{name, body, kind}];
     if (!function) function = library_.load(std::string(kPrelude) + kMovementPrelude + kind + body, name);
     return function;
 }
@@ -57,11 +56,11 @@ void* Code::function(char const* name, std::string const& kind, char const* body
 TaskResult make_launch_task(Library const& library, Launches launches, BindArgs const& args) {
     for (auto const& launch : launches.list)
         if (auto words = launch.addresses.size() + launch.numbers.size(); words > kMostWords)
-            return Err{Rejection{"an argument of " + std::to_string(words) + " words, at most " +
-                                 std::to_string(kMostWords)}};
+            return Err{
+                Rejection{"an argument of " + std::to_string(words) + " words, at most " + std::to_string(kMostWords)}};
     if (launches.copies) return TaskResult(std::make_unique<ChangedCopy>(library, std::move(launches), args));
-    return TaskResult(std::make_unique<LaunchTask>(library, std::move(launches.list), launches.workspace,
-                                                   launches.in_place));
+    return TaskResult(
+        std::make_unique<LaunchTask>(library, std::move(launches.list), launches.workspace, launches.in_place));
 }
 
 Result<Request, Rejection> request_on_host(Request const& request) {
@@ -133,8 +132,8 @@ std::string saturation_kind(DataType type) {
     auto bits = static_cast<int>(bits_of(type)) - is_signed(type);
     // 2^bits is the first number above the range; every other bound is exact.
     auto power = "rg_f64(" + std::to_string(static_cast<uint64_t>(1023 + bits) << 52) + "ull)";
-    return sum + "RG_FN Stored rg_saturated(Sum x) {\n    const double above = " + power + ", least = " +
-           (is_signed(type) ? "-above" : "0.") + ";\n    if (x >= above) return (Stored)(~0ull >> " +
+    return sum + "RG_FN Stored rg_saturated(Sum x) {\n    const double above = " + power +
+           ", least = " + (is_signed(type) ? "-above" : "0.") + ";\n    if (x >= above) return (Stored)(~0ull >> " +
            std::to_string(64 - bits) + ");\n    return x > least ? (Stored)x : (Stored)least;\n}\n";
 }
 
@@ -144,8 +143,7 @@ void AxisList::merge() {
     for (size_t axis = 0; axis < sizes.size(); ++axis) {
         if (sizes[axis] == 1) continue;
         bool merges = !merged.empty();
-        for (size_t i = 0; merges && i < steps.size(); ++i)
-            merges = walks[i].back() == steps[i][axis] * sizes[axis];
+        for (size_t i = 0; merges && i < steps.size(); ++i) merges = walks[i].back() == steps[i][axis] * sizes[axis];
         if (merges)
             merged.back() *= sizes[axis];
         else
@@ -158,8 +156,14 @@ void AxisList::merge() {
     sizes = merged, steps = walks;
 }
 
+// RG_ARGUMENT: a parameter that is indexed by what only the run knows, without a copy of it for each thread.
 // `rg_for_items`: all loads of a thread are under way before its first store.
 char const* const kMovementPrelude = R"cuda(
+#ifdef RG_HOST
+#define RG_ARGUMENT const
+#else
+#define RG_ARGUMENT const __grid_constant__
+#endif
 typedef rg_vec<rg_u64, 2> rg_pair;
 struct rg_axis { rg_u64 size, magic; };
 RG_FN unsigned rg_quotient(unsigned n, rg_axis axis) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 /// Kernels whose code is a fixed text after a few declarations ("kind"): types, ranks and modes. Sizes are words of the
 /// launch's argument, so that a new shape of the same kind compiles nothing.
@@ -51,12 +52,12 @@ struct Launches {
 class Code {
     Library library_;
     mutable std::mutex mutex_;
-    mutable std::map<std::pair<char const*, std::string>, void*> functions_;
+    mutable std::map<std::tuple<std::string_view, char const*, std::string>, void*> functions_;
 
 public:
     explicit Code(Library const& library) : library_(library) {}
     Library const& library() const { return library_; }
-    /// `name`, of the prelude, `kind` and `body`.
+    /// `name`, of the prelude, `kind` and `body`; names and bodies are constants of the program.
     void* function(char const* name, std::string const& kind, char const* body) const;
 };
 
@@ -100,8 +101,8 @@ Result<Request, Rejection> request_on_host(Request const& request);
 /// on all devices.
 template <class Info>
 KernelResult generate(Info const& info, char const* op, Request const& request,
-                      KernelResult (*reference)(Info const&, Request const&),
-                      typename GeneratedKernel<Info>::Bind bind, Check check = Check::ByReference) {
+                      KernelResult (*reference)(Info const&, Request const&), typename GeneratedKernel<Info>::Bind bind,
+                      Check check = Check::ByReference) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
     auto on_host = request_on_host(request);
@@ -110,8 +111,8 @@ KernelResult generate(Info const& info, char const* op, Request const& request,
     if (!checks) return Err{checks.error()};
     if (check == Check::ByBind) *checks = nullptr;
     auto id = std::string(op) + ":nvidia:nvrtc:" + std::string(name_of(request.outputs[0].dtype));
-    return KernelResult(std::make_unique<GeneratedKernel<Info>>(info, std::move(id), *library,
-                                                                std::move(checks).value(), bind));
+    return KernelResult(
+        std::make_unique<GeneratedKernel<Info>>(info, std::move(id), *library, std::move(checks).value(), bind));
 }
 
 /// "typedef unsigned Index;" for counts that fit, else 64 bits. `Signed` is the signed type of the same width.

@@ -12,7 +12,7 @@ namespace refactor::kernel::cuda {
 /// (null where the device cannot report), or null.
 struct Address {
     static constexpr int kWorkspace = -1, kNone = -2, kFault = -3;
-    int operand = 0;  ///< number among all inputs, then all outputs, of the task; absent ones count and are null
+    int operand = 0;    ///< number among all inputs, then all outputs, of the task; absent ones count and are null
     size_t offset = 0;  ///< in bytes
 };
 

@@ -1,37 +1,24 @@
 #pragma once
-#include "cuda/movement_kernels.h"
+#include "cuda/scatter_cases.h"
 #include "movement/movement_test.h"
 
-/// Cases of the kernels that move and index elements, for every device: `run(info, inputs, outputs, params, tolerance)`.
+/// Cases of the kernels that move and index elements, for every device: `run(info, inputs, outputs, params,
+/// tolerance)`.
 namespace refactor::kernel::testing {
-
-inline Tensor numbers(DataType type, Dims dims, std::mt19937& random, double scale = 3) {
-    Tensor t(type, dims);
-    std::normal_distribution<double> normal(0, scale);
-    visit_numeric(type, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        for (int64_t i = 0; i < t.count(); ++i) {
-            auto x = normal(random);
-            if constexpr (std::is_unsigned_v<T>) x = std::abs(x) * 5;
-            if constexpr (std::is_integral_v<T>)
-                t.as<T>()[i] = static_cast<T>(x * 5);
-            else
-                t.as<T>()[i] = narrow<T>(x);
-        }
-    });
-    return t;
-}
-
-inline Tensor bytes(DataType type, Dims dims, std::mt19937& random) { return Tensor(type, dims).fill(random); }
 
 template <class Run>
 void strided_cases(std::mt19937& random, Run&& run) {
     struct Permuted {
         Dims dims, perm;
     };
-    Permuted const permuted[]{{{37, 45}, {1, 0}},          {{3, 70, 65}, {0, 2, 1}},       {{2, 33, 4, 8}, {0, 2, 1, 3}},
-                              {{2, 17, 19, 3}, {0, 3, 1, 2}}, {{5, 3, 1, 7, 2}, {4, 2, 0, 3, 1}}, {{40, 2, 35}, {2, 1, 0}},
-                              {{6}, {0}},                  {{2, 64, 128}, {2, 0, 1}}};
+    Permuted const permuted[]{{{37, 45}, {1, 0}},
+                              {{3, 70, 65}, {0, 2, 1}},
+                              {{2, 33, 4, 8}, {0, 2, 1, 3}},
+                              {{2, 17, 19, 3}, {0, 3, 1, 2}},
+                              {{5, 3, 1, 7, 2}, {4, 2, 0, 3, 1}},
+                              {{40, 2, 35}, {2, 1, 0}},
+                              {{6}, {0}},
+                              {{2, 64, 128}, {2, 0, 1}}};
     for (auto const& c : permuted)
         for (auto type : kWidths) {
             Dims y;
@@ -71,8 +58,9 @@ void pad_cases(std::mt19937& random, Run&& run) {
         Dims x, y;
         std::vector<int64_t> begins;
     };
-    Padded const all[]{{{3, 5}, {7, 20}, {1, 4}}, {{2, 4, 8}, {2, 9, 8}, {0, 2, 0}}, {{6, 4}, {3, 4}, {-2, 0}},
-                       {{2, 3, 4, 4}, {2, 3, 8, 12}, {0, 0, 1, 4}}, {{1, 3}, {4, 3}, {2, 0}}, {{}, {}, {}}};
+    Padded const all[]{{{3, 5}, {7, 20}, {1, 4}}, {{2, 4, 8}, {2, 9, 8}, {0, 2, 0}},
+                       {{6, 4}, {3, 4}, {-2, 0}}, {{2, 3, 4, 4}, {2, 3, 8, 12}, {0, 0, 1, 4}},
+                       {{1, 3}, {4, 3}, {2, 0}},  {{}, {}, {}}};
     for (int mode = 0; mode < 4; ++mode)
         for (auto type : kWidths)
             for (auto const& c : all) {
@@ -88,7 +76,8 @@ void gather_cases(std::mt19937& random, Run&& run) {
         for (auto index : {DataType::I32, DataType::I64}) {
             run(GatherInfo{1}, {bytes(type, {3, 7, 8}, random), indices(index, {2, 5}, -7, 6, random)},
                 {Tensor(type, {3, 2, 5, 8})});
-            run(GatherInfo{0}, {bytes(type, {11, 3}, random), indices(index, {}, -11, 10, random)}, {Tensor(type, {3})});
+            run(GatherInfo{0}, {bytes(type, {11, 3}, random), indices(index, {}, -11, 10, random)},
+                {Tensor(type, {3})});
             run(GatherInfo{2}, {bytes(type, {2, 3, 9}, random), indices(index, {40}, -9, 8, random)},
                 {Tensor(type, {2, 3, 40})});
             run(GatherElementsInfo{1}, {bytes(type, {3, 7, 5}, random), indices(index, {2, 9, 4}, -7, 6, random)},
@@ -100,61 +89,6 @@ void gather_cases(std::mt19937& random, Run&& run) {
             run(GatherNDInfo{1}, {bytes(type, {3, 5, 4}, random), indices(index, {3, 2, 2}, -4, 3, random)},
                 {Tensor(type, {3, 2})});
         }
-}
-
-/// Different indices, so that every reduction and order gives the same.
-template <class Run>
-void scatter_cases(std::mt19937& random, Run&& run) {
-    auto shuffled = [&](DataType type, Dims dims, int64_t most) {
-        Tensor t(type, dims);
-        std::vector<int64_t> all(most);
-        for (int64_t i = 0; i < most; ++i) all[i] = i % 2 ? i : i - most;
-        std::shuffle(all.begin(), all.end(), random);
-        for (int64_t i = 0; i < t.count(); ++i) {
-            if (type == DataType::I32)
-                t.as<int32_t>()[i] = static_cast<int32_t>(all[i]);
-            else
-                t.as<int64_t>()[i] = all[i];
-        }
-        return t;
-    };
-    for (auto index : {DataType::I32, DataType::I64})
-        for (auto type : kWidths) {
-            run(ScatterInfo{0}, {bytes(type, {9, 1}, random), shuffled(index, {5, 1}, 9), bytes(type, {5, 1}, random)},
-                {Tensor(type, {9, 1})});
-            run(ScatterInfo{}, {bytes(type, {6, 4}, random), shuffled(index, {3, 1}, 6), bytes(type, {3, 4}, random)},
-                {Tensor(type, {6, 4})});
-        }
-    using enum DataType;
-    int number = 0;
-    for (auto type : {F32, F64, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64})
-        for (int reduction = 1; reduction < 5; ++reduction, ++number) {
-            auto kind = static_cast<ScatterReduction>(reduction);
-            auto index = number % 2 ? I32 : I64;
-            if (number % 3)
-                run(ScatterInfo{0, kind},
-                    {numbers(type, {9, 1}, random), shuffled(index, {5, 1}, 9), numbers(type, {5, 1}, random)},
-                    {Tensor(type, {9, 1})});
-            else
-                run(ScatterInfo{-1, kind},
-                    {numbers(type, {6, 3}, random), shuffled(index, {3, 1}, 6), numbers(type, {3, 3}, random)},
-                    {Tensor(type, {6, 3})});
-        }
-}
-
-/// Several updates of one element: exact for integers.
-template <class Run>
-void collision_cases(std::mt19937& random, Run&& run) {
-    for (auto type : {DataType::I8, DataType::U16, DataType::I32, DataType::U64})
-        for (int reduction = 1; reduction < 5; ++reduction)
-            run(ScatterInfo{1, static_cast<ScatterReduction>(reduction)},
-                {numbers(type, {3, 4, 5}, random), indices(DataType::I64, {2, 30, 5}, -4, 3, random),
-                 numbers(type, {2, 30, 5}, random)},
-                {Tensor(type, {3, 4, 5})});
-    run(ScatterInfo{0, ScatterReduction::Add},
-        {numbers(DataType::F32, {7}, random), indices(DataType::I64, {300}, -7, 6, random),
-         numbers(DataType::F32, {300}, random)},
-        {Tensor(DataType::F32, {7})}, {}, 300 * 3 * 6e-8);
 }
 
 template <class Run>

@@ -21,9 +21,9 @@ mem_manager::Device& emulated() {
     return mem_manager::find_device("nvidia", 0);
 }
 
-#define RG_EMULATED(NAME, CASES) \
-    TEST(CudaMovement, NAME) { \
-        std::mt19937 random(kSeed); \
+#define RG_EMULATED(NAME, CASES)             \
+    TEST(CudaMovement, NAME) {               \
+        std::mt19937 random(kSeed);          \
         CASES(random, OnDevice{emulated()}); \
     }
 RG_EMULATED(CopiesByStrides, strided_cases)

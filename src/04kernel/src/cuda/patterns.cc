@@ -91,8 +91,7 @@ Result<Launches, Rejection> bind_range(RangeInfo const&, BindArgs const& args, C
     auto const& y = *args.outputs[0];
     bool given = !args.inputs.empty();
     GeneratedLaunch launch;
-    launch.function =
-        code.function("rg_range", index_kind(y.count() < kNarrow) + number_kind(y.dtype), kRangeBody);
+    launch.function = code.function("rg_range", index_kind(y.count() < kNarrow) + number_kind(y.dtype), kRangeBody);
     launch.blocks = blocks_for(y.count(), kBlockThreads);
     launch.on({given ? 0 : Address::kNone, given ? 1 : Address::kNone, given ? 2 : 0});
     launch.add(y.count()), launch.add(given ? 0 : args.params[0]), launch.add(given ? 0 : args.params[1]);

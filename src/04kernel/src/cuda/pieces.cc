@@ -14,7 +14,7 @@ struct rg_pieces_args {
     rg_axis width;
     rg_u64 row, first, begin[kPieces + 1];
 };
-RG_GLOBAL rg_pieces(rg_pieces_args a) {
+RG_GLOBAL rg_pieces(RG_ARGUMENT rg_pieces_args a) {
     Word* whole = (Word*)a.whole;
     auto in_piece = [&](Index row, Index column) {
         int piece = 0;
@@ -40,18 +40,18 @@ constexpr size_t kMostPieces = 128;
 
 /// Pieces [first, last) of the rows, in words of `bytes`.
 GeneratedLaunch pieces_launch(movement::RowPieces const& rows, size_t first, size_t last, int64_t bytes, bool joins,
-                     int16_t whole, int16_t piece, Code const& code) {
+                              int16_t whole, int16_t piece, Code const& code) {
     auto capacity = std::bit_ceil(last - first);
     auto base = rows.begin[first], width = (rows.begin[last] - base) / bytes, row = rows.row_bytes / bytes;
     GeneratedLaunch launch;
     auto items = items_of(bytes);
-    auto kind = index_kind(rows.rows * row < kNarrow) + word_kind("Word", bytes) + constant_kind("kPieces", static_cast<int64_t>(capacity)) +
-                constant_kind("kItems", items) + constant_kind("kJoins", joins);
+    auto kind = index_kind(rows.rows * row < kNarrow) + word_kind("Word", bytes) +
+                constant_kind("kPieces", static_cast<int64_t>(capacity)) + constant_kind("kItems", items) +
+                constant_kind("kJoins", joins);
     launch.function = code.function("rg_pieces", kind, kPiecesBody);
     launch.blocks = blocks_for(rows.rows * width, items * kBlockThreads);
     launch.on({whole});
-    for (size_t i = 0; i < capacity; ++i)
-        launch.on({piece + static_cast<int>(std::min(first + i, last - 1))});
+    for (size_t i = 0; i < capacity; ++i) launch.on({piece + static_cast<int>(std::min(first + i, last - 1))});
     launch.add(rows.rows * width), launch.add_axis(width), launch.add(row), launch.add(base / bytes);
     for (size_t i = 0; i <= capacity; ++i) launch.add((rows.begin[std::min(first + i, last)] - base) / bytes);
     return launch;

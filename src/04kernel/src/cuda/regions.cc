@@ -139,8 +139,7 @@ Result<Launches, Rejection> bind_roi_align(RoiAlignInfo const& info, BindArgs co
 Result<Launches, Rejection> bind_max_roi_pool(MaxRoiPoolInfo const& info, BindArgs const& args, Code const& code) {
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
     GeneratedLaunch launch;
-    launch.function =
-        code.function("rg_max_roi_pool", index_kind(narrow(args)) + number_kind(x.dtype), kPoolBody);
+    launch.function = code.function("rg_max_roi_pool", index_kind(narrow(args)) + number_kind(x.dtype), kPoolBody);
     launch.blocks = blocks_for(y.count(), kBlockThreads);
     launch.on({0, 1, 2, Address::kFault});
     launch.add(y.count()), launch.add(x.dims[0]), launch.add(x.dims[2]), launch.add(x.dims[3]);

@@ -69,8 +69,9 @@ RG_FN Sum rg_weight(rg_resize_args const& a, rg_resized const& axis, rg_place co
     const Sum distance = m_fabs(((Sum)i - (Sum)place.x) * stretch);
     if (kMode == kLinear) return rg_most((Sum)0, 1 - distance);
     const Sum k = (Sum)rg_f64(a.cubic_a);
-    if (distance <= 1) return ((k + 2) * distance - (k + 3)) * distance * distance + 1;
-    return distance < 2 ? ((k * distance - 5 * k) * distance + 8 * k) * distance - 4 * k : 0;
+    // Keys' polynomials by their roots, which cancels less.
+    if (distance <= 1) return (distance - 1) * (((k + 2) * distance - 1) * distance - 1);
+    return distance < 2 ? k * (distance - 1) * (distance - 2) * (distance - 2) : 0;
 }
 // The left neighbour of an integral coordinate has weight zero.
 RG_FN rg_place rg_locate(rg_resize_args const& a, rg_resized const& axis, Index at, bool& outside) {
