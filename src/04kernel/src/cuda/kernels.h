@@ -1,4 +1,5 @@
 #pragma once
+#include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
@@ -16,6 +17,16 @@ MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
 MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
+
+/// Generated code, f32, f64, f16 and bf16 with f32 sums: a product of tiles in shared memory, and an output for each
+/// thread, which few channels of a group need.
+MaybeKernel conv_implicit_product(ConvInfo const&, Request const&);
+MaybeKernel conv_direct(ConvInfo const&, Request const&);
+MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const&, Request const&);
+MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
+/// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
+MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
+MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));
