@@ -28,10 +28,13 @@ class Block {
     std::unique_ptr<char[]> stacks_;
     ucontext_t scheduler_;
     uint32_t current_ = 0;
-    static Block* running_;
+    static Block*& running() {
+        static Block* block = nullptr;
+        return block;
+    }
 
     static void enter() {
-        auto& self = *running_;
+        auto& self = *running();
         self.function_.start(self.argument_);
         self.threads_[self.current_].state = State::Done;
     }
@@ -103,9 +106,9 @@ public:
           argument_(argument),
           threads_(threads),
           stacks_(new char[threads * kStackBytes]) {
-        running_ = this;
-        grid_.wait_for_block = [] { running_->wait(State::AtBlock, 0); };
-        grid_.wait_for_warp = [](uint32_t lanes) { running_->wait(State::AtWarp, lanes); };
+        running() = this;
+        grid_.wait_for_block = [] { running()->wait(State::AtBlock, 0); };
+        grid_.wait_for_warp = [](uint32_t lanes) { running()->wait(State::AtWarp, lanes); };
     }
 
     std::string run() {
@@ -115,8 +118,6 @@ public:
         return all_done() ? std::string() : "some threads of a warp never reach the barrier that others wait at";
     }
 };
-
-Block* Block::running_ = nullptr;
 
 }  // namespace
 
