@@ -3,6 +3,7 @@
 #include "cuda/attention_source.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
+#include "cuda/launch.h"
 
 #include <algorithm>
 
@@ -10,55 +11,12 @@ namespace refactor::kernel::cuda {
 
 namespace {
 
-/// Multiply-adds a nanosecond of one processor, as in conv.cc; with a row a block they wait for memory.
-constexpr double kTiledRate = 0.4 * 128 * 1.7, kRowRate = 8 * 1.7;
+/// Multiply-adds a nanosecond of one processor that works on one query: they wait for memory.
+constexpr double kRowRate = 8 * 1.7;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::string text_of(DataType type) { return std::string(refactor::name_of(type)); }
-
-class AttentionTask final : public runtime::Task {
-    Library library_;
-    AttentionInfo info_;
-    AttentionWords words_;
-    void *function_, *join_;
-    int64_t blocks_, sum_bytes_;
-    double operations_;
-
-    int64_t outputs() const { return words_.batch * words_.heads * words_.queries * words_.value_depth; }
-
-public:
-    AttentionTask(Library const& library, AttentionInfo const& info, AttentionWords const& words, void* function,
-                  void* join, int64_t blocks, int64_t sum_bytes, double operations)
-        : library_(library),
-          info_(info),
-          words_(words),
-          function_(function),
-          join_(join),
-          blocks_(blocks),
-          sum_bytes_(sum_bytes),
-          operations_(operations) {}
-
-    void run(void* const* arguments, runtime::RunContext const& context) const override {
-        if (outputs() == 0) return;
-        auto words = words_;
-        auto address = [&](int number) { return reinterpret_cast<uint64_t>(arguments[number]); };
-        int next = 3;
-        words.q = address(0), words.k = address(1), words.v = address(2);
-        if (info_.has_mask) words.mask = address(next++);
-        if (info_.has_sinks) words.sinks = address(next++);
-        words.y = address(next);
-        words.partial = join_ ? reinterpret_cast<uint64_t>(context.workspace) : 0;
-        library_.launch(context.stream, function_, static_cast<uint32_t>(blocks_), 256, &words);
-        if (join_) library_.launch(context.stream, join_, walking_blocks(outputs()), 256, &words);
-    }
-    size_t workspace_bytes() const override {
-        if (!join_) return 0;
-        auto rows = words_.batch * words_.heads * words_.queries;
-        return static_cast<size_t>(rows * words_.splits * (words_.value_depth + 2) * sum_bytes_);
-    }
-    double operations() const override { return operations_; }
-};
 
 /// Blocks of a tile of queries, or of one query and a part of its keys.
 class AttentionKernel final : public Kernel {
@@ -112,7 +70,7 @@ public:
         if (!shape) return Err{shape.error()};
         AttentionWords words(*shape);
         auto blocks = cut(words);
-        if (blocks > (int64_t(1) << 31) - 1) return Err{Rejection{std::to_string(blocks) + " blocks of threads"}};
+        if (blocks > kMostGrid) return Err{Rejection{std::to_string(blocks) + " blocks of threads"}};
         auto kind = kind_;
         auto largest = args.outputs[0]->count();
         for (auto const* input : args.inputs)
@@ -125,9 +83,18 @@ public:
         auto key = kind.key();
         auto* function = functions_.get(library_, key, "rg_attention", write);
         auto* join = words.splits > 1 ? functions_.get(library_, key, "rg_attention_join", write) : nullptr;
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<AttentionTask>(library_, kind.info, words, function, join, blocks,
-                                            kind.dtype == DataType::F64 ? 8 : 4, shape->operations()));
+        // What is absent is not read: any address will do.
+        int mask = kind.info.has_mask ? 3 : 0, sinks = kind.info.has_sinks ? 3 + kind.info.has_mask : 0;
+        int output = 3 + kind.info.has_mask + kind.info.has_sinks;
+        std::vector<Address> addresses{{0}, {1}, {2}, {mask}, {sinks}, {output}, {Address::kWorkspace}};
+        std::vector<Launch> launches;
+        auto outputs = args.outputs[0]->count();
+        if (outputs > 0) launches.push_back({function, static_cast<uint32_t>(blocks), 256, addresses, words_of(words)});
+        if (outputs > 0 && join) launches.push_back({join, blocks_for(outputs, 256), 256, addresses, words_of(words)});
+        auto parts = words.batch * words.heads * words.queries * words.splits;
+        auto bytes = join ? parts * (words.value_depth + 2) * (kind.dtype == DataType::F64 ? 8 : 4) : 0;
+        return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
+            library_, std::move(launches), static_cast<size_t>(bytes), 0, shape->operations()));
     }
 };
 

@@ -330,9 +330,7 @@ std::string beginning(AttentionKind const& kind) {
 
 }  // namespace
 
-std::string AttentionKind::key() const {
-    return std::to_string(values) + (wide ? "w" : "n") + (vector ? "v" : "s");
-}
+std::string AttentionKind::key() const { return std::to_string(values) + (wide ? "w" : "n") + (vector ? "v" : "s"); }
 
 AttentionWords::AttentionWords(AttentionShape const& s)
     : batch(s.batch),

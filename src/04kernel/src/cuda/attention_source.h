@@ -15,9 +15,8 @@ struct AttentionKind {
     std::string key() const;
 };
 
-/// The argument of all functions, as their source declares it: addresses, then sizes.
+/// The argument of all functions after the addresses of Q, K, V, mask, sinks, Y and partial results.
 struct AttentionWords {
-    uint64_t q = 0, k = 0, v = 0, mask = 0, sinks = 0, y = 0, partial = 0;
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
     int64_t mask_step[4];
     int64_t query_tiles = 1, value_tiles = 1, splits = 1, keys_each = 0;
@@ -26,8 +25,8 @@ struct AttentionWords {
 };
 
 inline constexpr int kAttentionQueries = 64, kAttentionKeys = 64;  ///< of a tile
-inline constexpr int kRowKeys = 256;                               ///< a block of `row_attention_source` takes at a time
-inline constexpr int kMostDepth = 1024;                            ///< of such a block
+inline constexpr int kRowKeys = 256;     ///< a block of `row_attention_source` takes at a time
+inline constexpr int kMostDepth = 1024;  ///< of such a block
 
 /// `rg_attention`: a block has 64 queries of a head, walks over blocks of 64 keys and keeps sums of `values` columns.
 /// Source: FlashAttention, arXiv 2205.14135, algorithm 1.

@@ -3,6 +3,7 @@
 #include "cuda/conv_source.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
+#include "cuda/launch.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,11 +12,8 @@ namespace refactor::kernel::cuda {
 
 namespace {
 
-/// Multiply-adds a nanosecond of one processor: 128 units at 1.7 GHz, of which tiles keep 60 % busy; without them, a
-/// multiply-add takes two loads of 16 lanes.
-constexpr double kTiledRate = 0.6 * 128 * 1.7, kDirectRate = 16 * 1.7;
-/// Nanoseconds before the first result of a launch.
-constexpr double kLaunch = 3000;
+/// Multiply-adds a nanosecond of one processor without tiles: each takes two loads of 16 lanes.
+constexpr double kDirectRate = 16 * 1.7;
 /// Partial sums of a split product: no more than stay in the second-level cache.
 constexpr int64_t kMostPartialBytes = int64_t(32) << 20;
 /// Slabs of a split at least, so that fetching the first is not most of its time.
@@ -32,6 +30,7 @@ struct Cut {
 };
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t sum_bytes_of(DataType dtype) { return dtype == DataType::F64 ? 8 : 4; }
 
 int64_t outputs_of(ConvWords const& w) { return w.batch * w.groups * w.group_out * w.out[0] * w.out[1] * w.out[2]; }
 
@@ -62,7 +61,7 @@ Cut cut_for(ConvTile const& tile, Geometry const& g, bool transposed, int64_t su
     cut.blocks = blocks * w.splits;
     auto products = static_cast<double>(w.slabs_each) * tile.depth * tile.rows * tile.columns;
     cut.cost = static_cast<double>(quotient_up(cut.blocks, kProcessors)) * products / kTiledRate +
-               (w.splits > 1 ? 2 * kLaunch : kLaunch);
+               (w.splits > 1 ? 2 * kLaunchTime : kLaunchTime);
     return cut;
 }
 
@@ -71,7 +70,7 @@ Cut best_cut(Geometry const& g, bool transposed, DataType dtype) {
     for (auto const& tile : kConvTiles) {
         // A slab of f64 is as large as one of twice the depth.
         if (dtype == DataType::F64 && tile.rows > 64) continue;
-        auto cut = cut_for(tile, g, transposed, dtype == DataType::F64 ? 8 : 4);
+        auto cut = cut_for(tile, g, transposed, sum_bytes_of(dtype));
         if (!best || cut.cost < best->cost) best = cut;
     }
     return *best;
@@ -80,49 +79,18 @@ Cut best_cut(Geometry const& g, bool transposed, DataType dtype) {
 Cut direct_cut(Geometry const& g, bool transposed) {
     Cut cut(g);
     auto outputs = outputs_of(cut.words);
-    cut.blocks = walking_blocks(outputs);
+    cut.blocks = blocks_for(outputs, 256);
     auto products = static_cast<double>(outputs) * static_cast<double>(inner_of(cut.words, transposed));
-    cut.cost = kLaunch + products / kDirectRate / static_cast<double>(std::clamp<int64_t>(cut.blocks, 1, kProcessors));
+    cut.cost =
+        kLaunchTime + products / kDirectRate / static_cast<double>(std::clamp<int64_t>(cut.blocks, 1, kProcessors));
     return cut;
 }
 
-class ConvTask final : public runtime::Task {
-    Library library_;
-    ConvOperands operands_;
-    ConvWords words_;
-    void *function_, *sum_;
-    int64_t blocks_;
-    size_t workspace_bytes_;
-
-public:
-    ConvTask(Library const& library, Epilogue const& epilogue, Cut const& cut, void* function, void* sum,
-             int64_t sum_bytes)
-        : library_(library),
-          operands_(epilogue),
-          words_(cut.words),
-          function_(function),
-          sum_(sum),
-          blocks_(cut.blocks),
-          workspace_bytes_(sum ? static_cast<size_t>(outputs_of(words_) * words_.splits * sum_bytes) : 0) {}
-
-    void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto outputs = outputs_of(words_);
-        if (outputs == 0) return;
-        auto words = words_;
-        auto address = [&](int number) { return number < 0 ? 0 : reinterpret_cast<uint64_t>(arguments[number]); };
-        words.x = address(0), words.w = address(1), words.y = address(operands_.output);
-        words.bias = address(operands_.bias), words.residual = address(operands_.residual);
-        words.partial = sum_ ? reinterpret_cast<uint64_t>(context.workspace) : 0;
-        library_.launch(context.stream, function_, static_cast<uint32_t>(blocks_), 256, &words);
-        if (sum_) library_.launch(context.stream, sum_, walking_blocks(outputs), 256, &words);
-    }
-    size_t workspace_bytes() const override { return workspace_bytes_; }
-    double operations() const override {
-        double taps = 1;
-        for (auto size : words_.kernel) taps *= static_cast<double>(size);
-        return 2 * static_cast<double>(outputs_of(words_)) * static_cast<double>(words_.group_in) * taps;
-    }
-};
+double operations_of(ConvWords const& w) {
+    double taps = 1;
+    for (auto size : w.kernel) taps *= static_cast<double>(size);
+    return 2 * static_cast<double>(outputs_of(w)) * static_cast<double>(w.group_in) * taps;
+}
 
 class ConvKernel final : public Kernel {
     Window window_;
@@ -157,7 +125,6 @@ public:
         if (!found) return Err{found.error()};
         // Threads walk with strides of up to 2^28 elements.
         constexpr int64_t kNarrow = int64_t(1) << 30;
-        constexpr int64_t kMostGrid = (int64_t(1) << 31) - 1;
         if (found->blocks > kMostGrid) return Err{Rejection{std::to_string(found->blocks) + " blocks of threads"}};
         auto const& w = found->words;
         auto kind = kind_;
@@ -176,8 +143,18 @@ public:
         auto key = kind.key() + (tile ? std::to_string(tile->rows) + 'x' + std::to_string(tile->columns) : "");
         auto* function = functions_.get(library_, key, "rg_conv", write);
         auto* sum = w.splits > 1 ? functions_.get(library_, key, "rg_conv_sum", write) : nullptr;
-        return std::unique_ptr<runtime::Task>(std::make_unique<ConvTask>(
-            library_, kind.epilogue, *found, function, sum, kind.dtype == DataType::F64 ? 8 : 4));
+        ConvOperands at(kind.epilogue);
+        // What is absent is not read: any address will do.
+        std::vector<Address> addresses{{0}, {1}, {std::max(0, at.bias)}, {std::max(0, at.residual)}, {at.output}};
+        addresses.push_back({Address::kWorkspace});
+        std::vector<Launch> launches;
+        auto outputs = outputs_of(w);
+        if (outputs > 0)
+            launches.push_back({function, static_cast<uint32_t>(found->blocks), 256, addresses, words_of(w)});
+        if (outputs > 0 && sum) launches.push_back({sum, blocks_for(outputs, 256), 256, addresses, words_of(w)});
+        auto bytes = sum ? outputs * w.splits * sum_bytes_of(kind.dtype) : 0;
+        return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
+            library_, std::move(launches), static_cast<size_t>(bytes), 0, operations_of(w)));
     }
 };
 

@@ -236,11 +236,11 @@ std::string constant(char const* name, bool value) {
 std::string beginning(ConvKind const& kind) {
     auto const& after = kind.epilogue;
     return std::string("typedef ") + element_text(kind.dtype) + " Element;\ntypedef " + sum_text(kind.dtype) +
-           " Sum;\ntypedef " + (kind.wide ? "rg_i64" : "int") + " Index;\nconstexpr int kRank = " +
-           std::to_string(kind.rank) + ";\n" + constant("kTransposed", kind.transposed) +
-           constant("kVector", kind.vector) + constant("kBias", after.bias) + constant("kResidual", after.residual) +
-           constant("kResidualLast", after.residual_last) + activation_source(after.activation, "activate") +
-           kArguments;
+           " Sum;\ntypedef " + (kind.wide ? "rg_i64" : "int") +
+           " Index;\nconstexpr int kRank = " + std::to_string(kind.rank) + ";\n" +
+           constant("kTransposed", kind.transposed) + constant("kVector", kind.vector) + constant("kBias", after.bias) +
+           constant("kResidual", after.residual) + constant("kResidualLast", after.residual_last) +
+           activation_source(after.activation, "activate") + kArguments;
 }
 
 }  // namespace

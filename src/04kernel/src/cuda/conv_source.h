@@ -23,9 +23,8 @@ struct ConvTile {
 /// For few output channels; for few outputs, or f64; for many.
 inline constexpr ConvTile kConvTiles[] = {{32, 128, 16, 4, 4}, {64, 64, 16, 4, 4}, {128, 128, 8, 8, 8}};
 
-/// The argument of all three functions, as their source declares it: addresses, then sizes.
+/// The argument of all functions after the addresses of X, W, bias, residual, Y and partial sums.
 struct ConvWords {
-    uint64_t x = 0, w = 0, bias = 0, residual = 0, y = 0, partial = 0;
     int64_t batch, groups, group_in, group_out;  ///< channels of a group
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
     int64_t tap_step[3];  ///< between taps that one output of a transposed convolution reads

@@ -15,6 +15,10 @@ MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
 /// cuBLASLt: f32 (never TF32), f64, f16 and bf16 with f32 accumulators; what its epilogues lack is done by generated
 /// code.
 MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
+/// Generated code. Tiles in shared memory: any type, f32 with B of f16, bf16 or scaled i8, integers modulo 2^bits. Few
+/// rows: floats, B read once at the memory's speed.
+MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
+MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
 
