@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.devices import target  # noqa: F401
+from tests.test_cuda import target  # noqa: F401
 
 EPS = {np.dtype(np.float32): 2.0**-23, np.dtype(np.float16): 2.0**-10, np.dtype(ml_dtypes.bfloat16): 2.0**-7}
 TYPES = {
@@ -177,15 +177,15 @@ def attention(q, k, v, mask, causal, scale):
 SIZES = {
     # batch, heads, heads of K and V, queries, keys, depth, depth of V
     "small": (2, 4, 2, 7, 9, 8, 5),
-    "tiles": (1, 2, 2, 130, 130, 64, 64),
-    "odd_tiles": (1, 3, 1, 70, 150, 33, 72),
-    "one_query": (2, 3, 3, 1, 700, 64, 64),
+    "tiles": (1, 4, 2, 66, 66, 64, 64),
+    "odd_tiles": (1, 3, 1, 70, 90, 33, 72),
+    "one_query": (1, 3, 3, 1, 700, 64, 64),
     "deep": (1, 2, 1, 3, 300, 96, 300),
 }
+KINDS = [*itertools.product(SIZES, ["f32"]), ("tiles", "f16"), ("one_query", "f16"), ("small", "bf16"), ("deep", "f64")]
 
 
-@pytest.mark.parametrize("kind", ["f32", "f16", "f64"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "kind"), KINDS)
 def test_attention(target, size, kind):  # noqa: F811
     batch, heads, kv_heads, queries, keys, depth, value_depth = SIZES[size]
     numpy_type, onnx_type = TYPES[kind]
@@ -208,9 +208,74 @@ def test_attention(target, size, kind):  # noqa: F811
         ]
         node = helper.make_node("Attention", names, ["y"], is_causal=causal)
         proto = models.model([node], inputs, [models.value("y", None, onnx_type)], opset=23)
-        outputs, _ = run(proto, dict(zip(names, arrays, strict=True)), target)
+        outputs, executor = run(proto, dict(zip(names, arrays, strict=True)), target)
+        if target != "cpu":
+            algorithm = "tiled" if "tiles" in size else "split_keys"
+            assert f"attention:nvidia:{algorithm}:{kind}" in executor.dbg(quiet=True)
         wanted = attention(*arrays[:3], arrays[3] if masking else None, causal, depth**-0.5)
         # Scores of `depth` products of size 1 enter an exponential; weights of sum 1 then average values of size 4.
         eps = max(EPS.get(np.dtype(numpy_type), 0), 2.0**-23)
         allowed = 8 * eps * np.sqrt(depth) * np.maximum(1, np.abs(wanted)) + 2.0**-18
         assert np.all(np.abs(outputs["y"].astype(np.float64) - wanted) <= allowed)
+
+
+PRODUCTS = {
+    # shapes of A and B, B is a constant
+    "one_row": ((1, 300), (300, 70), True),
+    "few_rows": ((2, 3, 97), (97, 41), True),
+    "split": ((3, 1536), (1536, 64), True),
+    "batched": ((3, 2, 5, 33), (3, 1, 33, 20), False),
+    "many_rows": ((70, 33), (33, 19), True),
+}
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "f64"])
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products(target, name, kind, transposed):  # noqa: F811
+    a_shape, b_shape, is_constant = PRODUCTS[name]
+    if transposed and (len(a_shape) > 2 or not is_constant):
+        return
+    random = models.generator(len(name))
+    numpy_type, onnx_type = TYPES[kind]
+    a, b = (random.standard_normal(shape).astype(numpy_type) for shape in (a_shape, b_shape))
+    bias = random.standard_normal(b_shape[-1]).astype(numpy_type)
+    stored = np.ascontiguousarray(b.T) if transposed else b
+    op = "Gemm" if len(a_shape) == 2 else "MatMul"
+    nodes = [
+        helper.make_node(op, ["a", "b"], ["p"], **({"transB": int(transposed)} if op == "Gemm" else {})),
+        helper.make_node("Add", ["p", "c"], ["s"]),
+        helper.make_node("Sigmoid", ["s"], ["y"]),
+    ]
+    constants = [models.constant("c", bias)] + ([models.constant("b", stored)] if is_constant else [])
+    inputs = [models.value("a", ["M", *a_shape[1:]], onnx_type)]
+    if not is_constant:
+        inputs.append(models.value("b", b_shape, onnx_type))
+    proto = models.model(nodes, inputs, [models.value("y", None, onnx_type)], constants)
+    outputs, executor = run(proto, {"a": a} if is_constant else {"a": a, "b": b}, target)
+    wide = a.astype(np.float64) @ b.astype(np.float64) + bias.astype(np.float64)
+    # Sums of products of size 1, rounded before and after the bias; the slope of the sigmoid is 1/4.
+    eps = max(EPS.get(np.dtype(numpy_type), 0), 2.0**-23)
+    error = 4 * eps * (a_shape[-1] ** 0.5 + np.abs(wide)) / 4 + eps
+    assert np.all(np.abs(outputs["y"].astype(np.float64) - 1 / (1 + np.exp(-wide))) <= error)
+    if target != "cpu" and name in ("one_row", "split"):
+        assert f"matmul:nvidia:few_rows:{kind}" in executor.dbg(quiet=True)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+def test_products_of_integers(target, kind):  # noqa: F811
+    random = models.generator(5)
+    a, b = (random.integers(0, 1 << 20, shape).astype(kind) for shape in ((2, 9, 33), (33, 70)))
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    inputs = [models.value("a", a.shape, dtype), models.value("b", b.shape, dtype)]
+    proto = models.model([helper.make_node("MatMul", ["a", "b"], ["y"])], inputs, [models.value("y", None, dtype)])
+    outputs, _ = run(proto, {"a": a, "b": b}, target)
+    np.testing.assert_array_equal(outputs["y"], a @ b)
+
+
+def test_an_empty_inner_size(target):  # noqa: F811
+    inputs = [models.value("a", [3, "K"]), models.value("b", ["K", 5])]
+    proto = models.model([helper.make_node("MatMul", ["a", "b"], ["y"])], inputs, [models.value("y", None)])
+    feeds = {"a": np.zeros((3, 0), np.float32), "b": np.zeros((0, 5), np.float32)}
+    outputs, _ = run(proto, feeds, target)
+    np.testing.assert_array_equal(outputs["y"], np.zeros((3, 5), np.float32))

@@ -12,7 +12,7 @@ namespace refactor::kernel::cuda {
 namespace {
 
 /// Multiply-adds a nanosecond of one processor that works on one query: they wait for memory.
-constexpr double kRowRate = 8 * 1.7;
+constexpr double kRowRate = 4 * 1.7;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
