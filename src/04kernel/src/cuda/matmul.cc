@@ -185,7 +185,7 @@ public:
     std::string id() const override { return id_of("matmul", "cublaslt", dtype_); }
 
     /// Reading the operands, or computing with 70 % of the units (tensor cores for f16 and bf16), with an epilogue of
-    /// its own if need be; products of a few rows read at half the memory's speed.
+    /// its own if need be; products of few rows read at half the memory's speed and add up splits of the inner size.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return Err{Rejection{why}};
@@ -194,7 +194,8 @@ public:
         bytes *= bits_of(dtype_) / 8;
         bool half = dtype_ == DataType::F16 || dtype_ == DataType::BF16;
         auto computing = shape.operations() / 2 / (kProcessors * kTiledRate * (half ? 16 : 1.2));
-        return kLaunchTime * (behind_ ? 2 : 1) + std::max(bytes / (0.5 * kMemoryRate), computing);
+        auto launches = (behind_ ? 2 : 1) + (shape.m <= 8 && shape.k > 256);
+        return kLaunchTime * launches + std::max(bytes / (0.5 * kMemoryRate), computing);
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
