@@ -22,6 +22,10 @@ MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
 /// cuBLASLt: f32 (never TF32), f64, f16 and bf16 with f32 accumulators; what its epilogues lack is done by generated
 /// code.
 MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
+/// Generated code. Tiles in shared memory: any type, f32 with B of f16, bf16 or scaled i8, integers modulo 2^bits. Few
+/// rows: floats, B read once at the memory's speed.
+MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
+MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
 
@@ -58,6 +62,15 @@ MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
 MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
 /// A block for each matrix.
 MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
+/// Generated code, f32, f64, f16 and bf16 with f32 sums: a product of tiles in shared memory, and an output for each
+/// thread, which few channels of a group need.
+MaybeKernel conv_implicit_product(ConvInfo const&, Request const&);
+MaybeKernel conv_direct(ConvInfo const&, Request const&);
+MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const&, Request const&);
+MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
+/// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
+MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
+MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

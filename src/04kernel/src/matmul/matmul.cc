@@ -82,6 +82,8 @@ Candidates candidates(MatMulInfo const& info, Request const& request) {
     Candidates answer;
     if (request.device != "cpu") {
         answer.add("matmul:nvidia:cublaslt", cuda::matmul_cublaslt(info, request));
+        answer.add("matmul:nvidia:few_rows", cuda::matmul_few_rows(info, request));
+        answer.add("matmul:nvidia:tiled", cuda::matmul_tiled(info, request));
         return answer;
     }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
