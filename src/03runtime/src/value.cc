@@ -46,6 +46,21 @@ void* Value::resize(DataType type, Dims const& sizes) {
     return blob->data();
 }
 
+Value on_host(Value const& value) {
+    auto result = value;
+    if (value.blob && &value.blob->device() != &mem_manager::cpu_device()) {
+        result.blob = mem_manager::Blob::make(mem_manager::cpu_device(), value.blob->bytes());
+        value.blob->device().copy_to_host(result.blob->data(), value.blob->data(), value.blob->bytes());
+    }
+    if (value.contents && !value.contents->elements.empty()) {
+        auto contents = std::make_shared<Contents>();
+        contents->strings = value.contents->strings;
+        for (auto const& element : value.contents->elements) contents->elements.push_back(on_host(element));
+        result.contents = std::move(contents);
+    }
+    return result;
+}
+
 void const* Value::raw() const { return blob ? blob->data() : nullptr; }
 
 std::string describe(DataType dtype, std::span<int64_t const> dims) {

@@ -23,15 +23,17 @@ class ExpressionTask final : public runtime::Task {
     std::vector<uint64_t> words_;
     uint32_t blocks_;
     uint64_t in_place_;
+    bool can_fault_;
 
 public:
     ExpressionTask(Library const& library, void* function, size_t addresses, ExpressionLoops const& loops,
-                   uint64_t in_place)
+                   uint64_t in_place, bool can_fault)
         : library_(library),
           function_(function),
           addresses_(addresses),
           words_(expression_words(loops)),
-          in_place_(in_place) {
+          in_place_(in_place),
+          can_fault_(can_fault) {
         auto per_block = int64_t(kBlockThreads) * loops.vector;
         blocks_ = static_cast<uint32_t>(std::min((loops.count + per_block - 1) / per_block, kMostBlocks));
     }
@@ -39,7 +41,9 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         std::array<uint64_t, kMostWords> words;
         for (size_t i = 0; i < addresses_; ++i) words[i] = reinterpret_cast<uint64_t>(arguments[i]);
-        std::memcpy(words.data() + addresses_, words_.data(), words_.size() * sizeof(uint64_t));
+        auto next = addresses_;
+        if (can_fault_) words[next++] = reinterpret_cast<uint64_t>(context.fault);
+        std::memcpy(words.data() + next, words_.data(), words_.size() * sizeof(uint64_t));
         library_.launch(context.stream, function_, blocks_, kBlockThreads, words.data());
     }
     uint64_t in_place_inputs() const override { return in_place_; }
@@ -92,8 +96,9 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto loops = ExpressionLoops::make(args, used_, widest_);
         if (!loops) return Err{loops.error()};
-        return std::unique_ptr<runtime::Task>(std::make_unique<ExpressionTask>(
-            library_, function_of(*loops), args.inputs.size() + args.outputs.size(), *loops, in_place(*loops)));
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<ExpressionTask>(library_, function_of(*loops), args.inputs.size() + args.outputs.size(),
+                                             *loops, in_place(*loops), can_fault(info_)));
     }
 };
 
