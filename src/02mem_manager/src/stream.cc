@@ -107,9 +107,25 @@ void Stream::release_to(uint64_t foreign) {
 }
 
 void Stream::synchronize_device() {
-    if (!interop_) return synchronize();
-    checked(device_, "interop.synchronize",
-            [&](char* text, size_t bytes) { return interop_->synchronize(device_.handle(), text, bytes); });
+    synchronize();
+    wait_for_device(device_);
+}
+
+void wait_for_device(Device& device) {
+    if (auto const* table = extension_of<RefactorDeviceInterop>(device, RG_INTEROP_EXTENSION))
+        checked(device, "interop.synchronize",
+                [&](char* text, size_t bytes) { return table->synchronize(device.handle(), text, bytes); });
+}
+
+int owner_of(void const* address) {
+    auto& device = find_device("nvidia", 0);
+    auto const* table = extension_of<RefactorDeviceInterop>(device, RG_INTEROP_EXTENSION);
+    int32_t ordinal = -1;
+    if (table)
+        checked(device, "interop.owner_of",
+                [&](char* text, size_t bytes) { return table->owner_of(address, &ordinal, text, bytes); });
+    if (ordinal < 0) throw InvalidInput("the memory is not of a device of kind \"nvidia\"");
+    return ordinal;
 }
 
 Recording::~Recording() { table_.destroy(device_.handle(), graph_); }

@@ -92,6 +92,7 @@ void Executor::check_input(size_t index, Value const& value) const {
 
 void Executor::set_input(size_t index, Value value) {
     check_input(index, value);
+    if (!remote_ && value.blob && &value.blob->device() != &mem_manager::cpu_device()) value = on_host(value);
     auto& current = inputs_[index];
     stale_ |= current.dtype == DataType::Undefined || !(current.dims == value.dims);
     current = std::move(value);

@@ -165,13 +165,15 @@ void Session::call_procedure(Lane& lane, Call const& call, RunOptions const& opt
         if (call.outputs[i] != kNoValue) values_[call.outputs[i]] = lane.outputs[i];
 }
 
+mem_manager::Stream* Session::stream() const {
+    for (auto const& lane : lanes_)
+        if (auto* stream = lane.executor ? lane.executor->stream() : nullptr) return stream;
+    return nullptr;
+}
+
 /// What comes next may read inputs on the host.
 void Session::wait_for(uint64_t foreign) {
-    for (auto& lane : lanes_)
-        if (auto* stream = lane.executor ? lane.executor->stream() : nullptr) {
-            stream->wait_for(foreign), stream->synchronize();
-            return;
-        }
+    if (auto* own = stream()) own->wait_for(foreign), own->synchronize();
 }
 
 /// `before(lane, call)` returns whether it ran a program by itself.

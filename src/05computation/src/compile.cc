@@ -45,6 +45,24 @@ void mark_kept(Model& model, std::vector<std::string> const& names) {
     throw InvalidInput("keep: the model has no tensor named " + missing);
 }
 
+TensorsBehind tensors_behind(Model& model, std::vector<std::string> const& names) {
+    // Fusion joins a few nodes: what a node became is near.
+    constexpr size_t kMost = 32;
+    TensorsBehind result;
+    for (auto const& name : names) {
+        std::vector<EdgePtr> edges;
+        for (auto* node : model.graph.topological())
+            if (node->value.name == name) edges.insert(edges.end(), node->outputs().begin(), node->outputs().end());
+        for (size_t i = 0; i < edges.size() && edges.size() < kMost; ++i)
+            for (auto const& use : edges[i]->consumers())
+                for (auto* edge : use.node->outputs())
+                    if (std::find(edges.begin(), edges.end(), edge) == edges.end()) edges.push_back(edge);
+        auto& entry = result.emplace_back(name, std::vector<std::string>{});
+        for (auto* edge : edges) entry.second.push_back(edge->value.name);
+    }
+    return result;
+}
+
 void check_after(Pass const& pass, Model& model) {
     auto problems = verify(model);
     if (problems.empty()) return;
@@ -198,7 +216,8 @@ Compiled compile(Model model, CompileOptions const& options) {
     auto threads = options.threads > 0 ? options.threads : default_thread_count();
     // First of all: without the device everything else is in vain.
     auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);
-    PassContext context{options, cpu_features().isa, threads};
+    auto keep_f32 = tensors_behind(model, options.keep_f32);
+    PassContext context{options, cpu_features().isa, threads, &keep_f32};
     auto passes = select_passes(options.passes);
     mark_kept(model, options.keep);
     Compiled compiled;

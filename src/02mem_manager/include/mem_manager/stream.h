@@ -63,6 +63,12 @@ public:
     void synchronize_device();
 };
 
+/// Waits for all work of a device.
+void wait_for_device(Device& device);
+/// Number of the device of kind "nvidia" that memory of another library belongs to. Throws `InvalidInput` if it is the
+/// host's.
+int owner_of(void const* address);
+
 /// Recorded work of one device.
 class Recording {
     Device& device_;

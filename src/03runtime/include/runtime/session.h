@@ -64,6 +64,8 @@ public:
     /// For each program on a device and each procedure, one line: whether its work is recorded, or why not.
     std::string recording_state() const;
 
+    /// Of the first program on a device; null if none is.
+    mem_manager::Stream* stream() const;
     /// The only executor, if the model is one program; else null.
     Executor* single() { return single_; }
     Executor const* single() const { return single_; }

@@ -49,7 +49,8 @@ int32_t copy_to_host(void* device, void* stream, void* host, void const* source,
 
 int32_t copy_within(void* device, void* stream, void* target, void const* source, size_t bytes, char* text,
                     size_t text_bytes) {
-    auto work = [=](char* t, size_t n) { return copy(device_of(device), target, source, bytes, true, true, {t, n}); };
+    auto& owner = stream ? *static_cast<Stream*>(stream)->device : device_of(device);
+    auto work = [=, &owner](char* t, size_t n) { return copy(owner, target, source, bytes, true, true, {t, n}); };
     return stream ? static_cast<Stream*>(stream)->perform(text, text_bytes, work) : work(text, text_bytes);
 }
 
