@@ -62,25 +62,29 @@ std::shared_ptr<Blob> const& Executor::Remote::output_blob(size_t index, bool ex
     return outputs_[index];
 }
 
+/// What a run under way may still read is not given up before its end.
+void Executor::Remote::replace(std::shared_ptr<Blob>& held, std::shared_ptr<Blob> const& value) {
+    if (held == value) return;
+    if (held && pending) stream.synchronize();
+    held = value;
+}
+
 void Executor::Remote::upload(size_t index, Value const& value) {
     auto& copy = inputs_[index];
     auto& device = value.blob->device();
-    if (&device == &stream.device()) {
-        copy = value.blob;
-        return;
-    }
+    if (&device == &stream.device()) return replace(copy, value.blob);
     auto bytes = storage_bytes(value.dtype, element_count(value.dims));
     // A block that another owner shares is an input of the caller's: not ours to write.
     if (!copy || copy.use_count() > 1 || copy->bytes() < bytes) {
-        copy = nullptr;
+        replace(copy, nullptr);
         copy = Blob::make(stream.device(), bytes);
     }
     if (device.kind() == stream.device().kind()) {
+        replace(sources_[index], value.blob);
         stream.copy_from_peer(copy->data(), device, value.blob->data(), bytes);
-        sources_[index] = value.blob;
     } else if (value.blob->is_pinned_for(stream.device())) {
+        replace(sources_[index], value.blob);
         stream.copy_from_pinned(copy->data(), value.blob->data(), bytes);
-        sources_[index] = value.blob;
     } else {
         stream.copy_from_host(copy->data(), value.blob->data(), bytes);
     }
@@ -175,17 +179,19 @@ void Executor::settle() const {
 
 void Executor::run_remote(RunOptions const& options) {
     auto& remote = *remote_;
-    if (remote.pending) settle();
+    // Runs in the order of the caller's stream follow each other unseen; a new plan may move memory.
+    if (remote.pending && (stale_ || !options.stream)) settle();
     if (stale_) activate();
     Remote::Settle settled(&remote);
     if (options.stream) remote.stream.wait_for(*options.stream);
     prepare_remote_run(options.stream.has_value());
     auto launch = [&] { launch_all(options); };
     if (may_record_ && remote.stream.can_record() && !remote.ranges && remote.not_recorded.empty()) {
-        std::vector<void const*> addresses(addresses_.begin(), addresses_.end());
-        addresses.insert(addresses.end(), workspaces_.begin(), workspaces_.end());
-        addresses.push_back(remote.faults(plan_->steps.size()));
-        remote.replays.run(remote.stream, plan_, std::move(addresses), launch);
+        auto& all = remote.addresses;
+        all.assign(addresses_.begin(), addresses_.end());
+        all.insert(all.end(), workspaces_.begin(), workspaces_.end());
+        all.push_back(remote.faults(plan_->steps.size()));
+        remote.replays.run(remote.stream, plan_, all, launch);
     } else {
         launch();
     }

@@ -15,6 +15,7 @@ struct Executor::Remote {
     RefactorDeviceRanges const* ranges;  ///< null unless a profiler listens
     std::vector<bool> reads;             ///< by input: some step of the plan does
     bool pending = false;                ///< a run that nobody has waited for
+    std::vector<void const*> addresses;  ///< scratch: all that a run passes to kernels
     std::string not_recorded;            ///< why the work of the plan is never recorded
 
     Remote(mem_manager::Device& device, size_t inputs, size_t outputs);
@@ -49,6 +50,7 @@ struct Executor::Remote {
 
 private:
     void wait_quietly();
+    void replace(std::shared_ptr<mem_manager::Blob>& held, std::shared_ptr<mem_manager::Blob> const& value);
 
     std::vector<std::shared_ptr<mem_manager::Blob>> inputs_, outputs_;
     std::vector<std::shared_ptr<mem_manager::Blob>> sources_;  ///< pinned memory that `inputs_` are copied from

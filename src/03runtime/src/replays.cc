@@ -29,15 +29,18 @@ void Replays::record(mem_manager::Stream& stream, Entry& entry, std::function<vo
 }
 
 void Replays::run(mem_manager::Stream& stream, std::shared_ptr<Plan const> const& plan,
-                  std::vector<void const*> addresses, std::function<void()> const& launch) {
-    auto same = [&](Entry const& entry) { return entry.plan == plan && entry.addresses == addresses; };
+                  std::span<void const* const> addresses, std::function<void()> const& launch) {
+    auto same = [&](Entry const& entry) {
+        return entry.plan == plan &&
+               std::equal(entry.addresses.begin(), entry.addresses.end(), addresses.begin(), addresses.end());
+    };
     auto found = std::find_if(entries_.begin(), entries_.end(), same);
     if (found == entries_.end()) {
         if (entries_.size() == kKept) {
             stream.synchronize();  // a recording that is destroyed must not be under way
             entries_.pop_back();
         }
-        entries_.push_front({plan, std::move(addresses), nullptr, {}});
+        entries_.push_front({plan, {addresses.begin(), addresses.end()}, nullptr, {}});
         return launch();
     }
     entries_.splice(entries_.begin(), entries_, found);

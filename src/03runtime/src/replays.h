@@ -25,8 +25,8 @@ class Replays {
 
 public:
     /// Does what `launch` puts into `stream`. `addresses`: everything that it passes to kernels.
-    void run(mem_manager::Stream& stream, std::shared_ptr<Plan const> const& plan, std::vector<void const*> addresses,
-             std::function<void()> const& launch);
+    void run(mem_manager::Stream& stream, std::shared_ptr<Plan const> const& plan,
+             std::span<void const* const> addresses, std::function<void()> const& launch);
     /// "recorded", or why the plan is not.
     std::string state(Plan const& plan) const;
     void clear() { entries_.clear(); }

@@ -2,6 +2,7 @@
 
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "mem_manager/pinned.h"
 
 namespace refactor::runtime {
 
@@ -49,7 +50,7 @@ void* Value::resize(DataType type, Dims const& sizes) {
 Value on_host(Value const& value) {
     auto result = value;
     if (value.blob && &value.blob->device() != &mem_manager::cpu_device()) {
-        result.blob = mem_manager::Blob::make(mem_manager::cpu_device(), value.blob->bytes());
+        result.blob = mem_manager::make_pinned(value.blob->device(), value.blob->bytes());
         value.blob->device().copy_to_host(result.blob->data(), value.blob->data(), value.blob->bytes());
     }
     if (value.contents && !value.contents->elements.empty()) {
