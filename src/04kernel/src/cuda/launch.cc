@@ -30,7 +30,14 @@ namespace {
 
 void const* base_of(Address const& address, void* const* arguments, runtime::RunContext const& context) {
     if (address.operand >= 0) return arguments[address.operand];
-    return address.operand == Address::kWorkspace ? context.workspace : nullptr;
+    switch (address.operand) {
+        case Address::kWorkspace:
+            return context.workspace;
+        case Address::kFault:
+            return context.fault;
+        default:
+            return nullptr;
+    }
 }
 
 }  // namespace
