@@ -78,6 +78,7 @@ int32_t copy_within(void* device, void* target, void const* source, size_t bytes
 void const* extension(char const* name) {
     if (!std::strcmp(name, RG_STREAMS_EXTENSION)) return &stream_table();
     if (!std::strcmp(name, RG_KERNELS_EXTENSION)) return &kernel_table();
+    if (!std::strcmp(name, RG_DNN_EXTENSION)) return &dnn_table();
     return nullptr;
 }
 

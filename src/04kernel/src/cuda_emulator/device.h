@@ -1,6 +1,7 @@
 #pragma once
 #include "cuda_emulator/grid.h"
 #include "cuda_emulator/memory.h"
+#include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device_streams.h"
 
@@ -40,6 +41,8 @@ inline constexpr int32_t kIllegalAddress = 700, kFailure = 999;
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+/// Answers like a missing library unless the environment has REFACTOR_GRAPH_EMULATED_DNN.
+RefactorDeviceDnn const& dnn_table();
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
