@@ -26,13 +26,21 @@ LaunchTask::LaunchTask(Library const& library, std::vector<Launch> launches, siz
                                 std::to_string(kMostWords));
 }
 
+namespace {
+
+void const* base_of(Address const& address, void* const* arguments, runtime::RunContext const& context) {
+    if (address.operand >= 0) return arguments[address.operand];
+    return address.operand == Address::kWorkspace ? context.workspace : nullptr;
+}
+
+}  // namespace
+
 void LaunchTask::run(void* const* arguments, runtime::RunContext const& context) const {
     std::array<uint64_t, kMostWords> words;
     for (auto const& launch : launches_) {
         auto* word = words.data();
         for (auto const& address : launch.addresses) {
-            auto base = address.operand == Address::kWorkspace ? reinterpret_cast<uint64_t>(context.workspace)
-                                                               : reinterpret_cast<uint64_t>(arguments[address.operand]);
+            auto base = reinterpret_cast<uint64_t>(base_of(address, arguments, context));
             *word++ = base ? base + address.offset : 0;
         }
         std::copy(launch.numbers.begin(), launch.numbers.end(), word);

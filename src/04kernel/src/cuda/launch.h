@@ -8,9 +8,10 @@
 
 namespace refactor::kernel::cuda {
 
-/// An address that a generated function is given: of an operand of the task, or of its workspace.
+/// An address that a generated function is given: of an operand of the task, or of its workspace, the word for faults
+/// (null where the device cannot report), or null.
 struct Address {
-    static constexpr int kWorkspace = -1;
+    static constexpr int kWorkspace = -1, kNone = -2, kFault = -3;
     int operand = 0;    ///< number among all inputs, then all outputs, of the task; absent ones count and are null
     size_t offset = 0;  ///< in bytes
 };
