@@ -45,6 +45,7 @@ std::string AttentionInfo::attributes() const {
 Candidates candidates(AttentionInfo const& info, Request const& request) {
     Candidates answer;
     if (request.device != "cpu") {
+        answer.add("attention:nvidia:cudnn", cuda::attention_cudnn(info, request));
         answer.add("attention:nvidia:tiled", cuda::attention_tiled(info, request));
         answer.add("attention:nvidia:split_keys", cuda::attention_split_keys(info, request));
         return answer;

@@ -26,6 +26,9 @@ MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
 /// rows: floats, B read once at the memory's speed.
 MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
 MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
+/// Products with packed numbers of 2, 4 or 8 bits: up to 8 rows at the memory's speed, and tiles for more.
+MaybeKernel block_matmul_few_rows(BlockMatMulInfo const&, Request const&);
+MaybeKernel block_matmul_tiled(BlockMatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
 
@@ -71,6 +74,12 @@ MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
 /// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
 MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
 MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
+
+/// cuDNN, the `rank`-th of its plans: convolutions in f32, f64, f16 and bf16 with f32 sums, the epilogue inside where
+/// it has an engine for that, else behind; attention in f16 and bf16 without masks.
+MaybeKernel conv_cudnn(ConvInfo const&, Request const&, int rank);
+MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const&, Request const&, int rank);
+MaybeKernel attention_cudnn(AttentionInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

@@ -1,5 +1,6 @@
 // Convolutions, products and attention, compiled by NVRTC. What they compute is tested by tests/test_cuda_libs.py.
 #include "cuda/attention_source.h"
+#include "cuda/block_product_source.h"
 #include "cuda/conv_source.h"
 #include "cuda/product_source.h"
 #include "kernel/device_kernels.h"
@@ -44,6 +45,13 @@ std::vector<std::string> sources() {
             if (is_float(a)) all.push_back(row_product_source(product));
             product.info.trans_a = odd, product.tile = odd && a != F64 && a != U64 ? 128 : 64;
             all.push_back(tiled_product_source(product));
+        }
+    for (int bits : {2, 4, 8})
+        for (bool odd : {false, true}) {
+            BlockProductKind block;
+            block.bits = bits, block.zeros = bits == 2 ? Undefined : odd ? U8 : F32, block.words = odd ? 1 : 4;
+            block.rows = odd ? 8 : 1, block.ordered = block.vector = !odd, block.bias = block.wide = odd;
+            all.push_back(row_block_source(block)), all.push_back(tiled_block_source(block));
         }
     return all;
 }

@@ -1,5 +1,6 @@
 #include "matmul/matmul.h"
 
+#include "cuda/epilogue_program.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/library.h"
@@ -17,34 +18,6 @@ struct Split {
     Epilogue inside, behind;
 };
 
-std::optional<ExprOp> expression_of(ActivationKind kind) {
-    switch (kind) {
-        case ActivationKind::Relu:
-            return ExprOp::Relu;
-        case ActivationKind::Clip:
-            return ExprOp::Clip;
-        case ActivationKind::LeakyRelu:
-            return ExprOp::LeakyRelu;
-        case ActivationKind::Sigmoid:
-            return ExprOp::Sigmoid;
-        case ActivationKind::Silu:
-            return ExprOp::Silu;
-        case ActivationKind::HardSigmoid:
-            return ExprOp::HardSigmoid;
-        case ActivationKind::HardSwish:
-            return ExprOp::HardSwish;
-        case ActivationKind::GeluErf:
-            return ExprOp::GeluErf;
-        case ActivationKind::GeluTanh:
-            return ExprOp::GeluTanh;
-        case ActivationKind::Tanh:
-            return ExprOp::Tanh;
-        case ActivationKind::None:
-            break;
-    }
-    return std::nullopt;
-}
-
 /// The library adds residual and bias before the activation, of which it knows relu and gelu by tanh. It has no
 /// epilogues in f64, and no bias of one element.
 Split split(Epilogue const& epilogue, DataType dtype, bool scalar_bias) {
@@ -60,43 +33,6 @@ Split split(Epilogue const& epilogue, DataType dtype, bool scalar_bias) {
         parts.behind.residual = parts.behind.residual_last = true;
     }
     return parts;
-}
-
-/// The program of `behind` over inputs Y, bias, residual (those that there are).
-ElementwiseInfo program_of(Epilogue const& behind, DataType dtype) {
-    ElementwiseInfo info;
-    auto emit = [&](ExprInstruction const& code) {
-        info.code.push_back(code);
-        return static_cast<uint16_t>(info.code.size() - 1);
-    };
-    auto constant = [&](float value) {
-        ExprInstruction code{ExprOp::Constant, dtype};
-        code.value = static_cast<double>(value);
-        return emit(code);
-    };
-    uint16_t next = 0;
-    auto input = [&] {
-        ExprInstruction code{ExprOp::Input, dtype};
-        code.operands[0] = next++;
-        return emit(code);
-    };
-    auto value = input();
-    if (behind.bias) {
-        auto bias = input();
-        value = emit({ExprOp::Add, dtype, {value, bias}});
-    }
-    if (auto op = expression_of(behind.activation.kind)) {
-        ExprInstruction code{*op, dtype, {value}, behind.activation.alpha, behind.activation.beta};
-        if (*op == ExprOp::Clip)
-            code.operands[1] = constant(behind.activation.alpha), code.operands[2] = constant(behind.activation.beta);
-        value = emit(code);
-    }
-    if (behind.residual) {
-        auto residual = input();
-        value = emit({ExprOp::Add, dtype, {value, residual}});
-    }
-    info.outputs = {value};
-    return info;
 }
 
 class ProductTask final : public runtime::Task {

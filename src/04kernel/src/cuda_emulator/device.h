@@ -1,6 +1,7 @@
 #pragma once
 #include "cuda_emulator/grid.h"
 #include "cuda_emulator/memory.h"
+#include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device_events.h"
 #include "mem_manager/device_graphs.h"
@@ -63,6 +64,8 @@ RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();
 RefactorDeviceInterop const& interop_table();
 RefactorDeviceRanges const& range_table();
+/// Answers like a missing library unless the environment has REFACTOR_GRAPH_EMULATED_DNN.
+RefactorDeviceDnn const& dnn_table();
 
 std::vector<std::unique_ptr<Device>>& devices();
 

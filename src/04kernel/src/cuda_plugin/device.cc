@@ -172,6 +172,9 @@ void const* extension(char const* name) {
     if (!std::strcmp(name, RG_EVENTS_EXTENSION)) return &event_table();
     if (!std::strcmp(name, RG_INTEROP_EXTENSION)) return &interop_table();
     if (!std::strcmp(name, RG_RANGES_EXTENSION)) return &range_table();
+#ifdef RG_CUDNN
+    if (!std::strcmp(name, RG_DNN_EXTENSION)) return &dnn_table();
+#endif
     return nullptr;
 }
 

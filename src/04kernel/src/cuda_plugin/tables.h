@@ -1,4 +1,5 @@
 #pragma once
+#include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device_events.h"
 #include "mem_manager/device_graphs.h"
@@ -16,6 +17,8 @@ RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();
 RefactorDeviceInterop const& interop_table();
 RefactorDeviceRanges const& range_table();
+/// Where the plugin is built with cuDNN's headers.
+RefactorDeviceDnn const& dnn_table();
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
