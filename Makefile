@@ -10,6 +10,7 @@
 #   make clean-log        remove logs
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>;
+# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
@@ -94,7 +95,8 @@ demo: install-python $(STAMPS)/demo
 	$(PY) examples/demo.py
 
 bench: install-python $(STAMPS)/bench
-	$(PY) benchmarks/run.py
+	@mkdir -p $(BUILD)
+	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
 
 # `make -k lint` goes on after a failure and shows all of them.
 lint: lint-format lint-python lint-rules lint-names lint-docs

@@ -2,6 +2,7 @@
 #include "kernel/ops/cache.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
+#include "kernel/ops/fourier.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
@@ -58,6 +59,9 @@ MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
 MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
 /// A block for each matrix.
 MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
+/// In two steps over the factors of the length nearest to its root, in f64.
+MaybeKernel fourier_nvrtc(FourierInfo const&, Request const&);
+MaybeKernel stft_nvrtc(StftInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));
