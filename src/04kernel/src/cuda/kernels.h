@@ -2,6 +2,7 @@
 #include "kernel/ops/cache.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
+#include "kernel/ops/fourier.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
@@ -80,6 +81,9 @@ MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
 MaybeKernel conv_cudnn(ConvInfo const&, Request const&, int rank);
 MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const&, Request const&, int rank);
 MaybeKernel attention_cudnn(AttentionInfo const&, Request const&);
+/// In two steps over the factors of the length nearest to its root, in f64.
+MaybeKernel fourier_nvrtc(FourierInfo const&, Request const&);
+MaybeKernel stft_nvrtc(StftInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

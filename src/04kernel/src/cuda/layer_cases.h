@@ -1,6 +1,7 @@
 #pragma once
 #include "cuda/rows_cases.h"
 #include "kernel/ops/cache.h"
+#include "kernel/ops/fourier.h"
 #include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
 #include "kernel/ops/vision.h"
@@ -106,6 +107,25 @@ void matrix_cases(std::mt19937& random, Run&& run) {
             run(MatrixInfo{MatrixKind::Determinant}, {x}, {Tensor(type, {3})}, {}, unit_of(type) + 400 * 0x1p-52);
             run(MatrixInfo{MatrixKind::Inverse}, {x}, {Tensor(type, {3, n, n})}, {}, unit_of(type) + 400 * 0x1p-52);
         }
+}
+
+template <class Run>
+void fourier_cases(std::mt19937& random, Run&& run) {
+    for (int64_t n : {1, 2, 13, 30, 64})
+        for (int form = 0; form < 4; ++form) {
+            auto type = kFloats[(n + form) % 4];
+            // Forward of real and of complex numbers, backward of complex ones and of half a spectrum.
+            FourierInfo info{1, form > 1, form == 0 || form == 3};
+            auto half = n / 2 + 1;
+            run(info, {numbers(type, {2, form == 3 ? half : n + 1 - form, 3, form ? 2 : 1}, random)},
+                {Tensor(type, {2, form ? n : half, 3, form == 3 ? 1 : 2})}, {n},
+                unit_of(type) + 0x1p-52 * 8 * static_cast<double>(n));
+        }
+    for (bool window : {false, true}) {
+        std::vector<Tensor> inputs{numbers(DataType::F32, {2, 50, 1}, random)};
+        if (window) inputs.push_back(numbers(DataType::F32, {12}, random));
+        run(StftInfo{true, window}, inputs, {Tensor(DataType::F32, {2, 8, 7, 2})}, {5, 12}, 0x1p-22);
+    }
 }
 
 }  // namespace refactor::kernel::testing

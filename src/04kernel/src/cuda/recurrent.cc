@@ -12,8 +12,8 @@ namespace {
 /// Bytes of R that a multiprocessor reads anew in every step of a sequence that it computes alone. It reads 64 bytes a
 /// clock from L2, so that these take 2 µs: what a launch for each step costs at least.
 constexpr int64_t kAloneBytes = 256 << 10;
-/// Units that a block's shared memory has room for: five rows of four sequences, 40 KiB in f32.
-constexpr int64_t kSharedValues = 2048;
+/// States of a tile in shared memory: nine rows (five of states, a product of each of four gates) take 36 KiB in f32.
+constexpr int64_t kSharedValues = 1024;
 
 /// The plugin's product of all inputs with W.
 class InputProduct {

@@ -92,21 +92,23 @@ template <class W> struct rg_tile_state {
     W *next, *c, *update, *reset;
 };
 
-// The sums over k of R[gate, unit, k] * h[row, k], by a warp.
-template <int kGates, int kRows, int kVector, class T, class W>
+// The sums over k of R[gate, unit, k] * h[row, k] for `kUnits` units from `unit` on, by a warp.
+template <int kGates, int kUnits, int kRows, int kVector, class T, class W>
 RG_FN void rg_gate_products(T const* r, W const* h, unsigned hidden, unsigned unit, unsigned rows,
-                            W (&sums)[kGates][kRows]) {
+                            W (&sums)[kGates][kUnits][kRows]) {
     constexpr int kPart = kVector < 16 / (int)sizeof(W) ? kVector : 16 / (int)sizeof(W);
 #pragma unroll
-    for (int g = 0; g < kGates; ++g)
-#pragma unroll
-        for (int n = 0; n < kRows; ++n) sums[g][n] = W(0);
+    for (int i = 0; i < kGates * kUnits * kRows; ++i) (&sums[0][0][0])[i] = W(0);
 #pragma unroll 2
     for (unsigned k = threadIdx.x % 32 * kVector; k < hidden; k += 32 * kVector) {
-        rg_vec<T, kVector> weights[kGates];
+        rg_vec<T, kVector> weights[kGates][kUnits];
 #pragma unroll
         for (int g = 0; g < kGates; ++g)
-            weights[g] = *(rg_vec<T, kVector> const*)(r + ((rg_u64)g * hidden + unit) * hidden + k);
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+                unsigned row = unit + u < hidden ? unit + u : unit;
+                weights[g][u] = *(rg_vec<T, kVector> const*)(r + ((rg_u64)g * hidden + row) * hidden + k);
+            }
 #pragma unroll
         for (int n = 0; n < kRows; ++n) {
             W const* row = h + ((unsigned)n < rows ? n : 0) * hidden + k;
@@ -117,71 +119,68 @@ RG_FN void rg_gate_products(T const* r, W const* h, unsigned hidden, unsigned un
                 for (int i = 0; i < kPart; ++i)
 #pragma unroll
                     for (int g = 0; g < kGates; ++g)
-                        sums[g][n] = m_fma(rg_widen(weights[g].v[part * kPart + i]), values.v[i], sums[g][n]);
+#pragma unroll
+                        for (int u = 0; u < kUnits; ++u)
+                            sums[g][u][n] =
+                                m_fma(rg_widen(weights[g][u].v[part * kPart + i]), values.v[i], sums[g][u][n]);
             }
         }
     }
 #pragma unroll
-    for (int g = 0; g < kGates; ++g)
-#pragma unroll
-        for (int n = 0; n < kRows; ++n) sums[g][n] = rg_combined<32>(rg_sum<W>{sums[g][n]}).v;
+    for (int i = 0; i < kGates * kUnits * kRows; ++i) {
+        W& sum = (&sums[0][0][0])[i];
+        sum = rg_combined<32>(rg_sum<W>{sum}).v;
+    }
 }
 
-// One unit of a tile of at most `kRows` sequences from `first` on, at step `t`, by a warp; lane n does the cell of
-// sequence n.
-template <int part, int kRows, int kVector, class T, int cell>
-RG_FN void rg_step_unit(rg_layer<T, cell> const& layer, rg_tile_state<rg_wide<T>> const& s, unsigned t, unsigned unit,
-                        unsigned first) {
-    typedef rg_wide<T> W;
-    constexpr int first_gate = part == rg_part_state ? 2 : 0;
-    constexpr int gates = part == rg_part_reset ? 2 : part == rg_part_state ? 1 : rg_layer<T, cell>::gates;
-    unsigned lane = threadIdx.x % 32, rows = layer.sequences() - first, n = first + lane;
-    rows = rows < kRows ? rows : kRows;
-    bool mine = lane < rows, runs = false;
-    unsigned position = t;
-    W in[gates];
-    if (mine) {
+// Which gates a part of a step computes.
+template <class T, int cell, int part> struct rg_part_gates {
+    static constexpr int first = part == rg_part_state ? 2 : 0;
+    static constexpr int count = part == rg_part_reset ? 2 : part == rg_part_state ? 1 : rg_layer<T, cell>::gates;
+};
+// The share of the inputs in the gates of a unit at a step.
+template <class T, int cell, int part> struct rg_step_inputs {
+    typedef rg_part_gates<T, cell, part> Gates;
+    rg_wide<T> of[Gates::count];
+    unsigned position;
+    bool runs;
+    RG_MEMBER void load(rg_layer<T, cell> const& layer, unsigned t, unsigned n, unsigned unit) {
         position = layer.position(n, t), runs = t < layer.length(n);
 #pragma unroll
-        for (int g = 0; g < gates; ++g) in[g] = layer.input(first_gate + g, n, position, unit);
+        for (int g = 0; g < Gates::count; ++g) of[g] = layer.input(Gates::first + g, n, position, unit);
     }
-    W sums[gates][kRows], own[gates];
-    rg_gate_products<gates, kRows, kVector>(layer.weights() + (rg_u64)first_gate * layer.hidden * layer.hidden,
-                                            part == rg_part_state ? (W const*)s.reset : s.h, layer.hidden, unit, rows,
-                                            sums);
-    if (!mine) return;
+};
+// The cell of a unit: `sums` are the products of its gates with the state, `at` is its place in the tile.
+template <int part, class T, int cell, class W>
+RG_FN void rg_cell_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const& s, rg_step_inputs<T, cell, part> const& in,
+                        W const* products, unsigned n, unsigned unit, unsigned at) {
+    typedef rg_part_gates<T, cell, part> Gates;
+    W sums[Gates::count];
 #pragma unroll
-    for (int g = 0; g < gates; ++g) {
-        own[g] = sums[g][0];
-#pragma unroll
-        for (int i = 1; i < kRows; ++i)
-            if (lane == i) own[g] = sums[g][i];
-        own[g] += layer.bias(first_gate + g, unit, true);
-    }
-    unsigned at = lane * layer.hidden + unit;
+    for (int g = 0; g < Gates::count; ++g) sums[g] = products[g] + layer.bias(Gates::first + g, unit, true);
     W old = s.h[at], h = old;
     if constexpr (part == rg_part_reset) {
-        s.update[at] = layer.activate(0, in[0] + own[0]);
-        s.reset[at] = layer.activate(0, in[1] + own[1]) * old;
+        s.update[at] = layer.activate(0, in.of[0] + sums[0]);
+        s.reset[at] = layer.activate(0, in.of[1] + sums[1]) * old;
         return;
     } else if constexpr (part == rg_part_state) {
-        W z = s.update[at], candidate = layer.activate(1, in[0] + own[0]);
-        h = (W(1) - z) * candidate + z * old;
+        W z = s.update[at];
+        h = (W(1) - z) * layer.activate(1, in.of[0] + sums[0]) + z * old;
     } else if constexpr (cell == rg_cell_gru) {
-        W z = layer.activate(0, in[0] + own[0]), r = layer.activate(0, in[1] + own[1]);
-        h = (W(1) - z) * layer.activate(1, in[2] + r * own[2]) + z * old;
+        W z = layer.activate(0, in.of[0] + sums[0]), r = layer.activate(0, in.of[1] + sums[1]);
+        h = (W(1) - z) * layer.activate(1, in.of[2] + r * sums[2]) + z * old;
     } else if constexpr (cell == rg_cell_rnn) {
-        h = layer.activate(0, in[0] + own[0]);
+        h = layer.activate(0, in.of[0] + sums[0]);
     } else {
-        W c = s.c[at], i = layer.activate(0, in[0] + own[0] + layer.peephole(0, unit) * c);
-        W f = layer.w[28] ? W(1) - i : layer.activate(0, in[2] + own[2] + layer.peephole(2, unit) * c);
-        c = f * c + i * layer.activate(1, in[3] + own[3]);
-        W o = layer.activate(0, in[1] + own[1] + layer.peephole(1, unit) * c);
+        W c = s.c[at], i = layer.activate(0, in.of[0] + sums[0] + layer.peephole(0, unit) * c);
+        W f = layer.w[28] ? W(1) - i : layer.activate(0, in.of[2] + sums[2] + layer.peephole(2, unit) * c);
+        c = f * c + i * layer.activate(1, in.of[3] + sums[3]);
+        W o = layer.activate(0, in.of[1] + sums[1] + layer.peephole(1, unit) * c);
         h = o * rg_activate(layer.w + 29 + layer.direction * 9 + 6, c);
-        if (runs) s.c[at] = c;
+        if (in.runs) s.c[at] = c;
     }
-    s.next[at] = runs ? h : old;
-    layer.store(n, position, unit, runs ? h : W(0));
+    s.next[at] = in.runs ? h : old;
+    layer.store(n, in.position, unit, in.runs ? h : W(0));
 }
 
 // A launch for each step: a warp for each unit, tile of sequences and direction.
@@ -189,14 +188,31 @@ template <class T, int cell, int part, int kRows, int kVector> RG_FN void rg_rec
     unsigned unit_blocks = ((unsigned)w[17] + 7) / 8, tiles = ((unsigned)w[16] + kRows - 1) / kRows;
     unsigned block = blockIdx.x, unit = block % unit_blocks * 8 + threadIdx.x / 32;
     block /= unit_blocks;
-    unsigned first = block % tiles * kRows, t = (unsigned)w[14];
+    unsigned first = block % tiles * kRows, t = (unsigned)w[14], lane = threadIdx.x % 32;
     rg_layer<T, cell> layer(w, block / tiles);
     if (unit >= layer.hidden) return;
+    typedef rg_wide<T> W;
+    typedef rg_part_gates<T, cell, part> Gates;
     rg_u64 at = layer.buffer_at(first), size = w[18] * w[16] * w[17];
-    rg_wide<T>* h = (rg_wide<T>*)w[7];
-    rg_tile_state<rg_wide<T>> s = {h + (t % 2 ? size : 0) + at, h + (t % 2 ? 0 : size) + at, (rg_wide<T>*)w[8] + at,
-                                   (rg_wide<T>*)w[9] + at, (rg_wide<T>*)w[10] + at};
-    rg_step_unit<part, kRows, kVector>(layer, s, t, unit, first);
+    W* h = (W*)w[7];
+    rg_tile_state<W> s = {h + (t % 2 ? size : 0) + at, h + (t % 2 ? 0 : size) + at, (W*)w[8] + at, (W*)w[9] + at,
+                          (W*)w[10] + at};
+    unsigned rows = layer.sequences() - first < kRows ? layer.sequences() - first : kRows;
+    // Lane n does the cell of sequence n.
+    rg_step_inputs<T, cell, part> in;
+    if (lane < rows) in.load(layer, t, first + lane, unit);
+    W sums[Gates::count][1][kRows], own[Gates::count];
+    rg_gate_products<Gates::count, 1, kRows, kVector>(layer.weights() + (rg_u64)Gates::first * layer.hidden * layer.hidden,
+                     part == rg_part_state ? (W const*)s.reset : s.h, layer.hidden, unit, rows, sums);
+    if (lane >= rows) return;
+#pragma unroll
+    for (int g = 0; g < Gates::count; ++g) {
+        own[g] = sums[g][0][0];
+#pragma unroll
+        for (int n = 1; n < kRows; ++n)
+            if (lane == n) own[g] = sums[g][0][n];
+    }
+    rg_cell_step<part>(layer, s, in, own, first + lane, unit, lane * layer.hidden + unit);
 }
 
 // Before the first step and after the last one: a thread for each unit.
@@ -216,13 +232,53 @@ template <class T, int cell, bool begin> RG_FN void rg_recurrent_states(rg_u64 c
     }
 }
 
+// One part of a step of a tile by a block: warps make the products, two units at a time; then a thread does the cell of
+// each unit and sequence.
+template <int part, int kRows, int kVector, int kUnits, class T, int cell, class W>
+RG_FN void rg_block_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const& s, W* products, unsigned t, unsigned first,
+                         unsigned rows) {
+    typedef rg_part_gates<T, cell, part> Gates;
+    constexpr int kItems = kRows * kUnits > 256 ? kRows * kUnits / 256 : 1;
+    unsigned hidden = layer.hidden, lane = threadIdx.x % 32, states = rows * hidden;
+    rg_step_inputs<T, cell, part> in[kItems];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+        unsigned at = threadIdx.x + i * 256;
+        if (at < states) in[i].load(layer, t, first + at / hidden, at % hidden);
+    }
+    T const* r = layer.weights() + (rg_u64)Gates::first * hidden * hidden;
+    for (unsigned unit = threadIdx.x / 32 * 2; unit < hidden; unit += 16) {
+        W sums[Gates::count][2][kRows];
+        rg_gate_products<Gates::count, 2, kRows, kVector>(r, part == rg_part_state ? (W const*)s.reset : s.h, hidden, unit,
+                                                          rows, sums);
+        W own = W(0);
+#pragma unroll
+        for (int i = 0; i < Gates::count * 2 * kRows; ++i)
+            if (lane == i) own = (&sums[0][0][0])[i];
+        unsigned n = lane % kRows, u = lane / kRows % 2, g = lane / kRows / 2;
+        if (g < Gates::count && n < rows && unit + u < hidden) products[(g * kRows + n) * kUnits + unit + u] = own;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+        unsigned at = threadIdx.x + i * 256;
+        if (at >= states) continue;
+        unsigned n = at / hidden, unit = at % hidden;
+        W own[Gates::count];
+#pragma unroll
+        for (int g = 0; g < Gates::count; ++g) own[g] = products[(g * kRows + n) * kUnits + unit];
+        rg_cell_step<part>(layer, s, in[i], own, first + n, unit, at);
+    }
+    __syncthreads();
+}
+
 // All steps by one block for each tile of sequences and direction, its states in shared memory. `kUnits` is a power of
 // two that holds the units.
 template <class T, int cell, bool split, int kRows, int kVector, int kUnits>
 RG_FN void rg_recurrent_sequence(rg_u64 const* w) {
     typedef rg_wide<T> W;
     struct alignas(16) Row { W values[kRows * kUnits]; };
-    __shared__ Row rows[5];
+    __shared__ Row rows[5], products[rg_layer<T, cell>::gates];
     unsigned tiles = ((unsigned)w[16] + kRows - 1) / kRows, first = blockIdx.x % tiles * kRows;
     rg_layer<T, cell> layer(w, blockIdx.x / tiles);
     unsigned count = layer.sequences() - first < kRows ? layer.sequences() - first : kRows;
@@ -234,14 +290,10 @@ RG_FN void rg_recurrent_sequence(rg_u64 const* w) {
     for (unsigned t = 0; t < layer.steps(); ++t) {
         rg_tile_state<W> s = {rows[t % 2].values, rows[1 - t % 2].values, rows[2].values, rows[3].values,
                               rows[4].values};
-        if constexpr (split) {
-            for (unsigned unit = threadIdx.x / 32; unit < layer.hidden; unit += 8)
-                rg_step_unit<rg_part_reset, kRows, kVector>(layer, s, t, unit, first);
-            __syncthreads();
-        }
-        for (unsigned unit = threadIdx.x / 32; unit < layer.hidden; unit += 8)
-            rg_step_unit<split ? rg_part_state : rg_part_all, kRows, kVector>(layer, s, t, unit, first);
-        __syncthreads();
+        if constexpr (split)
+            rg_block_step<rg_part_reset, kRows, kVector, kUnits>(layer, s, products[0].values, t, first, count);
+        rg_block_step<split ? rg_part_state : rg_part_all, kRows, kVector, kUnits>(layer, s, products[0].values, t, first,
+                                                                                   count);
     }
     for (unsigned i = threadIdx.x; i < count * layer.hidden; i += 256) {
         rg_u64 at = layer.state_at(first + i / layer.hidden, i % layer.hidden);

@@ -29,7 +29,7 @@ void all_cases(std::mt19937& random, Run&& run) {
     normalize_cases(random, run), pool_cases(random, run), quantize_cases(random, run), convert_cases(random, run),
         recurrent_cases(random, run);
     integer_cases(random, run), linear_attention_cases(random, run), random_cases(random, run),
-        matrix_cases(random, run);
+        matrix_cases(random, run), fourier_cases(random, run);
 }
 
 #define RG_EMULATED(NAME, CASES)             \
@@ -47,6 +47,7 @@ RG_EMULATED(Convert, convert_cases)
 RG_EMULATED(Recurrent, recurrent_cases)
 RG_EMULATED(AttendLinearly, linear_attention_cases)
 RG_EMULATED(Eliminate, matrix_cases)
+RG_EMULATED(Transform, fourier_cases)
 RG_EMULATED(Draw, random_cases)
 RG_EMULATED(MultiplyBytes, integer_cases)
 
