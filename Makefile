@@ -12,6 +12,7 @@
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>, VENV=<environment>;
 # SYSTEM=ON: .venv shows the packages of the system, and only what is missing is installed; WHEELS=<folder>: from there, without network;
+# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
@@ -102,7 +103,8 @@ demo: install-python $(STAMPS)/demo
 	$(PY) examples/demo.py
 
 bench: install-python $(STAMPS)/bench
-	$(PY) benchmarks/run.py
+	@mkdir -p $(BUILD)
+	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
 
 bench-cuda: build $(STAMPS)/run
 	$(RUN) benchmarks/cuda.py $(BENCH_CUDA)

@@ -26,15 +26,22 @@ LaunchTask::LaunchTask(Library const& library, std::vector<Launch> launches, siz
                                 std::to_string(kMostWords));
 }
 
+namespace {
+
+void const* base_of(Address const& address, void* const* arguments, runtime::RunContext const& context) {
+    if (address.operand >= 0) return arguments[address.operand];
+    if (address.operand == Address::kWorkspace) return context.workspace;
+    return address.operand == Address::kFault ? context.fault : nullptr;
+}
+
+}  // namespace
+
 void LaunchTask::run(void* const* arguments, runtime::RunContext const& context) const {
     std::array<uint64_t, kMostWords> words;
     for (auto const& launch : launches_) {
         auto* word = words.data();
         for (auto const& address : launch.addresses) {
-            auto const* start = address.operand == Address::kWorkspace ? static_cast<void*>(context.workspace)
-                                : address.operand == Address::kFault   ? static_cast<void*>(context.fault)
-                                                                       : arguments[address.operand];
-            auto base = reinterpret_cast<uint64_t>(start);
+            auto base = reinterpret_cast<uint64_t>(base_of(address, arguments, context));
             *word++ = base ? base + address.offset : 0;
         }
         std::copy(launch.numbers.begin(), launch.numbers.end(), word);
