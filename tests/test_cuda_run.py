@@ -51,6 +51,17 @@ def test_faults_name_the_node(graphs):
             executor(bad)
 
 
+def test_indices_out_of_range_are_faults():
+    node = helper.make_node("Gather", ["x", "i"], ["y"], name="lookup")
+    inputs = [models.value("x", [5, 3]), models.value("i", ["N"], I64)]
+    executor = make_compiler(models.model([node], inputs, [models.value("y", None)])).compile("cuda")
+    x = random(5, 3)
+    for _ in range(3):
+        np.testing.assert_array_equal(executor({"x": x, "i": np.array([4, -5])})["y"], x[[4, 0]])
+        with pytest.raises(InvalidInput, match=r'"lookup".*index -6 is outside'):
+            executor({"x": x, "i": np.array([1, -6])})
+
+
 def residual():
     """The determinant has no kernel for a GPU; what comes before is used behind it again."""
     nodes = [
