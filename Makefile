@@ -3,13 +3,14 @@
 #   make [build]          build the package           make test         C++ and Python tests
 #   make install-python   install into the environment make demo         read a picture with a real network
 #   make lint             all checks                  make format       format all sources
-#   make bench            compare with other engines  make test-cuda    tests that need a GPU
+#   make bench            compare with other engines  make test-cuda    tests that need a GPU (test-emulated: without)
 #   make fuzz             fuzz with sanitizers (Clang)
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>;
+# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
@@ -50,7 +51,7 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python format lint lint-format lint-python lint-rules \
+.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated format lint lint-format lint-python lint-rules \
 	lint-names lint-docs demo bench test-cuda docs golden fuzz
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
@@ -73,14 +74,18 @@ install-python: build $(STAMPS)/run
 		--config-settings=build.targets=python_package \
 		$(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES) Python_EXECUTABLE=$(PY))
 
-test: test-cpp test-python
+test: test-cpp test-python test-emulated
 
 test-cpp: build-tests
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(PY) tools/lint/isa_objects.py $(BUILD)
 
 test-python: build $(STAMPS)/test
-	$(RUN) -m pytest
+	$(RUN) -m pytest -m "not cuda"
+
+# What needs a GPU, on one that is emulated.
+test-emulated: build-tests $(STAMPS)/test
+	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so $(RUN) -m pytest -m cuda
 
 test-cuda: build-tests $(STAMPS)/test
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
@@ -90,7 +95,8 @@ demo: install-python $(STAMPS)/demo
 	$(PY) examples/demo.py
 
 bench: install-python $(STAMPS)/bench
-	$(PY) benchmarks/run.py
+	@mkdir -p $(BUILD)
+	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
 
 # `make -k lint` goes on after a failure and shows all of them.
 lint: lint-format lint-python lint-rules lint-names lint-docs

@@ -1,10 +1,13 @@
-"""Times models beside onnxruntime, in turns, in one process.
+"""Times models beside other engines, in turns, in one process.
 
-    python benchmarks/run.py [MODEL.onnx | built-in name ...] [--threads 1,2] [--rounds 9] [--json FILE]
+    python benchmarks/run.py [MODEL.onnx | built-in name ...] [--engines onnxruntime,openvino] [--threads 1,2]
+                             [--rounds 9] [--json FILE] [--plot FILE.svg] [--baseline FILE]
 
-Without models: the built-in ones. Ratios above 1 mean that refactor_graph is faster. Each round times both engines
-for `--burst` seconds, one after the other; the best median of a round counts for each, because neighbours of a shared
-machine only ever slow it down.
+Without models: the built-in ones. A ratio is the time of the best peer over ours: above 1, refactor_graph is faster.
+Each round times all engines for `--burst` seconds, one after the other; the best median of a round counts for each,
+because neighbours of a shared machine only ever slow it down. The share of peak is the operations of the model (a
+multiply-add counts two, Winograd counts what it replaces, so more than 100 % is possible) over what the cores reach on
+registers alone, f32 or int8 by what most of the operations are.
 """
 
 from __future__ import annotations
@@ -19,32 +22,27 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import engines
 import models
 import numpy as np
 import onnx
-import onnxruntime
+import refactor_graph
+from refactor_graph import _core
 from refactor_graph.onnx import make_compiler
 
-Run = Callable[[], object]
-NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
+NUMPY_TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "i8": "i1", "u8": "u1", "i32": "i4", "i64": "i8", "bool": "?"}
+Row = dict[str, float]
+Results = dict[str, Row]
 
 
-def peer_session(model: bytes | str, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def file_case(path: Path) -> models.Case:
-    """Make a case of a file: symbolic sizes become 1, integers are 0 or 1, which any table has."""
+def file_case(path: Path, sizes: dict[str, int]) -> models.Case:
+    """Make a case of a file: symbols without a size become 1, integers are 0 or 1, which any table has."""
 
     def inputs(random: np.random.Generator) -> models.Inputs:
         result = {}
-        for port in peer_session(path.read_bytes(), 1).get_inputs():
-            shape = [size if isinstance(size, int) else 1 for size in port.shape]
-            dtype = NUMPY_TYPES[port.type]
+        for port in make_compiler(str(path)).inputs:
+            shape = [size if isinstance(size, int) else sizes.get(str(size), 1) for size in port.shape]
+            dtype = np.dtype(NUMPY_TYPES[port.dtype])
             floating = np.issubdtype(dtype, np.floating)
             values = random.standard_normal(shape) if floating else random.integers(0, 2, shape)
             result[port.name] = values.astype(dtype)
@@ -53,7 +51,7 @@ def file_case(path: Path) -> models.Case:
     return models.Case(onnx.load(path), inputs)
 
 
-def burst(run: Run, seconds: float) -> float:
+def burst(run: Callable[[], object], seconds: float) -> float:
     """Median time of a call in ms."""
     run()
     times: list[float] = []
@@ -65,54 +63,131 @@ def burst(run: Run, seconds: float) -> float:
     return statistics.median(times)
 
 
-def compare(case: models.Case, threads: int, rounds: int, seconds: float) -> dict[str, float]:
+def largest_error(actual: engines.Outputs, expected: engines.Outputs) -> float:
+    """Largest difference over the largest magnitude, over all outputs of numbers."""
+    errors = [
+        float(np.abs(a.astype(np.float64) - e).max() / (np.abs(e.astype(np.float64)).max() + 1e-30))
+        for a, e in zip(actual, expected, strict=True)
+        if e.size and e.dtype.kind in "biuf"
+    ]
+    return max(errors, default=0.0)
+
+
+def share_of_peak(executor: engines.Ours, milliseconds: float, peak: tuple[float, float]) -> float:
+    """Of f32 or int8, by what most operations are."""
+    rows = executor.rows()
+    integers = sum(row.operations for row in rows if row.kernel.split(":", 1)[0].startswith("integer"))
+    total = sum(row.operations for row in rows)
+    limit = peak[1] if 2 * integers > total else peak[0]
+    return total / (milliseconds * 1e-3) / limit if limit else 0.0
+
+
+def compare(case: models.Case, names: list[str], threads: int, rounds: int, seconds: float) -> Row:
     inputs = case.inputs(np.random.default_rng(1))
     model = case.model.SerializeToString()
-    session = peer_session(model, threads)
-    executor = make_compiler(model).compile("cpu", num_threads=threads)
-    expected, actual = session.run(None, inputs), list(executor(inputs).values())
-    error = max(float(np.abs(a - e).max() / (np.abs(e).max() + 1e-30)) for a, e in zip(actual, expected, strict=True))
-    ours, peer = math.inf, math.inf
+    ours = engines.Ours(model, threads)
+    runs: dict[str, engines.Run] = {"refactor_graph": ours}
+    row: Row = {}
+    for name in names:
+        try:
+            runs[name] = engines.PEERS[name](model, threads)
+            expected = runs[name](inputs)
+        except Exception as error:
+            runs.pop(name, None)
+            print(f"{name} does not run it: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            continue
+        row.setdefault("relative_error", largest_error(ours(inputs), expected))
+    best = dict.fromkeys(runs, math.inf)
     for _ in range(rounds):
-        ours = min(ours, burst(lambda: executor(inputs), seconds))
-        peer = min(peer, burst(lambda: session.run(None, inputs), seconds))
-        time.sleep(0.05)
-    return {"ours_ms": ours, "onnxruntime_ms": peer, "ratio": peer / ours, "relative_error": error}
+        for name, run in runs.items():
+            best[name] = min(best[name], burst(lambda run=run: run(inputs), seconds))
+            time.sleep(0.02)
+    row |= {f"{name}_ms": value for name, value in best.items()}
+    peers = [value for name, value in best.items() if name != "refactor_graph"]
+    row["ratio"] = min(peers) / best["refactor_graph"] if peers else math.nan
+    row["share_of_peak"] = share_of_peak(ours, best["refactor_graph"], _core.measure_peak(threads))
+    return row
+
+
+def line_of(name: str, threads: int, row: Row, peers: list[str]) -> str:
+    times = " ".join(f"{row.get(f'{peer}_ms', math.nan):12.3f}" for peer in peers)
+    error = f"{row['relative_error']:.1e}" if "relative_error" in row else "-"
+    share = f"{100 * row['share_of_peak']:.0f} %"
+    return f"{name:28} {threads:7d} {row['refactor_graph_ms']:10.3f} {times} {row['ratio']:6.2f} {share:>6}  {error}"
+
+
+def geometric_mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.exp(statistics.fmean(map(math.log, known))) if known else math.nan
+
+
+def plot(results: Results, path: Path) -> None:
+    """Bars of the ratios, one for each model and number of threads."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    keys = list(results)[::-1]
+    figure, axes = pyplot.subplots(figsize=(8, 1 + 0.25 * len(keys)))
+    axes.barh([key.replace("|", ", threads: ") for key in keys], [results[key]["ratio"] for key in keys])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("time of the best other engine / time of refactor_graph")
+    axes.set_xscale("log")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def slower_than(baseline: Results, results: Results) -> list[str]:
+    """Ratios that fell by over 7 %, which is more than repeated runs differ by."""
+    return [
+        f"{key}: {baseline[key]['ratio']:.2f} before, {row['ratio']:.2f} now"
+        for key, row in results.items()
+        if key in baseline and row["ratio"] < 0.93 * baseline[key]["ratio"]
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(models.CASES))
+    parser.add_argument("--engines", default=",".join(engines.installed()))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--burst", type=float, default=0.2, help="seconds an engine and a round")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol, otherwise 1")
     parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--plot", type=Path, help="write a picture of the ratios here (SVG)")
     parser.add_argument("--baseline", type=Path, help="earlier results: flag ratios that fell by over 7 %%")
     arguments = parser.parse_args()
+    sizes = {name: int(size) for name, size in (text.rsplit("=", 1) for text in arguments.dim)}
+    peers = [name for name in arguments.engines.split(",") if name]
     available = len(os.sched_getaffinity(0))
     baseline = json.loads(arguments.baseline.read_text()) if arguments.baseline else {}
-    results, slower = {}, []
-    print(f"{'model':28} threads  ours ms  onnxruntime ms  ratio  error")
+    results: Results = {}
+    failed: list[str] = []
+    print(f"{'model':28} threads    ours ms {' '.join(f'{peer:>12}' for peer in peers)}  ratio   peak  error")
     for threads in (t for t in map(int, arguments.threads.split(",")) if t <= available):
-        for name in arguments.models:
-            case = models.CASES[name]() if name in models.CASES else file_case(Path(name))
-            row = compare(case, threads, arguments.rounds, arguments.burst)
-            key = f"{Path(name).stem}|{threads}"
-            results[key] = row
-            print(
-                f"{Path(name).stem:28} {threads:7d} {row['ours_ms']:8.3f} {row['onnxruntime_ms']:15.3f} "
-                f"{row['ratio']:6.2f}  {row['relative_error']:.1e}",
-                flush=True,
-            )
-            if key in baseline and row["ratio"] < 0.93 * baseline[key]["ratio"]:
-                slower.append(f"{key}: {baseline[key]['ratio']:.2f} before, {row['ratio']:.2f} now")
-    mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in results.values()))
-    print(f"geometric mean of the ratios: {mean:.2f}")
+        for model in arguments.models:
+            case = models.CASES[model]() if model in models.CASES else file_case(Path(model), sizes)
+            name = Path(model).stem
+            try:
+                row = compare(case, peers, threads, arguments.rounds, arguments.burst)
+            except refactor_graph.Error as error:
+                failed.append(f"{name}: {error}")
+                continue
+            results[f"{name}|{threads}"] = row
+            print(line_of(name, threads, row, peers), flush=True)
+    print(f"geometric mean of the ratios: {geometric_mean([row['ratio'] for row in results.values()]):.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
+    if arguments.plot:
+        plot(results, arguments.plot)
+    slower = slower_than(baseline, results)
     for line in slower:
         print("slower than the baseline:", line)
-    return 1 if slower else 0
+    for line in failed:
+        print("not run:", line)
+    return 1 if slower or failed else 0
 
 
 if __name__ == "__main__":

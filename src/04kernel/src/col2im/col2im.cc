@@ -2,6 +2,7 @@
 
 #include "col2im/col2im_band.h"
 #include "conv/geometry.h"
+#include "cuda/movement_kernels.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
 
@@ -14,6 +15,10 @@ std::string Col2ImInfo::attributes() const { return "kernel=" + dims_text(kernel
 
 Candidates candidates(Col2ImInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("col2im:nvidia:nvrtc", cuda::col2im_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "col2im/col2im_kernels.inc"
 #undef RG_KERNEL

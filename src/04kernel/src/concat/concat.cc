@@ -1,5 +1,6 @@
 #include "concat/concat.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/row_pieces.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string ConcatInfo::attributes() const { return "axis=" + std::to_string(axi
 
 Candidates candidates(ConcatInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("concat:nvidia:nvrtc", cuda::concat_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "concat/concat_kernels.inc"
 #undef RG_KERNEL

@@ -1,49 +1,13 @@
-#include "common/error.h"
 #include "cuda/expression_source.h"
 #include "cuda/kernels.h"
-#include "cuda/library.h"
+#include "cuda/launch.h"
 
-#include <array>
-#include <cstring>
 #include <map>
 #include <mutex>
 
 namespace refactor::kernel::cuda {
 
 namespace {
-
-constexpr size_t kMostWords = 512;  // 4 KiB, the limit of a kernel's parameters
-/// Blocks of a launch: enough to fill any card several times over; a thread then takes several vectors.
-constexpr int64_t kMostBlocks = int64_t(1) << 20;
-
-class ExpressionTask final : public runtime::Task {
-    Library library_;
-    void* function_;
-    size_t addresses_;
-    std::vector<uint64_t> words_;
-    uint32_t blocks_;
-    uint64_t in_place_;
-
-public:
-    ExpressionTask(Library const& library, void* function, size_t addresses, ExpressionLoops const& loops,
-                   uint64_t in_place)
-        : library_(library),
-          function_(function),
-          addresses_(addresses),
-          words_(expression_words(loops)),
-          in_place_(in_place) {
-        auto per_block = int64_t(kBlockThreads) * loops.vector;
-        blocks_ = static_cast<uint32_t>(std::min((loops.count + per_block - 1) / per_block, kMostBlocks));
-    }
-
-    void run(void* const* arguments, runtime::RunContext const& context) const override {
-        std::array<uint64_t, kMostWords> words;
-        for (size_t i = 0; i < addresses_; ++i) words[i] = reinterpret_cast<uint64_t>(arguments[i]);
-        std::memcpy(words.data() + addresses_, words_.data(), words_.size() * sizeof(uint64_t));
-        library_.launch(context.stream, function_, blocks_, kBlockThreads, words.data());
-    }
-    uint64_t in_place_inputs() const override { return in_place_; }
-};
 
 class ExpressionKernel final : public Kernel {
     ElementwiseInfo info_;
@@ -92,8 +56,10 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto loops = ExpressionLoops::make(args, used_, widest_);
         if (!loops) return Err{loops.error()};
-        return std::unique_ptr<runtime::Task>(std::make_unique<ExpressionTask>(
-            library_, function_of(*loops), args.inputs.size() + args.outputs.size(), *loops, in_place(*loops)));
+        Launch launch{function_of(*loops), blocks_for(loops->count, int64_t{kBlockThreads} * loops->vector),
+                      kBlockThreads, all_operands(args.inputs.size() + args.outputs.size()), expression_words(*loops)};
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<LaunchTask>(library_, std::vector{std::move(launch)}, 0, in_place(*loops)));
     }
 };
 

@@ -2,22 +2,22 @@
 
 namespace refactor::kernel::cuda {
 
-// One function for each ExprOp, with the semantics of elementwise/reference_math.cc. A compiler for the host, which
-// tests use where there is no GPU, defines RG_HOST and what is special to the device.
+// One function for each ExprOp, with the semantics of elementwise/reference_math.cc. The emulator of tests
+// (cuda_emulator/builtins.cc) defines RG_HOST and what is left out here.
 char const* const kPrelude = R"cuda(
 typedef unsigned long long rg_u64;
 typedef long long rg_i64;
-#ifndef RG_HOST
 #define RG_FN static __device__ __forceinline__
 #define RG_GLOBAL extern "C" __global__ void __launch_bounds__(256)
 #define RG_FOR(Index, g, n) \
     for (Index g = (Index)blockIdx.x * 256 + threadIdx.x; g < (n); g += (Index)gridDim.x * 256)
+#ifndef RG_HOST
 RG_FN float rg_from_f16(unsigned short x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
 RG_FN unsigned short rg_to_f16(float x) { unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 RG_FN unsigned short rg_to_bf16(float x) { unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+#endif
 RG_FN float rg_f32(unsigned bits) { return __uint_as_float(bits); }
 RG_FN double rg_f64(rg_u64 bits) { return __longlong_as_double((rg_i64)bits); }
-#endif
 RG_FN float rg_from_bf16(unsigned short x) { return rg_f32((unsigned)x << 16); }
 RG_FN float rg_round_f16(float x) { return rg_from_f16(rg_to_f16(x)); }
 RG_FN float rg_round_bf16(float x) { return rg_from_bf16(rg_to_bf16(x)); }

@@ -9,11 +9,8 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 namespace refactor::kernel::cuda {
 
@@ -23,24 +20,6 @@ using elementwise::load_number;
 using elementwise::Number;
 using elementwise::store_number;
 using testing::Tensor;
-
-/// What the prelude expects of a compiler for the host.
-constexpr char const* kHostPrelude = R"cuda(
-#include <cmath>
-#include <cstring>
-#define RG_HOST
-#define RG_FN static inline
-#define RG_GLOBAL extern "C" void
-#define RG_FOR(Index, g, n) for (Index g = 0; g < (n); ++g)
-extern "C" float (*rg_host_from_f16)(unsigned short) = nullptr;
-extern "C" unsigned short (*rg_host_to_f16)(float) = nullptr;
-extern "C" unsigned short (*rg_host_to_bf16)(float) = nullptr;
-RG_FN float rg_from_f16(unsigned short x) { return rg_host_from_f16(x); }
-RG_FN unsigned short rg_to_f16(float x) { return rg_host_to_f16(x); }
-RG_FN unsigned short rg_to_bf16(float x) { return rg_host_to_bf16(x); }
-RG_FN float rg_f32(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
-RG_FN double rg_f64(unsigned long long bits) { double x; std::memcpy(&x, &bits, 8); return x; }
-)cuda";
 
 struct Case {
     ElementwiseInfo info;
@@ -163,16 +142,34 @@ public:
     }
 };
 
-/// Compiles a shared library; empty if there is no compiler, else its path.
-std::string compile_for_host(std::string const& text, std::string const& folder) {
-    auto source = folder + "/kernels.cc", library = folder + "/kernels.so";
-    std::ofstream(source) << text;
-    auto const* compiler = std::getenv("CXX");
-    auto command = std::string(compiler && *compiler ? compiler : "c++") +
-                   " -std=c++17 -O0 -w -ffp-contract=off -shared -fPIC -o " + library + ' ' + source + " 2>" + folder +
-                   "/log";
-    return std::system(command.c_str()) == 0 ? library : std::string();
+/// The table of a plugin's shared library; null, and why.
+RefactorDevicePlugin const* table_of(char const* file, std::string& why) {
+    auto* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        auto const* reason = dlerror();
+        why = reason ? reason : "the plugin cannot be loaded";
+        return nullptr;
+    }
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
+    char text[256] = "";
+    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
+    if (!table) why = text;
+    return table;
 }
+
+/// Runs generated kernels on the host.
+struct Emulator {
+    RefactorDeviceKernels const* kernels = nullptr;
+    void* device = nullptr;
+
+    Emulator() {
+        std::string why;
+        auto const* table = table_of(RG_CUDA_EMULATOR, why);
+        EXPECT_TRUE(table) << why;
+        if (!table || table->open(0, &device, nullptr, 0) != 0) return;
+        kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
+    }
+};
 
 /// The reference rounds once from f64; the code is a few f32 functions (each within 1 ulp, sums and products exact to
 /// half) whose errors the largest operand bounds: 16 units of max(|y|, |x|, 1).
@@ -185,19 +182,20 @@ double tolerance(DataType type, double expected, double operand) {
     return 16 * std::max(unit, 0.) * scale;
 }
 
-void expect_like_reference(Case& c, void* function) {
+void expect_like_reference(Case& c, Emulator const& emulator, std::string const& source) {
+    char text[2000] = "";
+    void* function = nullptr;
+    ASSERT_EQ(emulator.kernels->load(emulator.device, source.c_str(), c.name.c_str(), &function, text, sizeof text), 0)
+        << text;
     std::vector<uint64_t> words;
     auto outputs = c.outputs;
     for (auto& t : c.inputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
     for (auto& t : outputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
     words.insert(words.end(), c.words.begin(), c.words.end());
-    struct Words {
-        uint64_t words[64];
-    } argument{};
-    ASSERT_LE(words.size(), std::size(argument.words));
-    std::copy(words.begin(), words.end(), argument.words);
-    // Structs of more than 16 bytes are passed in memory: the callee reads as many words as it declares.
-    reinterpret_cast<void (*)(Words)>(function)(argument);
+    ASSERT_EQ(
+        emulator.kernels->launch(emulator.device, nullptr, function, 2, kBlockThreads, words.data(), text, sizeof text),
+        0)
+        << text;
     auto expected = testing::run_all(c.info, c.inputs, c.outputs).back().outputs;
     for (size_t k = 0; k < outputs.size(); ++k)
         for (int64_t i = 0; i < outputs[k].count(); ++i) {
@@ -224,28 +222,14 @@ TEST(CudaSource, ComputesWhatTheReferenceComputes) {
     Cases cases;
     cases.add_operators(), cases.add_casts(), cases.add_shapes();
     ASSERT_GT(cases.all.size(), 500u);
-    std::string text = std::string(kHostPrelude) + kPrelude;
-    for (auto const& c : cases.all) text += c.source;
-    char folder[] = "/tmp/rg_cuda_source_XXXXXX";
-    ASSERT_TRUE(mkdtemp(folder));
-    auto library = compile_for_host(text, folder);
-    if (library.empty()) {
-        std::ifstream log(std::string(folder) + "/log");
-        std::string first{std::istreambuf_iterator<char>(log), {}};
-        if (first.find("error:") == std::string::npos) GTEST_SKIP() << "no C++ compiler for the host: " << first;
-        FAIL() << first.substr(0, 2000);
-    }
-    auto* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_TRUE(handle) << dlerror();
-    *static_cast<float (**)(uint16_t)>(dlsym(handle, "rg_host_from_f16")) = f32_from_f16;
-    *static_cast<uint16_t (**)(float)>(dlsym(handle, "rg_host_to_f16")) = f16_from_f32;
-    *static_cast<uint16_t (**)(float)>(dlsym(handle, "rg_host_to_bf16")) = bf16_from_f32;
+    std::string source = kPrelude;
+    for (auto const& c : cases.all) source += c.source;
+    Emulator emulator;
+    ASSERT_TRUE(emulator.kernels);
     for (auto& c : cases.all) {
-        expect_like_reference(c, dlsym(handle, c.name.c_str()));
+        expect_like_reference(c, emulator, source);
         if (HasFatalFailure()) break;
     }
-    for (auto const* file : {"/kernels.cc", "/kernels.so", "/log"}) unlink((std::string(folder) + file).c_str());
-    rmdir(folder);
 }
 
 TEST(CudaSource, DivisionsOfIntegersByUnknownsAreRefused) {
@@ -268,17 +252,7 @@ RefactorDevicePlugin const* plugin(std::string& why) {
         why = "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";
         return nullptr;
     }
-    static auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        auto const* reason = dlerror();
-        why = reason ? reason : "the CUDA plugin cannot be loaded";
-        return nullptr;
-    }
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
-    char text[256] = "";
-    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
-    if (!table) why = text;
-    return table;
+    return table_of(RG_CUDA_PLUGIN, why);
 }
 
 std::string compiled(RefactorDeviceKernels const& kernels, std::string const& source, char const* architecture) {

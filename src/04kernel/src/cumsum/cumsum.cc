@@ -1,5 +1,7 @@
 #include "cumsum/cumsum.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 std::string CumSumInfo::attributes() const {
@@ -9,6 +11,10 @@ std::string CumSumInfo::attributes() const {
 
 Candidates candidates(CumSumInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("cumsum:nvidia:nvrtc", cuda::cumsum_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "cumsum/cumsum_kernels.inc"
 #undef RG_KERNEL

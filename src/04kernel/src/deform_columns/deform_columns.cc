@@ -1,6 +1,7 @@
 #include "deform_columns/deform_columns.h"
 
 #include "conv/geometry.h"
+#include "cuda/movement_kernels.h"
 #include "grid_sample/blend.h"
 #include "grid_sample/pairs.h"
 #include "movement/ranges.h"
@@ -19,6 +20,10 @@ std::string DeformColumnsInfo::attributes() const {
 
 Candidates candidates(DeformColumnsInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("deform_columns:nvidia:nvrtc", cuda::deform_columns_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "deform_columns/deform_columns_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "expand/expand.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/strided_copy.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string ExpandInfo::attributes() const { return tile ? "tile" : ""; }
 
 Candidates candidates(ExpandInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("expand:nvidia:nvrtc", cuda::expand_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "expand/expand_kernels.inc"
 #undef RG_KERNEL

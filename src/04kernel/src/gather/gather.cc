@@ -1,5 +1,6 @@
 #include "gather/gather.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string GatherInfo::attributes() const { return "axis=" + std::to_string(axi
 
 Candidates candidates(GatherInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("gather:nvidia:nvrtc", cuda::gather_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "gather/gather_kernels.inc"
 #undef RG_KERNEL

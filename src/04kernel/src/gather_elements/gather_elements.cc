@@ -1,5 +1,6 @@
 #include "gather_elements/gather_elements.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string GatherElementsInfo::attributes() const { return "axis=" + std::to_st
 
 Candidates candidates(GatherElementsInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("gather_elements:nvidia:nvrtc", cuda::gather_elements_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "gather_elements/gather_elements_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "gather_nd/gather_nd.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string GatherNDInfo::attributes() const { return "batch_dims=" + std::to_st
 
 Candidates candidates(GatherNDInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("gather_nd:nvidia:nvrtc", cuda::gather_nd_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "gather_nd/gather_nd_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "grid_sample/grid_sample.h"
 
+#include "cuda/movement_kernels.h"
 #include "grid_sample/blend.h"
 #include "grid_sample/grid_taps.h"
 #include "grid_sample/pairs.h"
@@ -22,6 +23,10 @@ std::string GridSampleInfo::attributes() const {
 
 Candidates candidates(GridSampleInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("grid_sample:nvidia:nvrtc", cuda::grid_sample_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "grid_sample/grid_sample_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "lookup/lookup.h"
 
+#include "cuda/movement_kernels.h"
+
 #include <algorithm>
 
 namespace refactor::kernel {
@@ -8,6 +10,10 @@ using namespace movement;
 
 Candidates candidates(LookupInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("lookup:nvidia:nvrtc", cuda::lookup_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "lookup/lookup_kernels.inc"
 #undef RG_KERNEL

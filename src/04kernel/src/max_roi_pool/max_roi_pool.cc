@@ -1,6 +1,7 @@
 #include "max_roi_pool/max_roi_pool.h"
 
 #include "common/error.h"
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
@@ -16,6 +17,10 @@ std::string MaxRoiPoolInfo::attributes() const { return "scale=" + exact_text(sp
 
 Candidates candidates(MaxRoiPoolInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("max_roi_pool:nvidia:nvrtc", cuda::max_roi_pool_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "max_roi_pool/max_roi_pool_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "one_hot/one_hot.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -8,6 +10,10 @@ std::string OneHotInfo::attributes() const { return "axis=" + std::to_string(axi
 
 Candidates candidates(OneHotInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("one_hot:nvidia:nvrtc", cuda::one_hot_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "one_hot/one_hot_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "pad/pad.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -11,6 +13,10 @@ std::string PadInfo::attributes() const {
 
 Candidates candidates(PadInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("pad:nvidia:nvrtc", cuda::pad_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "pad/pad_kernels.inc"
 #undef RG_KERNEL

@@ -1,11 +1,17 @@
 #include "range/range.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
 
 Candidates candidates(RangeInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("range:nvidia:nvrtc", cuda::range_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "range/range_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "resize/resize.h"
 
+#include "cuda/movement_kernels.h"
 #include "reduce/scalar_type.h"
 #include "resize/axis_taps.h"
 
@@ -24,6 +25,10 @@ std::string ResizeInfo::attributes() const {
 
 Candidates candidates(ResizeInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("resize:nvidia:nvrtc", cuda::resize_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "resize/resize_kernels.inc"
 #undef RG_KERNEL

@@ -1,6 +1,7 @@
 #include "reverse_sequence/reverse_sequence.h"
 
 #include "common/error.h"
+#include "cuda/movement_kernels.h"
 
 namespace refactor::kernel {
 
@@ -13,6 +14,10 @@ std::string ReverseSequenceInfo::attributes() const {
 
 Candidates candidates(ReverseSequenceInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("reverse_sequence:nvidia:nvrtc", cuda::reverse_sequence_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "reverse_sequence/reverse_sequence_kernels.inc"
 #undef RG_KERNEL

@@ -1,6 +1,7 @@
 #include "roi_align/roi_align.h"
 
 #include "common/error.h"
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
@@ -20,6 +21,10 @@ std::string RoiAlignInfo::attributes() const {
 
 Candidates candidates(RoiAlignInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("roi_align:nvidia:nvrtc", cuda::roi_align_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "roi_align/roi_align_kernels.inc"
 #undef RG_KERNEL

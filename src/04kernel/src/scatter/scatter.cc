@@ -1,6 +1,7 @@
 #include "scatter/scatter.h"
 
 #include "common/half.h"
+#include "cuda/movement_kernels.h"
 #include "movement/indices.h"
 
 #include <algorithm>
@@ -16,6 +17,10 @@ std::string ScatterInfo::attributes() const {
 
 Candidates candidates(ScatterInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("scatter:nvidia:nvrtc", cuda::scatter_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "scatter/scatter_kernels.inc"
 #undef RG_KERNEL

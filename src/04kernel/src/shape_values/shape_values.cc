@@ -1,11 +1,17 @@
 #include "shape_values/shape_values.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
 
 Candidates candidates(ShapeValuesInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("shape_values:nvidia:nvrtc", cuda::shape_values_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "shape_values/shape_values_kernels.inc"
 #undef RG_KERNEL

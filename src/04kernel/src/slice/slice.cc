@@ -1,5 +1,6 @@
 #include "slice/slice.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/strided_copy.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string SliceInfo::attributes() const { return "steps=" + to_string(steps); 
 
 Candidates candidates(SliceInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("slice:nvidia:nvrtc", cuda::slice_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "slice/slice_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "split/split.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/row_pieces.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string SplitInfo::attributes() const { return "axis=" + std::to_string(axis
 
 Candidates candidates(SplitInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("split:nvidia:nvrtc", cuda::split_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "split/split_kernels.inc"
 #undef RG_KERNEL

@@ -1,6 +1,7 @@
 #include "tensor_scatter/tensor_scatter.h"
 
 #include "common/error.h"
+#include "cuda/movement_kernels.h"
 
 namespace refactor::kernel {
 
@@ -12,6 +13,10 @@ std::string TensorScatterInfo::attributes() const {
 
 Candidates candidates(TensorScatterInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("tensor_scatter:nvidia:nvrtc", cuda::tensor_scatter_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "tensor_scatter/tensor_scatter_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,6 @@
 #include "transpose/transpose.h"
 
+#include "cuda/movement_kernels.h"
 #include "movement/strided_copy.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ std::string TransposeInfo::attributes() const { return "perm=" + to_string(perm)
 
 Candidates candidates(TransposeInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("transpose:nvidia:nvrtc", cuda::transpose_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "transpose/transpose_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "trilu/trilu.h"
 
+#include "cuda/movement_kernels.h"
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -8,6 +10,10 @@ std::string TriluInfo::attributes() const { return upper ? "upper" : "lower"; }
 
 Candidates candidates(TriluInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("trilu:nvidia:nvrtc", cuda::trilu_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "trilu/trilu_kernels.inc"
 #undef RG_KERNEL

@@ -1,0 +1,73 @@
+"""The engines that benchmarks compare: built of a model and a number of threads, called with inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from refactor_graph.onnx import make_compiler
+
+Inputs = Mapping[str, np.ndarray]
+Outputs = list[np.ndarray]
+Run = Callable[[Inputs], Outputs]
+
+
+class Ours:
+    """refactor_graph."""
+
+    def __init__(self, model: bytes, threads: int) -> None:
+        self.executor = make_compiler(model).compile("cpu", num_threads=threads)
+
+    def __call__(self, inputs: Inputs) -> Outputs:
+        return list(self.executor(inputs).values())
+
+    def rows(self) -> Any:
+        """Time of every step; needs a run before."""
+        return self.executor.bench(repeats=1, quiet=True)
+
+
+class OnnxRuntime:
+    """onnxruntime's CPU provider."""
+
+    def __init__(self, model: bytes, threads: int) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def __call__(self, inputs: Inputs) -> Outputs:
+        return self.session.run(None, dict(inputs))
+
+
+class OpenVino:
+    """OpenVINO's CPU plugin, for latency and in the model's own precision."""
+
+    def __init__(self, model: bytes, threads: int) -> None:
+        import openvino
+
+        settings = {
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "NUM_STREAMS": 1,
+        }
+        core = openvino.Core()
+        self.request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
+        self.count = len(self.request.model_outputs)
+
+    def __call__(self, inputs: Inputs) -> Outputs:
+        self.request.infer(dict(inputs), share_inputs=True, share_outputs=True)
+        return [self.request.get_output_tensor(i).data for i in range(self.count)]
+
+
+PEERS: dict[str, Callable[[bytes, int], Run]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
+
+
+def installed() -> list[str]:
+    """Return the peers that can be imported here."""
+    return [name for name in PEERS if importlib.util.find_spec(name)]

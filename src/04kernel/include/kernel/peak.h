@@ -1,0 +1,18 @@
+#pragma once
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+
+namespace refactor::kernel {
+
+/// Arithmetic that cores reach on registers alone, in operations a second, a multiply-add counting two; 0 where the
+/// instruction set has no such instruction.
+struct Peak {
+    double f32 = 0;   ///< fused multiply-adds
+    double int8 = 0;  ///< dot products of u8 by s8 into i32
+};
+
+/// Measures for about 20 ms on all threads of the pool together. What is timed is the best of several stretches, for
+/// neighbours on a shared machine only slow it down.
+Peak measure_peak(Isa isa, ThreadPool& pool);
+
+}  // namespace refactor::kernel

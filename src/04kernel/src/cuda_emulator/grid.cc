@@ -1,0 +1,143 @@
+#include "cuda_emulator/grid.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <ucontext.h>
+
+namespace refactor::cuda_emulator {
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{1} << 16;
+
+/// The threads of one block, as contexts that hand over to each other.
+class Block {
+    enum class State : uint8_t { Ready, AtBlock, AtWarp, Done };
+    struct Thread {
+        ucontext_t context;
+        State state = State::Ready;
+        uint32_t lanes = 0;
+    };
+
+    Function const& function_;
+    Grid& grid_;
+    void const* argument_;
+    std::vector<Thread> threads_;
+    std::unique_ptr<char[]> stacks_;
+    ucontext_t scheduler_;
+    uint32_t current_ = 0;
+    static Block*& running() {
+        static Block* block = nullptr;
+        return block;
+    }
+
+    static void enter() {
+        auto& self = *running();
+        self.function_.start(self.argument_);
+        self.threads_[self.current_].state = State::Done;
+    }
+    void wait(State state, uint32_t lanes) {
+        auto& thread = threads_[current_];
+        thread.state = state, thread.lanes = lanes;
+        swapcontext(&thread.context, &scheduler_);
+    }
+
+    void start_all() {
+        for (uint32_t i = 0; i < threads_.size(); ++i) {
+            auto& thread = threads_[i];
+            getcontext(&thread.context);
+            thread.context.uc_stack.ss_sp = stacks_.get() + i * kStackBytes;
+            thread.context.uc_stack.ss_size = kStackBytes;
+            thread.context.uc_link = &scheduler_;
+            makecontext(&thread.context, enter, 0);
+            thread.state = State::Ready;
+        }
+    }
+    /// Lets every ready thread run until it waits or ends.
+    bool run_ready() {
+        bool any = false;
+        for (current_ = 0; current_ < threads_.size(); ++current_) {
+            if (threads_[current_].state != State::Ready) continue;
+            any = true, grid_.thread.x = current_;
+            swapcontext(&scheduler_, &threads_[current_].context);
+        }
+        return any;
+    }
+    bool all_done() const {
+        for (auto const& thread : threads_)
+            if (thread.state != State::Done) return false;
+        return true;
+    }
+    bool release_warps() {
+        bool any = false;
+        for (size_t first = 0; first < threads_.size(); first += 32) {
+            auto last = std::min(first + 32, threads_.size());
+            for (auto i = first; i < last; ++i) {
+                if (threads_[i].state != State::AtWarp) continue;
+                auto lanes = threads_[i].lanes;
+                bool complete = true;
+                for (auto k = first; k < last; ++k)
+                    if (lanes >> (k - first) & 1)
+                        complete &= threads_[k].state == State::AtWarp && threads_[k].lanes == lanes;
+                if (!complete) continue;
+                for (auto k = first; k < last; ++k)
+                    if (lanes >> (k - first) & 1) threads_[k].state = State::Ready;
+                any = true;
+            }
+        }
+        return any;
+    }
+    /// Threads that have ended count as arrived, as on devices since compute capability 7.0.
+    bool release_block() {
+        for (auto const& thread : threads_)
+            if (thread.state == State::Ready || thread.state == State::AtWarp) return false;
+        bool any = false;
+        for (auto& thread : threads_)
+            if (thread.state == State::AtBlock) thread.state = State::Ready, any = true;
+        return any;
+    }
+
+public:
+    Block(Function const& function, Grid& grid, uint32_t threads, void const* argument)
+        : function_(function),
+          grid_(grid),
+          argument_(argument),
+          threads_(threads),
+          stacks_(new char[threads * kStackBytes]) {
+        running() = this;
+        grid_.wait_for_block = [] { running()->wait(State::AtBlock, 0); };
+        grid_.wait_for_warp = [](uint32_t lanes) { running()->wait(State::AtWarp, lanes); };
+    }
+
+    std::string run() {
+        start_all();
+        do run_ready();
+        while (release_warps() || release_block());
+        return all_done() ? std::string() : "some threads of a warp never reach the barrier that others wait at";
+    }
+};
+
+}  // namespace
+
+std::string run_grid(Function const& function, uint32_t blocks, uint32_t threads, void const* argument) {
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    Grid grid;
+    *function.grid = &grid;
+    grid.blocks.x = blocks, grid.threads.x = threads;
+    std::string wrong;
+    auto& block = grid.block.x;
+    if (function.cooperates) {
+        Block fibers(function, grid, threads, argument);
+        for (block = 0; block < blocks && wrong.empty(); ++block) wrong = fibers.run();
+    } else {
+        for (block = 0; block < blocks; ++block)
+            for (grid.thread.x = 0; grid.thread.x < threads; ++grid.thread.x) function.start(argument);
+    }
+    *function.grid = nullptr;
+    return wrong;
+}
+
+}  // namespace refactor::cuda_emulator

@@ -1,0 +1,105 @@
+#include "cuda_emulator/device.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace refactor::cuda_emulator {
+
+namespace {
+
+double load(int32_t dtype, void const* data, int64_t i) {
+    auto const* bytes = static_cast<std::byte const*>(data);
+    auto get = [&]<class T>(T value) {
+        std::memcpy(&value, bytes + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+        return value;
+    };
+    if (dtype == 1) return static_cast<double>(get(float{}));
+    if (dtype == 11) return get(double{});
+    if (dtype == 10) return static_cast<double>(static_cast<float>(get(_Float16{})));
+    auto bits = static_cast<uint32_t>(get(uint16_t{})) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return static_cast<double>(value);
+}
+
+void store(int32_t dtype, void* data, int64_t i, double number) {
+    auto* bytes = static_cast<std::byte*>(data);
+    auto put = [&]<class T>(T value) { std::memcpy(bytes + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T)); };
+    auto single = static_cast<float>(number);
+    if (dtype == 1) return put(single);
+    if (dtype == 11) return put(number);
+    if (dtype == 10) return put(static_cast<_Float16>(single));
+    uint32_t word;
+    std::memcpy(&word, &single, sizeof word);
+    if (single != single)
+        word |= 0x400000;
+    else
+        word += 0x7fff + (word >> 16 & 1);
+    put(static_cast<uint16_t>(word >> 16));
+}
+
+/// Gelu by its tanh approximation, Hendrycks and Gimpel, arXiv:1606.08415.
+double activated(int32_t activation, double x) {
+    if (activation == 1) return x > 0 || x != x ? x : 0;
+    if (activation == 2) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return x;
+}
+
+bool is_known(int32_t dtype) { return dtype == 1 || dtype == 10 || dtype == 11 || dtype == 16; }
+
+std::vector<double> matrix(int32_t dtype, void const* data, int64_t first, int64_t rows, int64_t columns,
+                           bool transposed) {
+    std::vector<double> result(static_cast<size_t>(rows * columns));
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+            result[static_cast<size_t>(r * columns + c)] =
+                load(dtype, data, first + (transposed ? c * rows + r : r * columns + c));
+    return result;
+}
+
+}  // namespace
+
+int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
+                      size_t text_bytes) {
+    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2)
+        return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
+    *plan = new RefactorMatMul(*product);
+    *workspace_bytes = 0;
+    return 0;
+}
+
+void matmul_destroy(void* plan) { delete static_cast<RefactorMatMul*>(plan); }
+
+int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
+                   void* y, void*, char* text, size_t text_bytes) {
+    auto const& p = *static_cast<RefactorMatMul const*>(plan);
+    auto& memory = static_cast<Stream*>(stream)->device->memory;
+    void const *left = memory.host(a), *right = memory.host(b), *row = bias ? memory.host(bias) : nullptr,
+               *added = residual ? memory.host(residual) : nullptr;
+    auto* result = memory.host(y);
+    if (!left || !right || !result || (bias && !row) || (residual && !added))
+        return Complaint{text, text_bytes}(kIllegalAddress, "an operand of a product is not in the device's memory");
+    for (int64_t batch = 0; batch < p.batches; ++batch) {
+        auto x = matrix(p.dtype, left, batch * p.stride_a, p.m, p.k, p.trans_a != 0);
+        auto w = matrix(p.dtype, right, batch * p.stride_b, p.k, p.n, p.trans_b != 0);
+        std::vector<double> sums(static_cast<size_t>(p.n));
+        for (int64_t i = 0; i < p.m; ++i) {
+            sums.assign(sums.size(), 0);
+            for (int64_t k = 0; k < p.k; ++k)
+                for (int64_t j = 0; j < p.n; ++j)
+                    sums[static_cast<size_t>(j)] +=
+                        x[static_cast<size_t>(i * p.k + k)] * w[static_cast<size_t>(k * p.n + j)];
+            for (int64_t j = 0; j < p.n; ++j) {
+                auto at = (batch * p.m + i) * p.n + j;
+                auto sum = p.alpha * sums[static_cast<size_t>(j)];
+                if (added) sum += load(p.dtype, added, at);
+                if (row) sum += load(p.dtype, row, j);
+                store(p.dtype, result, at, activated(p.activation, sum));
+            }
+        }
+    }
+    return 0;
+}
+
+}  // namespace refactor::cuda_emulator

@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+
+namespace refactor::kernel {
+
+/// Each executes `rounds` times kPeakChains independent instructions, and returns what keeps them from being optimised
+/// away. 12 chains: the latency of 4 or 5 cycles times 2 instructions a cycle, within 16 registers.
+inline constexpr int64_t kPeakChains = 12;
+
+float multiply_add_avx2(int64_t rounds);
+float multiply_add_avx512(int64_t rounds);
+int32_t dot_avx512vnni(int64_t rounds);
+
+}  // namespace refactor::kernel
