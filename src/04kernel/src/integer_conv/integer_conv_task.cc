@@ -222,7 +222,9 @@ public:
           y_bytes_(bits_of(plan.s.y) / 8),
           groups_(p_.image.groups) {
         auto const& s = p_.s;
-        columns_ = std::max<int64_t>(p_.f.panel, kColumns / p_.f.panel * p_.f.panel);
+        // Windows of depthwise convolutions are found once for all channels.
+        columns_ = std::max<int64_t>(
+            p_.f.panel, p_.depthwise && s.channels_last ? p_.size.columns : kColumns / p_.f.panel * p_.f.panel);
         position_parts_ = ceil_div(s.out_size(), kPositions);
         auto panels = p_.size.columns / p_.f.panel;
         // Fewer parts than threads: fewer channels in each.
