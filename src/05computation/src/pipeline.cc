@@ -6,6 +6,7 @@
 #include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
@@ -48,6 +49,7 @@ std::span<Pass const> pipeline() {
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
+        {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},
         {"lower_precision", lower_precision},
         {"store_weights", store_weights},

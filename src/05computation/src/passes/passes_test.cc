@@ -81,6 +81,24 @@ TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {
     EXPECT_EQ(types, (Types{"Transpose", "Attention"}));
 }
 
+TEST(Passes, NanGuardsBecomePartOfSoftmax) {
+    TestGraph g(14);
+    Shape shape{64, 2};
+    // A row with a negative score is NaN.
+    auto* scores = g.elementwise(ExprOp::Sqrt, {g.input(shape)}, shape);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 1;
+    auto* p = g.add(softmax, {scores}, shape);
+    auto test = make_expression(ExprOp::IsNan, DataType::Bool, {p});
+    auto* is_nan = g.add(kernel::ElementwiseInfo{test.code, test.outputs}, {p}, shape, {}, DataType::Bool);
+    auto* guarded = g.elementwise(ExprOp::Where, {is_nan, g.scalar(0), p}, shape);
+    g.output(g.elementwise(ExprOp::Mul, {guarded, g.scalar(3)}, shape));
+    EXPECT_EQ(compare_passes(g, {{64, 2}}, kSums), (Types{"Elementwise", "Softmax", "Elementwise"}));
+    auto reports = compile(g.copy(), {}).passes;
+    auto folded = [](auto const& report) { return report.name == "fold_nan_guards" && report.changes == 1; };
+    EXPECT_TRUE(std::any_of(reports.begin(), reports.end(), folded));
+}
+
 TEST(Passes, LayerNormWrittenOutIsFound) {
     TestGraph g(5);
     auto* x = g.input({4, 6, 19});
