@@ -29,6 +29,7 @@ public:
         if (launch.blocks > 0) LaunchTask(library_, {std::move(launch)}).run(arguments, context);
     }
     size_t workspace_bytes() const override { return workspace_; }
+    bool can_replay() const override { return false; }
 };
 
 /// `Bound` makes the launch of an info.
