@@ -23,7 +23,7 @@ std::vector<double> matrix(int32_t dtype, void const* data, int64_t first, int64
 
 int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
                       size_t text_bytes) {
-    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2)
+    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2 || product->rank > 1)
         return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
     *plan = new RefactorMatMul(*product);
     *workspace_bytes = 0;
