@@ -6,6 +6,8 @@
 #include "kernel/peak.h"
 #include "module.h"
 
+#include <pybind11/stl.h>
+
 namespace refactor::python {
 
 using mem_manager::Device;
