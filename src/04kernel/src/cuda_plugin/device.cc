@@ -170,6 +170,11 @@ void const* extension(char const* name) {
 #ifdef RG_CUDNN
     if (!std::strcmp(name, RG_DNN_EXTENSION)) return &dnn_table();
 #endif
+    if (!std::strcmp(name, RG_HOST_MEMORY_EXTENSION)) return &host_memory_table();
+    if (!std::strcmp(name, RG_GRAPHS_EXTENSION)) return &graph_table();
+    if (!std::strcmp(name, RG_EVENTS_EXTENSION)) return &event_table();
+    if (!std::strcmp(name, RG_INTEROP_EXTENSION)) return &interop_table();
+    if (!std::strcmp(name, RG_RANGES_EXTENSION)) return &range_table();
     return nullptr;
 }
 

@@ -1,6 +1,11 @@
 #pragma once
 #include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
+#include "mem_manager/device_events.h"
+#include "mem_manager/device_graphs.h"
+#include "mem_manager/device_host_memory.h"
+#include "mem_manager/device_interop.h"
+#include "mem_manager/device_ranges.h"
 #include "mem_manager/device_streams.h"
 
 namespace refactor::cuda_plugin {
@@ -9,6 +14,11 @@ RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
 /// Where the plugin is built with cuDNN's headers.
 RefactorDeviceDnn const& dnn_table();
+RefactorHostMemory const& host_memory_table();
+RefactorDeviceGraphs const& graph_table();
+RefactorDeviceEvents const& event_table();
+RefactorDeviceInterop const& interop_table();
+RefactorDeviceRanges const& range_table();
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
