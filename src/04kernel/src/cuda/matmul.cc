@@ -50,7 +50,7 @@ class ProductTask final : public runtime::Task {
 public:
     /// Throws `DeviceError` if the library has no algorithm, or none of that rank.
     ProductTask(MatMulInfo const& info, MatMulShape const& shape, Library const& library, Split const& parts,
-                DataType dtype, int rank, std::unique_ptr<runtime::Task> epilogue)
+                DataType dtype, int rank, bool tf32, std::unique_ptr<runtime::Task> epilogue)
         : info_(info),
           shape_(shape),
           library_(library),
@@ -67,7 +67,7 @@ public:
                                                                                    : 0;
         product.m = shape.m, product.n = shape.n, product.k = shape.k, product.batches = 1;
         product.alpha = static_cast<double>(info.alpha);
-        product.alignment = 64, product.rank = rank;
+        product.alignment = 64, product.rank = rank, product.tf32 = tf32;
         if (shape.folds_rows(info.trans_a)) {
             product.m *= shape.batches;
         } else if (shape.batch.size() == 1) {
@@ -114,12 +114,19 @@ class ProductKernel final : public Kernel {
     DataType dtype_;
     Split parts_;
     int rank_;
+    bool tf32_;
     std::unique_ptr<Kernel> behind_;  ///< null if the library does everything
 
 public:
     ProductKernel(MatMulInfo const& info, Library const& library, DataType dtype, Split const& parts, int rank,
-                  std::unique_ptr<Kernel> behind)
-        : info_(info), library_(library), dtype_(dtype), parts_(parts), rank_(rank), behind_(std::move(behind)) {}
+                  bool tf32, std::unique_ptr<Kernel> behind)
+        : info_(info),
+          library_(library),
+          dtype_(dtype),
+          parts_(parts),
+          rank_(rank),
+          tf32_(tf32),
+          behind_(std::move(behind)) {}
 
     std::string id() const override {
         auto algorithm = rank_ ? "cublaslt_" + std::to_string(rank_) : std::string("cublaslt");
@@ -135,7 +142,7 @@ public:
         for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
         bytes *= bits_of(dtype_) / 8;
         bool half = dtype_ == DataType::F16 || dtype_ == DataType::BF16;
-        auto computing = shape.operations() / 2 / (kProcessors * kTiledRate * (half ? 16 : 1.2));
+        auto computing = shape.operations() / 2 / (kProcessors * kTiledRate * (half ? 16 : tf32_ ? 8 : 1.2));
         bool one_call = shape.folds_rows(info_.trans_a) || shape.batch.size() == 1;
         auto launches = static_cast<double>((behind_ ? 2 : 1) + (shape.m <= 8 && shape.k > 256));
         if (!one_call) launches *= static_cast<double>(shape.batches);
@@ -160,8 +167,8 @@ public:
             epilogue = std::move(bound).value();
         }
         try {
-            return std::unique_ptr<runtime::Task>(
-                std::make_unique<ProductTask>(info_, shape, library_, parts_, dtype_, rank_, std::move(epilogue)));
+            return std::unique_ptr<runtime::Task>(std::make_unique<ProductTask>(info_, shape, library_, parts_, dtype_,
+                                                                                rank_, tf32_, std::move(epilogue)));
         } catch (DeviceError const& error) {
             return Err{Rejection{error.what()}};
         }
@@ -194,8 +201,8 @@ MaybeKernel matmul_cublaslt(MatMulInfo const& info, Request const& request, int 
         if (!made) return Err{made.error()};
         behind = std::move(made).value();
     }
-    return std::unique_ptr<Kernel>(
-        std::make_unique<ProductKernel>(info, *library, dtype, parts, rank, std::move(behind)));
+    return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(
+        info, *library, dtype, parts, rank, request.precision == Precision::Tf32, std::move(behind)));
 }
 
 }  // namespace refactor::kernel::cuda
