@@ -6,10 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from refactor_graph.onnx import make_compiler
+from refactor_graph.onnx import find_device, make_compiler
 
 from tests import models
-from tests.test_cuda import target  # noqa: F401
+from tests.test_cuda import target
+
+__all__ = ["target"]
 
 EPS = {np.dtype(np.float32): 2.0**-23, np.dtype(np.float16): 2.0**-10, np.dtype(ml_dtypes.bfloat16): 2.0**-7}
 TYPES = {
@@ -74,14 +76,14 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_convolution(target, name):  # noqa: F811
+def test_convolution(target, name):
     shapes, attributes = WINDOWS[name]
     check_window("Conv", shapes, target, **attributes)
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f64"])
 @pytest.mark.parametrize("name", ["odd", "depthwise", "deep"])
-def test_convolution_types(target, name, kind):  # noqa: F811
+def test_convolution_types(target, name, kind):
     shapes, attributes = WINDOWS[name]
     check_window("Conv", shapes, target, kind, **attributes)
 
@@ -99,13 +101,13 @@ TRANSPOSED = {
 
 
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_transposed_convolution(target, name):  # noqa: F811
+def test_transposed_convolution(target, name):
     shapes, attributes = TRANSPOSED[name]
     check_window("ConvTranspose", shapes, target, **attributes)
 
 
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
-def test_random_windows(target, op):  # noqa: F811
+def test_random_windows(target, op):
     for seed in range(12):
         random = models.generator(100 + seed)
         draw = lambda low, high, random=random: int(random.integers(low, high + 1))  # noqa: E731
@@ -121,7 +123,7 @@ def test_random_windows(target, op):  # noqa: F811
         check_window(op, shapes, target, seed=seed, **attributes)
 
 
-def test_algorithms(target):  # noqa: F811
+def test_algorithms(target):
     shapes, attributes = WINDOWS["depthwise"]
     check_window("Conv", shapes, target, algorithm="direct", **attributes)
     shapes, attributes = WINDOWS["deep"]
@@ -129,7 +131,7 @@ def test_algorithms(target):  # noqa: F811
 
 
 @pytest.mark.parametrize("activation", ["Relu", "HardSwish", "Sigmoid", "Clip"])
-def test_residual_network(target, activation):  # noqa: F811
+def test_residual_network(target, activation):
     """Bias, residual before and after the activation, batch normalisation, a dynamic batch."""
     random = models.generator(3)
     weights = {
@@ -186,7 +188,7 @@ KINDS = [*itertools.product(SIZES, ["f32"]), ("tiles", "f16"), ("one_query", "f1
 
 
 @pytest.mark.parametrize(("size", "kind"), KINDS)
-def test_attention(target, size, kind):  # noqa: F811
+def test_attention(target, size, kind):
     batch, heads, kv_heads, queries, keys, depth, value_depth = SIZES[size]
     numpy_type, onnx_type = TYPES[kind]
     for number, (masking, causal) in enumerate(itertools.product((None, "bool", "float"), (0, 1))):
@@ -232,7 +234,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "f64"])
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products(target, name, kind, transposed):  # noqa: F811
+def test_products(target, name, kind, transposed):
     a_shape, b_shape, is_constant = PRODUCTS[name]
     if transposed and (len(a_shape) > 2 or not is_constant):
         return
@@ -263,7 +265,7 @@ def test_products(target, name, kind, transposed):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
-def test_products_of_integers(target, kind):  # noqa: F811
+def test_products_of_integers(target, kind):
     random = models.generator(5)
     a, b = (random.integers(0, 1 << 20, shape).astype(kind) for shape in ((2, 9, 33), (33, 70)))
     dtype = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
@@ -273,9 +275,108 @@ def test_products_of_integers(target, kind):  # noqa: F811
     np.testing.assert_array_equal(outputs["y"], a @ b)
 
 
-def test_an_empty_inner_size(target):  # noqa: F811
+def test_an_empty_inner_size(target):
     inputs = [models.value("a", [3, "K"]), models.value("b", ["K", 5])]
     proto = models.model([helper.make_node("MatMul", ["a", "b"], ["y"])], inputs, [models.value("y", None)])
     feeds = {"a": np.zeros((3, 0), np.float32), "b": np.zeros((0, 5), np.float32)}
     outputs, _ = run(proto, feeds, target)
     np.testing.assert_array_equal(outputs["y"], np.zeros((3, 5), np.float32))
+
+
+@pytest.fixture
+def dnn(target, monkeypatch):
+    """A device with the vendor's library for convolutions: of the emulator, on request."""
+    if target == "cpu":
+        pytest.skip("a library of GPUs")
+    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", "1")
+    return target
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "f64"])
+@pytest.mark.parametrize("name", ["pointwise", "dilated", "groups", "line", "volume"])
+def test_library_convolution(dnn, name, kind):
+    shapes, attributes = WINDOWS[name]
+    check_window("Conv", shapes, dnn, kind, algorithm="cudnn", **attributes)
+
+
+def test_library_transposed_convolution(dnn):
+    """Its bias is added behind; pads that differ are left to generated code."""
+    shapes, attributes = TRANSPOSED["stride_1"]
+    check_window("ConvTranspose", shapes, dnn, algorithm="cudnn", **attributes)
+    shapes, attributes = TRANSPOSED["stride_2"]
+    check_window("ConvTranspose", shapes, dnn, **attributes)
+
+
+@pytest.mark.parametrize("activation", ["Relu", "HardSwish", "Clip"])
+def test_library_epilogues(dnn, activation):
+    test_residual_network(dnn, activation)
+
+
+def test_library_attention(dnn):
+    for size in ("small", "one_query"):
+        test_attention(dnn, size, "f16")
+
+
+def test_the_library_is_told(dnn, monkeypatch):
+    (version,) = find_device("nvidia", 0).libraries
+    assert "cuDNN" in version
+    monkeypatch.delenv("REFACTOR_GRAPH_EMULATED_DNN")
+    (reason,) = find_device("nvidia", 0).libraries
+    assert "cuDNN" in reason
+    assert reason == version or "not set" in reason
+    assert find_device("cpu", 0).libraries == []
+
+
+@pytest.mark.parametrize("with_library", [False, True])
+def test_tuning(target, with_library, monkeypatch, tmp_path):
+    """Candidates are measured on the device; what was found is used."""
+    if with_library and target != "cpu":
+        monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", "1")
+    monkeypatch.setenv("REFACTOR_GRAPH_CACHE", str(tmp_path))
+    shapes, attributes = WINDOWS["groups"]
+    random = models.generator(1)
+    arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    proto = one_node("Conv", arrays, TensorProto.FLOAT, **attributes)
+    wanted, magnitude = expected("Conv", arrays, **attributes)
+    for _ in range(2):
+        compiler = make_compiler(proto)
+        compiler.substitute("N", len(arrays[0]))
+        executor = compiler.compile(target, tune="quick")
+        outputs = executor({"x": arrays[0]})
+        assert np.all(np.abs(outputs["y"] - wanted) <= 1e-5 * (1 + magnitude))
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+@pytest.mark.parametrize("zeros", [None, "packed", "f32"])
+def test_packed_weights(target, bits, rows, zeros):
+    random = models.generator(bits + rows)
+    k, n, block = 150, 45, 64 if bits == 2 else 32
+    blocks = -(-k // block)
+    numbers = random.integers(0, 1 << bits, (n, blocks, block))
+    packed = np.zeros((n, blocks, block * bits // 8), np.uint8)
+    per_byte = 8 // bits
+    for i in range(per_byte):
+        packed |= (numbers[..., i::per_byte] << (i * bits)).astype(np.uint8)
+    scales = random.uniform(0.5, 1.5, (n, blocks)).astype(np.float32)
+    a = random.standard_normal((rows, k)).astype(np.float32)
+    point = np.full((n, blocks), 1 << (bits - 1), np.float64)
+    constants = {"q": packed, "s": scales.reshape(-1)}
+    if zeros == "f32":
+        point = random.uniform(0, 1 << bits, (n, blocks)).astype(np.float32)
+        constants["z"] = point.reshape(-1)
+    elif zeros:
+        point = random.integers(0, 1 << bits, (n, blocks))
+        row = np.zeros((n, -(-blocks * bits // 8) * per_byte), np.uint8)
+        row[:, :blocks] = point
+        constants["z"] = sum(row[:, i::per_byte] << (i * bits) for i in range(per_byte)).astype(np.uint8)
+    weights = ((numbers - point[..., None]) * scales[..., None]).reshape(n, -1)[:, :k]
+    node = helper.make_node(
+        "MatMulNBits", ["a", *constants], ["y"], domain="com.microsoft", K=k, N=n, bits=bits, block_size=block
+    )
+    initializers = [models.constant(name, array) for name, array in constants.items()]
+    inputs, outputs = [models.value("a", ["M", k])], [models.value("y", ["M", n])]
+    proto = models.model([node], inputs, outputs, initializers, domains=["com.microsoft"])
+    actual = make_compiler(proto).compile(target)({"a": a})["y"]
+    magnitude = np.abs(a) @ np.abs((numbers + np.abs(point[..., None])) * scales[..., None]).reshape(n, -1)[:, :k].T
+    assert np.all(np.abs(actual - a @ weights.T) <= 2 * k * 2.0**-23 * magnitude)

@@ -1,6 +1,5 @@
 #include "conv/conv.h"
 
-#include "cuda/dnn.h"
 #include "cuda/kernels.h"
 
 namespace refactor::kernel {
@@ -37,7 +36,7 @@ std::string conv_operand_mismatch(Epilogue const& epilogue, Request const& reque
 Candidates candidates(ConvInfo const& info, Request const& request) {
     Candidates result;
     if (request.device != "cpu") {
-        for (int rank = 0; rank < cuda::kDnnRanks; ++rank)
+        for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
             result.add("conv:nvidia:cudnn", cuda::conv_cudnn(info, request, rank));
         result.add("conv:nvidia:implicit_product", cuda::conv_implicit_product(info, request));
         result.add("conv:nvidia:direct", cuda::conv_direct(info, request));

@@ -1,6 +1,5 @@
 #include "conv_transpose/conv_transpose.h"
 
-#include "cuda/dnn.h"
 #include "cuda/kernels.h"
 
 namespace refactor::kernel {
@@ -10,7 +9,7 @@ std::string ConvTransposeInfo::attributes() const { return ConvInfo{window, grou
 Candidates candidates(ConvTransposeInfo const& info, Request const& request) {
     Candidates result;
     if (request.device != "cpu") {
-        for (int rank = 0; rank < cuda::kDnnRanks; ++rank)
+        for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
             result.add("conv_transpose:nvidia:cudnn", cuda::conv_transpose_cudnn(info, request, rank));
         result.add("conv_transpose:nvidia:implicit_product", cuda::conv_transpose_implicit_product(info, request));
         result.add("conv_transpose:nvidia:direct", cuda::conv_transpose_direct(info, request));

@@ -83,7 +83,7 @@ class DnnConvKernel final : public Kernel {
     DataType dtype_;
     Dnn dnn_;
     int rank_;
-    bool exact_;
+    Precision precision_;
     std::unique_ptr<Kernel> behind_;  ///< the epilogue by itself; null if there is none
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
@@ -102,7 +102,8 @@ class DnnConvKernel final : public Kernel {
 
     RefactorConvolution describe(Geometry const& g) const {
         RefactorConvolution c{};
-        c.dtype = static_cast<int32_t>(dtype_), c.transposed = info_.transposed, c.exact = exact_;
+        c.dtype = static_cast<int32_t>(dtype_), c.transposed = info_.transposed;
+        c.exact = precision_ == Precision::Exact, c.tf32 = precision_ == Precision::Tf32;
         c.batch = g.batch, c.groups = g.group, c.in_channels = g.in_channels, c.out_channels = g.out_channels;
         std::copy_n(g.in, 3, c.in), std::copy_n(g.out, 3, c.out), std::copy_n(g.kernel, 3, c.kernel);
         std::copy_n(g.stride, 3, c.stride), std::copy_n(g.dilation, 3, c.dilation);
@@ -132,9 +133,14 @@ class DnnConvKernel final : public Kernel {
     }
 
 public:
-    DnnConvKernel(Convolution info, DataType dtype, Dnn const& dnn, int rank, bool exact,
+    DnnConvKernel(Convolution info, DataType dtype, Dnn const& dnn, int rank, Precision precision,
                   std::unique_ptr<Kernel> behind)
-        : info_(std::move(info)), dtype_(dtype), dnn_(dnn), rank_(rank), exact_(exact), behind_(std::move(behind)) {}
+        : info_(std::move(info)),
+          dtype_(dtype),
+          dnn_(dnn),
+          rank_(rank),
+          precision_(precision),
+          behind_(std::move(behind)) {}
 
     std::string id() const override {
         auto algorithm = rank_ ? "cudnn_" + std::to_string(rank_) : std::string("cudnn");
@@ -149,7 +155,12 @@ public:
         bool half = dtype_ == DataType::F16 || dtype_ == DataType::BF16;
         auto group_out = g->out_channels / g->group;
         auto filling = std::min(1., static_cast<double>(group_out) / 32);
-        auto computing = operations(*g) / 2 / (kProcessors * kTiledRate * (half ? 8 : 1.2) * filling);
+        auto computing = operations(*g) / 2 /
+                         (kProcessors * kTiledRate *
+                          (half                            ? 8
+                           : precision_ == Precision::Tf32 ? 4
+                                                           : 1.2) *
+                          filling);
         double bytes = 0;
         for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
         bytes *= bits_of(dtype_) / 8;
@@ -207,9 +218,8 @@ MaybeKernel make(Convolution info, Request const& request, int rank) {
         if (!made) return Err{made.error()};
         behind = std::move(made).value();
     }
-    bool exact = request.precision == Precision::Exact;
     return std::unique_ptr<Kernel>(
-        std::make_unique<DnnConvKernel>(std::move(info), dtype, *dnn, rank, exact, std::move(behind)));
+        std::make_unique<DnnConvKernel>(std::move(info), dtype, *dnn, rank, request.precision, std::move(behind)));
 }
 
 }  // namespace

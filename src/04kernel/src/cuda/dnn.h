@@ -34,7 +34,4 @@ public:
     void run(DnnPlan const& plan, void* stream, void const* const* operands, void* y, void* workspace) const;
 };
 
-/// Plans of a library that tuning chooses from.
-inline constexpr int kDnnRanks = 3;
-
 }  // namespace refactor::kernel::cuda

@@ -58,6 +58,11 @@ ElementwiseInfo program_of(Epilogue const& epilogue, DataType dtype) {
         auto bias = input();
         value = emit({ExprOp::Add, dtype, {value, bias}});
     }
+    auto add_residual = [&] {
+        auto residual = input();
+        value = emit({ExprOp::Add, dtype, {value, residual}});
+    };
+    if (epilogue.residual && !epilogue.residual_last) add_residual();
     if (auto op = expression_of(epilogue.activation.kind)) {
         ExprInstruction code{*op, dtype, {value}, epilogue.activation.alpha, epilogue.activation.beta};
         if (*op == ExprOp::Clip)
@@ -65,10 +70,7 @@ ElementwiseInfo program_of(Epilogue const& epilogue, DataType dtype) {
             code.operands[2] = constant(epilogue.activation.beta);
         value = emit(code);
     }
-    if (epilogue.residual) {
-        auto residual = input();
-        value = emit({ExprOp::Add, dtype, {value, residual}});
-    }
+    if (epilogue.residual && epilogue.residual_last) add_residual();
     info.outputs = {value};
     return info;
 }

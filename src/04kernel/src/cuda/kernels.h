@@ -17,12 +17,15 @@ namespace refactor::kernel::cuda {
 using MaybeKernel = Result<std::unique_ptr<Kernel>, Rejection>;
 using MaybeTask = Result<std::unique_ptr<runtime::Task>, Rejection>;
 
+/// Algorithms of a vendor's library that tuning chooses from.
+inline constexpr int kLibraryRanks = 3;
+
 /// Generated code, one pass over memory for any chain: f32, f64, f16, bf16, integers and bool; integers are divided by
 /// constants only.
 MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
-/// cuBLASLt: f32 (never TF32), f64, f16 and bf16 with f32 accumulators; what its epilogues lack is done by generated
-/// code.
-MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
+/// cuBLASLt, the `rank`-th of its algorithms: f32 (TF32 if asked for), f64, f16 and bf16 with f32 accumulators; what
+/// its epilogues lack is done by generated code.
+MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&, int rank);
 /// Generated code. Tiles in shared memory: any type, f32 with B of f16, bf16 or scaled i8, integers modulo 2^bits. Few
 /// rows: floats, B read once at the memory's speed.
 MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);

@@ -74,36 +74,39 @@ template <class Element, int RUN> struct Stepped {
     }
 };
 
+template <class Rows>
+RG_FN void multiply(Tile& tile, Tile::Shared& shared, Rows& rows, B const* b, int column, int n, int k) {
+    rg_no_plan none;
+    int slabs = (k + Tile::depth - 1) / Tile::depth;
+    if constexpr (kTransB) {
+        Line<B, kVectorB, Tile::b_run> columns{b + column * (Index)k, column < n, k, Tile::b_place(true, 0)};
+        tile.run(shared, 0, slabs, none, rows, columns);
+    } else {
+        Stepped<B, Tile::b_run> columns{b + column, column < n, k, 0, n};
+        tile.run(shared, 0, slabs, none, rows, columns);
+    }
+}
+
 RG_GLOBAL rg_product(rg_product_args p) {
     __shared__ Tile::Shared shared;
     unsigned block = blockIdx.x;
     const int first_row = block % (unsigned)p.row_tiles * Tile::rows; block /= (unsigned)p.row_tiles;
     const int first_column = block % (unsigned)p.column_tiles * Tile::columns; block /= (unsigned)p.column_tiles;
     const Index batch = block;
-    const int m = p.m, n = p.n, k = p.k, slabs = (k + Tile::depth - 1) / Tile::depth;
+    const int m = p.m, n = p.n, k = p.k;
     A const* a;
     B const* b;
     find_batch(p, batch, a, b);
 
     Tile tile;
     tile.clear();
-    rg_no_plan none;
     int row = first_row + Tile::a_row(), column = first_column + Tile::b_column(kTransB);
-    auto run = [&](auto& rows) {
-        if constexpr (kTransB) {
-            Line<B, kVectorB, Tile::b_run> columns{b + column * (Index)k, column < n, k, Tile::b_place(true, 0)};
-            tile.run(shared, 0, slabs, none, rows, columns);
-        } else {
-            Stepped<B, Tile::b_run> columns{b + column, column < n, k, 0, n};
-            tile.run(shared, 0, slabs, none, rows, columns);
-        }
-    };
     if constexpr (kTransA) {
         Stepped<A, Tile::a_run> rows{a + row, row < m, k, Tile::a_first(), m};
-        run(rows);
+        multiply(tile, shared, rows, b, column, n, k);
     } else {
         Line<A, kVectorA, Tile::a_run> rows{a + row * (Index)k, row < m, k, Tile::a_first()};
-        run(rows);
+        multiply(tile, shared, rows, b, column, n, k);
     }
 #pragma unroll
     for (int i = 0; i < Tile::rows_each; ++i) {

@@ -2,6 +2,7 @@
 #include "cuda_emulator/elements.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <variant>
 #include <vector>
@@ -71,7 +72,7 @@ void for_products(RefactorConvolution const& c, F&& f) {
         }
 }
 
-void convolve(RefactorConvolution const& c, void const* const (&host)[4], void* y) {
+void convolve(RefactorConvolution const& c, std::array<void const*, 4> const& host, void* y) {
     auto in_group = c.in_channels / c.groups, out_group = c.out_channels / c.groups, taps = product(c.kernel);
     auto in = product(c.in), out = product(c.out);
     std::vector<double> sums(static_cast<size_t>(out));
@@ -98,7 +99,7 @@ void convolve(RefactorConvolution const& c, void const* const (&host)[4], void* 
         }
 }
 
-void attend(RefactorAttention const& a, void const* const (&host)[4], void* y) {
+void attend(RefactorAttention const& a, std::array<void const*, 4> const& host, void* y) {
     std::vector<double> weights(static_cast<size_t>(a.keys));
     for (int64_t row = 0; row < a.batch * a.heads * a.queries; ++row) {
         auto head = row / a.queries % a.heads, batch = row / a.queries / a.heads;
@@ -124,22 +125,24 @@ void attend(RefactorAttention const& a, void const* const (&host)[4], void* y) {
 
 int32_t run(void* plan, void* stream, void const* const* operands, void* y, void* workspace, char* text,
             size_t text_bytes) {
-    auto const& asked = static_cast<Plan const*>(plan)->asked;
+    auto const asked = static_cast<Plan const*>(plan)->asked;
     auto const* convolution = std::get_if<RefactorConvolution>(&asked);
     auto& memory = static_cast<Stream*>(stream)->device->memory;
     bool const there[4]{true, true, !convolution || convolution->bias, convolution && convolution->residual};
-    void const* host[4]{};
+    std::array<void const*, 4> host{};
     bool known = memory.host(workspace, 64) != nullptr;
-    for (int i = 0; i < 4; ++i)
+    for (size_t i = 0; i < 4; ++i)
         if (there[i]) known &= (host[i] = memory.host(operands[i])) != nullptr;
     auto* result = memory.host(y);
     if (!known || !result)
         return Complaint{text, text_bytes}(kIllegalAddress, "an operand is not in the device's memory");
-    if (convolution)
-        convolve(*convolution, host, result);
-    else
-        attend(std::get<RefactorAttention>(asked), host, result);
-    return 0;
+    return static_cast<Stream*>(stream)->perform(text, text_bytes, [asked, host, result](char*, size_t) {
+        if (auto const* window = std::get_if<RefactorConvolution>(&asked))
+            convolve(*window, host, result);
+        else
+            attend(std::get<RefactorAttention>(asked), host, result);
+        return 0;
+    });
 }
 
 }  // namespace

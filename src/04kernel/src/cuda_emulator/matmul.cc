@@ -46,7 +46,7 @@ void multiply(RefactorMatMul const& p, void const* left, void const* right, void
 
 int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
                       size_t text_bytes) {
-    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2)
+    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2 || product->rank > 1)
         return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
     *plan = new RefactorMatMul(*product);
     *workspace_bytes = 0;
