@@ -28,6 +28,7 @@ public:
         if (launch_.blocks > 0) start(library_, launch_, arguments, context, &number);
     }
     size_t workspace_bytes() const override { return workspace_; }
+    bool can_replay() const override { return false; }
 };
 
 /// `Bound` makes the launch of an info.
