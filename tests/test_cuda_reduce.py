@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -184,6 +185,28 @@ def test_random_numbers_are_those_of_the_cpu(target, op):  # noqa: F811
     executor, host = make_compiler(proto).compile(target), make_compiler(proto).compile("cpu")
     for _ in range(3):
         np.testing.assert_allclose(executor({})["y"], host({})["y"], rtol=1e-6)
+
+
+def test_lengths_out_of_range_are_reported(target):  # noqa: F811
+    weights = [models.constant("w", normal(1, 20, 7)), models.constant("r", normal(1, 20, 5))]
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "lengths"], ["y"], hidden_size=5)
+    inputs = [models.value("x", [4, 2, 7]), models.value("lengths", [2], I32)]
+    executor = make_compiler(models.model([node], inputs, [models.value("y", None)], weights)).compile(target)
+    x = normal(4, 2, 7)
+    executor({"x": x, "lengths": np.array([4, 0], np.int32)})
+    with pytest.raises(InvalidInput, match="5"):
+        executor({"x": x, "lengths": np.array([5, 1], np.int32)})
+
+
+def test_unpooling_out_of_range_is_reported(target):  # noqa: F811
+    node = helper.make_node("MaxUnpool", ["x", "i"], ["y"], kernel_shape=[2], strides=[2])
+    inputs = [models.value("x", [1, 1, 3]), models.value("i", [1, 1, 3], I64)]
+    executor = make_compiler(models.model([node], inputs, [models.value("y", None)])).compile(target)
+    x = normal(1, 1, 3)
+    (y,) = executor({"x": x, "i": np.array([[[1, 3, 1]]])}).values()
+    np.testing.assert_array_equal(y[0, 0], np.array([0, x[0, 0, 2], 0, x[0, 0, 1], 0, 0], np.float32))
+    with pytest.raises(InvalidInput, match="6"):
+        executor({"x": x, "i": np.array([[[1, 6, 0]]])})
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 8), (5, 4096), (0, 4)])

@@ -49,15 +49,14 @@ MaybeKernel group_norm_nvrtc(GroupNormInfo const&, Request const&);
 MaybeKernel pool_nvrtc(PoolInfo const&, Request const&);
 MaybeKernel integer_pool_nvrtc(IntegerPoolInfo const&, Request const&);
 MaybeKernel lrn_nvrtc(LrnInfo const&, Request const&);
-/// Of equal positions the last one wins, in any order of the threads; positions that do not exist are left out.
+/// Of equal positions the last one wins, in any order of the threads.
 MaybeKernel max_unpool_nvrtc(MaxUnpoolInfo const&, Request const&);
 /// Eight elements a thread; packed integers and small floats too.
 MaybeKernel quantize_nvrtc(QuantizeInfo const&, Request const&);
 MaybeKernel dequantize_nvrtc(DequantizeInfo const&, Request const&);
 MaybeKernel convert_nvrtc(ConvertInfo const&, Request const&);
 /// One block for each sequence if a multiprocessor reads the weights of a step in the time of a launch, else a launch
-/// for each step; the products of all inputs by the plugin. A length outside of the sequence counts as the nearest one
-/// inside.
+/// for each step; the products of all inputs by the plugin.
 MaybeKernel recurrent_nvrtc(RecurrentInfo const&, Request const&);
 /// Squares of 64 or 32 sums by four-byte dot products; convolutions as products over what their windows cover.
 MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const&, Request const&);

@@ -24,9 +24,8 @@ public:
     RandomTask(Library const& library, Launch launch, size_t workspace, Runs runs)
         : library_(library), launch_(std::move(launch)), workspace_(workspace), runs_(std::move(runs)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto launch = launch_;
-        launch.numbers[0] = runs_->fetch_add(1, std::memory_order_relaxed);
-        if (launch.blocks > 0) LaunchTask(library_, {std::move(launch)}).run(arguments, context);
+        uint64_t number = runs_->fetch_add(1, std::memory_order_relaxed);
+        if (launch_.blocks > 0) start(library_, launch_, arguments, context, &number);
     }
     size_t workspace_bytes() const override { return workspace_; }
     bool can_replay() const override { return false; }

@@ -56,7 +56,8 @@ template <class T, class Y> RG_FN void rg_multinomial(rg_u64 const* w) {
     rg_largest<double> most = {-rg_infinity<double>()};
     for (unsigned i = first; i < last; ++i) most.add((double)rg_widen(x[i]));
     most = rg_combined<256>(most);
-    if (most.v - most.v != 0. && threadIdx.x == 0 && w[3]) atomicCAS((rg_u64*)w[3], 0ull, 3ull << 32 | row);
+    // No maximum is no number of runtime::Fault: the data makes no sense.
+    if (most.v - most.v != 0. && threadIdx.x == 0) rg_report((rg_u64*)w[3], 4, row);
     double total = 0;
     for (unsigned i = first; i < last; ++i) sums[i] = total += exp((double)rg_widen(x[i]) - most.v);
     totals[threadIdx.x] = total;

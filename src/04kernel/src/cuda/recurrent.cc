@@ -144,12 +144,18 @@ public:
     std::vector<Launch> launches(RecurrentBuffers const& b) const {
         auto tiles = ceil_div(s_.batch, rows_) * s_.directions;
         auto const* type = element_text(type_);
-        if (alone())
-            return {instances_.launch("rg_recurrent_layer",
-                                      template_text("rg_recurrent_sequence", type, cell(), split(), rows_, vector_,
-                                                    std::max<int64_t>(4, power_of_two(s_.hidden))),
-                                      tiles, addresses(b), numbers(0))};
         std::vector<Launch> list;
+        if (s_.lengths >= 0)
+            list.push_back(instances_.launch("rg_check_lengths", "rg_check_lengths", ceil_div(s_.batch, kBlockThreads),
+                                             {operand(s_.lengths), {Address::kFault}},
+                                             {static_cast<uint64_t>(s_.batch), static_cast<uint64_t>(s_.steps)}));
+        if (alone()) {
+            list.push_back(instances_.launch("rg_recurrent_layer",
+                                             template_text("rg_recurrent_sequence", type, cell(), split(), rows_,
+                                                           vector_, std::max<int64_t>(4, power_of_two(s_.hidden))),
+                                             tiles, addresses(b), numbers(0)));
+            return list;
+        }
         auto states = ceil_div(s_.directions * s_.batch * s_.hidden, kBlockThreads);
         auto add = [&](char const* name, std::string const& call, int64_t blocks, int64_t step) {
             list.push_back(instances_.launch(name, call, blocks, addresses(b), numbers(step)));

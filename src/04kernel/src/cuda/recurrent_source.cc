@@ -183,6 +183,14 @@ RG_FN void rg_cell_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const& 
     layer.store(n, in.position, unit, in.runs ? h : W(0));
 }
 
+// Reports lengths outside of the sequence, which count as the nearest one inside. Words: lengths, fault; sequences, steps.
+RG_FN void rg_check_lengths(rg_u64 const* w) {
+    rg_u64 n = (rg_u64)blockIdx.x * 256 + threadIdx.x;
+    if (n >= w[2]) return;
+    int length = ((int const*)w[0])[n];
+    if (length < 0 || length > (rg_i64)w[3]) rg_report((rg_u64*)w[1], 3, length);
+}
+
 // A launch for each step: a warp for each unit, tile of sequences and direction.
 template <class T, int cell, int part, int kRows, int kVector> RG_FN void rg_recurrent_step(rg_u64 const* w) {
     unsigned unit_blocks = ((unsigned)w[17] + 7) / 8, tiles = ((unsigned)w[16] + kRows - 1) / kRows;

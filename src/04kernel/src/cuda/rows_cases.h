@@ -10,7 +10,7 @@ namespace refactor::kernel::testing {
 inline Tensor numbers(DataType type, Dims dims, std::mt19937& random, double scale = 1) {
     Tensor t(type, std::move(dims));
     if (type == DataType::Bool) {
-        for (int64_t i = 0; i < t.count(); ++i) t.as<bool>()[i] = random() & 1;
+        for (int64_t i = 0; i < t.count(); ++i) t.as<uint8_t>()[i] = random() & 1;
         return t;
     }
     std::normal_distribution<double> normal(0, scale);

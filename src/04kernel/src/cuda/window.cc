@@ -113,7 +113,8 @@ Result<InstanceLaunches, Rejection> bind_max_unpool(MaxUnpoolInfo const&, BindAr
     launches.list.push_back(
         instances.launch("rg_unpool_zero", "rg_unpool_clear", blocks_of(y.count()), {scratch()}, {word(y.count())}));
     launches.list.push_back(instances.launch("rg_unpool_last", template_text("rg_unpool_place", args.params.size()),
-                                             blocks_of(x.count()), {operand(1), scratch()}, std::move(numbers)));
+                                             blocks_of(x.count()), {operand(1), scratch(), {Address::kFault}},
+                                             std::move(numbers)));
     launches.list.push_back(instances.launch("rg_unpool", template_text("rg_unpool_fill", word_text(x.dtype)),
                                              blocks_of(y.count()), {operand(0), scratch(), operand(2)},
                                              {word(y.count())}));

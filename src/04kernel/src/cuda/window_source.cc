@@ -129,12 +129,13 @@ RG_FN void rg_unpool_clear(rg_u64 const* w) {
     rg_u64 i = (rg_u64)blockIdx.x * 256 + threadIdx.x;
     if (i < w[1]) ((rg_u64*)w[0])[i] = 0;
 }
-// Words: indices, last elements; elements of x, positions that there are; sizes and steps of the output's axes.
+// Words: indices, last elements, fault; elements of x, positions that there are; sizes and steps of the output's axes.
 template <int kRank> RG_FN void rg_unpool_place(rg_u64 const* w) {
     rg_u64 i = (rg_u64)blockIdx.x * 256 + threadIdx.x;
-    if (i >= w[2]) return;
+    if (i >= w[3]) return;
     rg_u64 position = ((rg_u64 const*)w[0])[i];
-    if (position < w[3]) atomicMax((rg_u64*)w[1] + rg_offset<kRank>(position, w + 4), i + 1);
+    if (position < w[4]) atomicMax((rg_u64*)w[1] + rg_offset<kRank>(position, w + 5), i + 1);
+    else rg_report((rg_u64*)w[2], 1, (rg_i64)position);
 }
 // Words: x, last elements, y; elements of y.
 template <class T> RG_FN void rg_unpool_fill(rg_u64 const* w) {
