@@ -11,6 +11,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/lower_precision.h"
 #include "passes/merge_phases.h"
 #include "passes/move_quantization.h"
 #include "passes/recognise_activations.h"
@@ -48,6 +49,7 @@ std::span<Pass const> pipeline() {
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
         {"fuse_epilogues", fuse_epilogues},
+        {"lower_precision", lower_precision},
         {"store_weights", store_weights},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
