@@ -4,18 +4,22 @@
 #   make install-python   install into the environment make demo         read a picture with a real network
 #   make lint             all checks                  make format       format all sources
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU (test-emulated: without)
+#   make bench-cuda       compare with PyTorch on a GPU       make wheels       fetch what SYSTEM=ON WHEELS=<folder> installs
 #   make fuzz             fuzz with sanitizers (Clang)
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
 #
-# Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>;
-# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>;
+# Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>, VENV=<environment>;
+# SYSTEM=ON: .venv shows the packages of the system, and only what is missing is installed; WHEELS=<folder>: from there, without network;
+# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
 CUDA ?= OFF
 WERROR ?= OFF
+SYSTEM ?= OFF
+WHEELS ?=
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 30
@@ -27,6 +31,10 @@ $(error TYPE is '$(TYPE)', expected Debug or Release)
 endif
 ifeq ($(filter $(CUDA),OFF ON),)
 $(error CUDA is '$(CUDA)', expected OFF or ON)
+endif
+
+ifeq ($(filter $(SYSTEM),OFF ON),)
+$(error SYSTEM is '$(SYSTEM)', expected OFF or ON)
 endif
 
 VENV := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
@@ -43,8 +51,8 @@ CMAKE_DEFINES := RG_BUILD_TESTS=ON RG_CUDA=$(CUDA) RG_WERROR=$(WERROR) $(if $(CC
 ifeq ($(CUDA),ON)
 CMAKE_DEFINES += $(if $(CCACHE),CMAKE_CUDA_COMPILER_LAUNCHER=$(CCACHE))
 endif
-CONFIGURE = $(VENV)/bin/cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(TYPE) -DPython_EXECUTABLE=$(PY) \
-	-DCMAKE_MAKE_PROGRAM=$(VENV)/bin/ninja $(addprefix -D,$(CMAKE_DEFINES))
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(TYPE) -DPython_EXECUTABLE=$(PY) \
+	-DCMAKE_MAKE_PROGRAM=$$(command -v ninja) $(addprefix -D,$(CMAKE_DEFINES))
 
 # clang-format and the checkers look at the same files.
 CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/*.cc' 'src/*.cuh' 'src/*.cu' 'fuzz/*.h' 'fuzz/*.cc'
@@ -52,16 +60,16 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 .PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated format lint lint-format lint-python lint-rules \
-	lint-names lint-docs demo bench test-cuda docs golden fuzz
+	lint-names lint-docs demo bench bench-cuda test-cuda wheels docs golden fuzz
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
 
 build: configure
-	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS) python_package
+	ninja -C $(BUILD) -j $(JOBS) python_package
 
 build-tests: configure
-	$(VENV)/bin/ninja -C $(BUILD) -j $(JOBS)
+	ninja -C $(BUILD) -j $(JOBS)
 
 reconfig:
 	rm -rf $(BUILD)/CMakeCache.txt $(BUILD)/CMakeFiles
@@ -77,7 +85,7 @@ install-python: build $(STAMPS)/run
 test: test-cpp test-python test-emulated
 
 test-cpp: build-tests
-	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(PY) tools/lint/isa_objects.py $(BUILD)
 
 test-python: build $(STAMPS)/test
@@ -88,7 +96,7 @@ test-emulated: build-tests $(STAMPS)/test
 	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so $(RUN) -m pytest -m cuda
 
 test-cuda: build-tests $(STAMPS)/test
-	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
+	ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
 	$(RUN) -m pytest -m cuda
 
 demo: install-python $(STAMPS)/demo
@@ -97,6 +105,15 @@ demo: install-python $(STAMPS)/demo
 bench: install-python $(STAMPS)/bench
 	@mkdir -p $(BUILD)
 	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
+
+bench-cuda: build $(STAMPS)/run
+	$(RUN) benchmarks/cuda.py $(BENCH_CUDA)
+
+# For the interpreter that this runs with: copy the folder to a machine without network. NVIDIA's libraries, which are large, are left out:
+# PyTorch for CUDA 13 brings them.
+wheels: | $(PY)
+	$(PIP) download --dest $(or $(WHEELS),wheels) -r requirements/build.txt -r requirements/test.txt
+	$(PY) tools/get_gtest.py --fetch $(or $(WHEELS),wheels)
 
 # `make -k lint` goes on after a failure and shows all of them.
 lint: lint-format lint-python lint-rules lint-names lint-docs
@@ -126,10 +143,10 @@ golden: build $(STAMPS)/test
 
 # The corpus grows in build/fuzz/corpus; what ends a target is left in build/fuzz/findings.
 fuzz: $(STAMPS)/build $(STAMPS)/run
-	@$(VENV)/bin/cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=Debug -DRG_FUZZ=ON -DRG_BUILD_PYTHON=OFF \
+	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=Debug -DRG_FUZZ=ON -DRG_BUILD_PYTHON=OFF \
 		-DCMAKE_CXX_COMPILER=$(FUZZ_CXX) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)) \
-		-DPython_EXECUTABLE=$(PY) -DCMAKE_MAKE_PROGRAM=$(VENV)/bin/ninja --log-level=WARNING
-	$(VENV)/bin/ninja -C build/fuzz -j $(JOBS) $(addprefix fuzz_,$(FUZZ_TARGETS))
+		-DPython_EXECUTABLE=$(PY) -DCMAKE_MAKE_PROGRAM=$$(command -v ninja) --log-level=WARNING
+	ninja -C build/fuzz -j $(JOBS) $(addprefix fuzz_,$(FUZZ_TARGETS))
 	@mkdir -p build/fuzz/findings $(addprefix build/fuzz/corpus/,$(FUZZ_TARGETS))
 	$(PY) fuzz/make_corpus.py build/fuzz/corpus/onnx_models
 	set -e; for target in $(FUZZ_TARGETS); do \
@@ -152,13 +169,13 @@ clean-log:
 $(PY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
 		"Python %d.%d is too old, 3.10 is needed: make PYTHON=<interpreter>" % v[:2])'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages) $(VENV)
 
 # One stamp for each requirements file, kept in the environment that it describes.
 $(STAMPS)/gtest: requirements/gtest.txt tools/get_gtest.py | $(PY)
-	$(PY) tools/get_gtest.py $(VENV)
+	$(PY) tools/get_gtest.py $(VENV) $(WHEELS)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/%: requirements/%.txt requirements/run.txt | $(PY)
-	$(PIP) install -r $<
+	$(PY) tools/install.py $< $(if $(filter ON,$(SYSTEM)),--missing) $(if $(WHEELS),--wheels $(WHEELS))
 	@mkdir -p $(STAMPS) && touch $@

@@ -1,10 +1,12 @@
 """Unpacks the GoogleTest sources of the PyPI wheel ros-gtest-vendor into <prefix>/src/gtest_vendor.
 
-Usage: python tools/get_gtest.py PREFIX
+Usage: python tools/get_gtest.py PREFIX [WHEELS]   from the folder WHEELS, if the wheel is there, else from PyPI
+       python tools/get_gtest.py --fetch WHEELS    only puts the wheel there
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,12 +53,19 @@ def unpack(wheel: Path, target: Path) -> int:
 
 def main() -> None:
     """Do nothing if the sources are there already."""
+    requirements = Path(__file__).resolve().parent.parent / "requirements" / "gtest.txt"
+    if sys.argv[1] == "--fetch":
+        with tempfile.TemporaryDirectory() as folder:
+            wheel = download(requirements, Path(folder))
+            Path(sys.argv[2]).mkdir(parents=True, exist_ok=True)
+            shutil.copy(wheel, sys.argv[2])
+        return
     target = Path(sys.argv[1]) / "src" / "gtest_vendor"
     if (target / "src" / "gtest-all.cc").exists():
         return
-    requirements = Path(__file__).resolve().parent.parent / "requirements" / "gtest.txt"
+    local = sorted(Path(sys.argv[2]).glob("ros_gtest_vendor-*.whl")) if len(sys.argv) > 2 else []
     with tempfile.TemporaryDirectory() as folder:
-        count = unpack(download(requirements, Path(folder)), target)
+        count = unpack(local[-1] if local else download(requirements, Path(folder)), target)
     if not (target / "src" / "gtest-all.cc").exists():
         raise SystemExit(f"the wheel holds no GoogleTest sources ({count} files were found)")
 

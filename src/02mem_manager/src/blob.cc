@@ -26,6 +26,14 @@ std::shared_ptr<Blob> Blob::wrap(Device& device, void* data, size_t bytes, std::
     return std::shared_ptr<Blob>(new Blob(device, data, bytes, release ? std::move(release) : [] {}));
 }
 
+std::shared_ptr<Blob> Blob::wrap_pinned(Device& device, void* data, size_t bytes, std::function<void()> release) {
+    auto blob = wrap(cpu_device(), data, bytes, std::move(release));
+    blob->pinned_for_ = &device;
+    return blob;
+}
+
+bool Blob::is_pinned_for(Device const& device) const { return pinned_for_ && pinned_for_->kind() == device.kind(); }
+
 std::shared_ptr<Blob> Blob::copy_of(void const* host, size_t bytes) {
     auto blob = make(cpu_device(), bytes);
     if (bytes) std::memcpy(blob->data(), host, bytes);

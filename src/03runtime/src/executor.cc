@@ -5,7 +5,7 @@
 #include "mem_manager/allocator.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
-#include "remote.h"
+#include "run_steps.h"
 
 namespace refactor::runtime {
 
@@ -58,6 +58,7 @@ void Executor::dispatch(mem_manager::Device& device, std::string allocator) {
         throw Unsupported("dispatch to " + device.name() + ": the model was compiled for devices of kind \"" +
                           std::string(planner_->device_kind()) + '"');
     bool moves = device_ != &device;
+    if (remote_ && remote_->pending) settle();
     auto memory = make_memory(allocator, device);
     auto remote = device.kind() == "cpu" || (remote_ && !moves)
                       ? nullptr
@@ -91,6 +92,7 @@ void Executor::check_input(size_t index, Value const& value) const {
 
 void Executor::set_input(size_t index, Value value) {
     check_input(index, value);
+    if (!remote_ && value.blob && &value.blob->device() != &mem_manager::cpu_device()) value = on_host(value);
     auto& current = inputs_[index];
     stale_ |= current.dtype == DataType::Undefined || !(current.dims == value.dims);
     current = std::move(value);
@@ -100,12 +102,17 @@ void Executor::release_inputs() {
     for (auto& input : inputs_) input.blob = nullptr;
 }
 
-Value const& Executor::output(size_t index) const {
+void Executor::check_output(size_t index) const {
     if (index >= outputs_.size())
         throw InvalidInput("output number " + std::to_string(index) + " does not exist: the model has " +
                            std::to_string(outputs_.size()));
     if (!ran_)
         throw InvalidInput("output \"" + planner_->outputs()[index].name + "\" has no value: the executor has not run");
+}
+
+Value const& Executor::output(size_t index) const {
+    check_output(index);
+    if (remote_ && remote_->pending) settle();
     if (remote_) remote_->fetch(index, outputs_[index]);
     return outputs_[index];
 }
@@ -144,13 +151,16 @@ void Executor::place() {
         for (size_t i = 0; i < plan.blocks.size(); ++i) memory.blocks[i] = base + plan.blocks[i].offset;
     }
     input_patches_.clear(), output_patches_.clear();
+    if (remote_)
+        remote_->reads.assign(inputs_.size(), false), remote_->not_recorded = why_not_recorded(plan, *planner_);
     addresses_.assign(plan.arguments.size(), nullptr);
     for (uint32_t i = 0; i < plan.arguments.size(); ++i) {
         if (plan.arguments[i] == kNoTensor) continue;
         auto const& tensor = plan.tensors[plan.arguments[i]];
-        if (tensor.storage == Storage::Input)
+        if (tensor.storage == Storage::Input) {
             input_patches_.push_back({i, tensor.index});
-        else if (tensor.storage == Storage::Output)
+            if (remote_) remote_->reads[tensor.index] = true;
+        } else if (tensor.storage == Storage::Output)
             output_patches_.push_back({i, tensor.index});
         else
             addresses_[i] = argument_address(plan.arguments[i]);
@@ -178,7 +188,7 @@ void* Executor::argument_address(uint32_t number) const {
 
 void Executor::prepare_run() {
     if (stale_) activate();
-    if (remote_) return prepare_remote_run();
+    if (remote_) return prepare_remote_run(false);
     auto const& plan = *plan_;
     for (size_t i = 0; i < outputs_.size(); ++i) {
         auto const& tensor = plan.tensors[plan.outputs[i]];
@@ -192,48 +202,11 @@ void Executor::prepare_run() {
     for (auto patch : output_patches_) addresses_[patch.argument] = outputs_[patch.port].blob->data();
 }
 
-void Executor::prepare_remote_run() {
-    auto const& plan = *plan_;
-    for (size_t i = 0; i < inputs_.size(); ++i) remote_->upload(i, inputs_[i]);
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-        auto const& tensor = plan.tensors[plan.outputs[i]];
-        remote_->reserve(i, tensor.bytes);
-        outputs_[i].dtype = tensor.dtype, outputs_[i].dims = tensor.dims;
-    }
-    for (auto patch : input_patches_) addresses_[patch.argument] = remote_->input(patch.port);
-    for (auto patch : output_patches_) addresses_[patch.argument] = remote_->output(patch.port);
-}
-
-template <class Before, class After>
-void Executor::run_steps(Before&& before, After&& after) {
-    prepare_run();
-    FlushDenormals flush;
-    Remote::Settle settle(remote_.get());
-    RunContext context{*pool_, nullptr, remote_ ? remote_->stream.native() : nullptr};
-    uint32_t i = 0;
-    try {
-        for (auto count = static_cast<uint32_t>(plan_->steps.size()); i < count; ++i) {
-            auto const& step = plan_->steps[i];
-            before(i);
-            context.workspace = workspaces_[i];
-            step.task->run(addresses_.data() + step.first_argument, context);
-            after(i);
-        }
-    } catch (Cancelled&) {
-        throw;
-    } catch (Error& error) {
-        auto node = plan_->steps[i].node;
-        error.add_context(planner_->node_type(node) + " node \"" + planner_->node_name(node) + '"');
-        throw;
-    }
-    if (remote_) remote_->stream.synchronize();
-    ran_ = true;
-}
-
-void Executor::run(RunOptions const& options) {
+/// Puts all steps into the stream of a device, or does them.
+void Executor::launch_all(RunOptions const& options) {
     auto nothing = [](uint32_t) {};
-    if (!options.token && !options.deadline) return run_steps(nothing, nothing);
-    run_steps(
+    if (!options.token && !options.deadline) return launch_steps(nothing, nothing);
+    launch_steps(
         [&](uint32_t step) {
             auto stop = [&](char const* why) {
                 throw Cancelled(std::string(why) + " before step " + std::to_string(step) + " of " +
@@ -245,82 +218,17 @@ void Executor::run(RunOptions const& options) {
         nothing);
 }
 
-std::vector<StepProfile> Executor::profile(int repeats) {
-    using Clock = std::chrono::steady_clock;
-    std::vector<double> best;
-    Clock::time_point start;
-    for (int repeat = 0; repeat < repeats; ++repeat)
-        run_steps([&](uint32_t) { start = Clock::now(); },
-                  [&](uint32_t step) {
-                      if (remote_) remote_->stream.synchronize();
-                      auto ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-                      if (best.size() <= step)
-                          best.push_back(ns);
-                      else
-                          best[step] = std::min(best[step], ns);
-                  });
-    std::vector<StepProfile> rows;
-    for (uint32_t i = 0; i < best.size(); ++i) {
-        auto const& step = plan_->steps[i];
-        StepProfile row{i,
-                        planner_->node_name(step.node),
-                        planner_->node_type(step.node),
-                        plan_->kernel_ids[step.kernel],
-                        {},
-                        best[i],
-                        step.task->operations(),
-                        0};
-        for (uint32_t k = 0; k < step.inputs + step.outputs; ++k) {
-            auto number = plan_->arguments[step.first_argument + k];
-            if (number == kNoTensor) continue;
-            auto const& tensor = plan_->tensors[number];
-            row.bytes += static_cast<double>(tensor.bytes);
-            if (k == step.inputs) row.shape = describe(tensor.dtype, tensor.dims);
-        }
-        rows.push_back(std::move(row));
-    }
-    return rows;
-}
-
-TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) const {
-    auto const& tensor = plan_->tensors[number];
-    // What is read by no step has been packed; a user sees it as the model has it.
-    bool unread = tensor.storage == Storage::Constant && !tensor.address;
-    void const* data = unread ? tensor.constant->data() : argument_address(number);
-    auto bytes = storage_bytes(tensor.dtype, element_count(tensor.dims));
-    if (remote_ && !unread) {
-        ensure(tensor.plain, "blocked layouts exist on the CPU only");
-        scratch.resize(bytes);
-        remote_->stream.copy_to_host(scratch.data(), data, bytes);
-        data = scratch.data();
-    }
-    if (!tensor.plain) {
-        scratch.resize(bytes);
-        planner_->to_plain(tensor, data, scratch.data());
-        data = scratch.data();
-    }
-    return {tensor.edge, planner_->edge_name(tensor.edge), tensor.dtype, tensor.dims, data, bytes};
-}
-
-void Executor::trace(TraceVisitor const& visit) {
-    std::vector<std::byte> scratch;
-    auto visit_range = [&](uint32_t index, uint32_t first, uint32_t last, bool is_output) {
-        auto const& step = plan_->steps[index];
-        for (auto k = first; k < last; ++k) {
-            auto number = plan_->arguments[step.first_argument + k];
-            if (number != kNoTensor) visit(index, planner_->node_name(step.node), traced(number, scratch), is_output);
-        }
-    };
-    run_steps([&](uint32_t i) { visit_range(i, 0, plan_->steps[i].inputs, false); },
-              [&](uint32_t i) {
-                  auto const& step = plan_->steps[i];
-                  visit_range(i, step.inputs, step.inputs + step.outputs, true);
-              });
+void Executor::run(RunOptions const& options) {
+    if (remote_) return run_remote(options);
+    prepare_run();
+    FlushDenormals flush;
+    launch_all(options);
+    ran_ = true;
 }
 
 std::unique_ptr<Executor> Executor::clone() const {
     auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads(), device_);
-    copy->inputs_ = inputs_;
+    copy->inputs_ = inputs_, copy->may_record_ = may_record_;
     return copy;
 }
 

@@ -1,26 +1,42 @@
 #pragma once
 #include "mem_manager/blob.h"
+#include "mem_manager/device_ranges.h"
 #include "mem_manager/stream.h"
+#include "replays.h"
 #include "runtime/executor.h"
 
 namespace refactor::runtime {
 
-/// What an executor keeps on a device that is not the host: a stream, and copies of inputs and outputs.
+/// What an executor keeps on a device that is not the host: a stream, copies of inputs and outputs, and the words in
+/// which kernels report faults.
 struct Executor::Remote {
     mem_manager::Stream stream;
+    Replays replays;
+    RefactorDeviceRanges const* ranges;  ///< null unless a profiler listens
+    std::vector<bool> reads;             ///< by input: some step of the plan does
+    bool pending = false;                ///< a run that nobody has waited for
+    std::vector<void const*> addresses;  ///< scratch: all that a run passes to kernels
+    std::string not_recorded;            ///< why the work of the plan is never recorded
 
-    Remote(mem_manager::Device& device, size_t inputs, size_t outputs)
-        : stream(device), inputs_(inputs), outputs_(outputs), fetched_(outputs, true) {}
+    Remote(mem_manager::Device& device, size_t inputs, size_t outputs);
+    ~Remote();
 
     void* input(size_t index) const { return inputs_[index] ? inputs_[index]->data() : nullptr; }
     void* output(size_t index) const { return outputs_[index] ? outputs_[index]->data() : nullptr; }
+    std::shared_ptr<mem_manager::Blob> const& output_blob(size_t index, bool exported);
 
-    /// Copies an input of the host; one that is on the device already is used where it is.
+    /// Puts an input into the memory of the device; one that is there already is used where it is.
     void upload(size_t index, Value const& value);
-    /// Makes room for an output that the next run writes.
-    void reserve(size_t index, size_t bytes);
+    /// Makes room for an output that the next run writes. `ordered`: the run waits for whoever works with the last one.
+    void reserve(size_t index, size_t bytes, bool ordered);
     /// Copies an output of the last run to the host, once; memory that is referenced outside is not written again.
     void fetch(size_t index, Value& value);
+
+    /// Words for so many steps, all 0; null if the device cannot report.
+    uint64_t* faults(size_t steps);
+    /// Number of the first step that has reported a fault, and the fault; all words are 0 afterwards.
+    std::optional<std::pair<uint32_t, uint64_t>> take_fault();
+
     /// At the end of a run that failed, waits for the work under way: its memory may be freed next.
     class Settle {
         Remote* remote_;
@@ -33,8 +49,27 @@ struct Executor::Remote {
     };
 
 private:
+    void wait_quietly();
+    void replace(std::shared_ptr<mem_manager::Blob>& held, std::shared_ptr<mem_manager::Blob> const& value);
+
     std::vector<std::shared_ptr<mem_manager::Blob>> inputs_, outputs_;
-    std::vector<bool> fetched_;
+    std::vector<std::shared_ptr<mem_manager::Blob>> sources_;  ///< pinned memory that `inputs_` are copied from
+    std::vector<bool> fetched_, exported_;
+    std::shared_ptr<mem_manager::Blob> faults_;
+};
+
+/// A range in the timeline of a profiler, while this lives.
+class NamedRange {
+    RefactorDeviceRanges const* ranges_;
+
+public:
+    /// Nothing happens if `ranges` is null.
+    NamedRange(RefactorDeviceRanges const* ranges, Planner const& planner, uint32_t node);
+    ~NamedRange() {
+        if (ranges_) ranges_->pop();
+    }
+    NamedRange(NamedRange const&) = delete;
+    NamedRange& operator=(NamedRange const&) = delete;
 };
 
 }  // namespace refactor::runtime

@@ -1,11 +1,15 @@
 #include "common/error.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "mem_manager/device_graphs.h"
+#include "mem_manager/device_host_memory.h"
 #include "mem_manager/device_streams.h"
+#include "mem_manager/pinned.h"
 #include "runtime/executor.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -46,13 +50,44 @@ class TestDevice final : public mem_manager::Device {
         of(device).copy_within(to, from, bytes);
         return 0;
     }
+    static int32_t begin(void* device, void*, char*, size_t) {
+        of(device).recording = std::make_unique<Works>();
+        return 0;
+    }
+    static int32_t end(void* device, void*, void** graph, char* text, size_t bytes) {
+        *graph = of(device).recording.release();
+        if (!of(device).refuses) return 0;
+        delete static_cast<Works*>(*graph);
+        std::strncpy(text, "operation not permitted", bytes);
+        return 900;
+    }
+    static int32_t repeat(void* device, void*, void* graph, char*, size_t) {
+        ++of(device).repeats;
+        for (auto const& work : *static_cast<Works*>(graph)) work();
+        return 0;
+    }
+    static void forget(void*, void* graph) { delete static_cast<Works*>(graph); }
+    static int32_t pin(void*, size_t bytes, void** address, char*, size_t) {
+        *address = std::malloc(bytes);
+        return 0;
+    }
+    static void unpin(void*, void* address, size_t) { std::free(address); }
     void own(void const* address) const {
         if (!owns(address)) throw InternalError("the address is not of the device");
     }
 
 public:
-    int streams = 0, uploads = 0, downloads = 0, waits = 0;
-    bool broken = false;
+    using Works = std::vector<std::function<void()>>;
+    int streams = 0, uploads = 0, downloads = 0, waits = 0, repeats = 0;
+    bool broken = false, refuses = false;
+    std::unique_ptr<Works> recording;
+
+    void perform(std::function<void()> work) {
+        if (recording)
+            recording->push_back(std::move(work));
+        else
+            work();
+    }
 
     explicit TestDevice(int ordinal) : ordinal_(ordinal) {}
     std::string_view kind() const override { return "test"; }
@@ -84,6 +119,10 @@ public:
     void const* extension(std::string_view name) const override {
         static constexpr RefactorDeviceStreams kStreams{
             sizeof(RefactorDeviceStreams), create, destroy, synchronize, from_host, to_host, within};
+        static constexpr RefactorDeviceGraphs kGraphs{sizeof(RefactorDeviceGraphs), begin, end, repeat, forget};
+        static constexpr RefactorHostMemory kHostMemory{sizeof(RefactorHostMemory), pin, unpin, from_host, to_host};
+        if (name == RG_GRAPHS_EXTENSION) return &kGraphs;
+        if (name == RG_HOST_MEMORY_EXTENSION) return &kHostMemory;
         return name == RG_STREAMS_EXTENSION ? &kStreams : nullptr;
     }
     void* handle() const override { return const_cast<TestDevice*>(this); }
@@ -103,13 +142,19 @@ class AddTask final : public Task {
     int64_t count_;
 
 public:
+    static constexpr float kUnlucky = 13;
     explicit AddTask(int64_t count) : count_(count) {}
     void run(void* const* arguments, RunContext const& context) const override {
-        auto const& device = *static_cast<TestDevice*>(context.stream);
+        auto& device = *static_cast<TestDevice*>(context.stream);
         for (int i = 0; i < 3; ++i)
             if (!device.owns(arguments[i])) throw InvalidInput("argument " + std::to_string(i) + " is on the host");
         auto const *x = static_cast<float const*>(arguments[0]), *c = static_cast<float const*>(arguments[1]);
-        for (int64_t i = 0; i < count_; ++i) static_cast<float*>(arguments[2])[i] = x[i] + c[0];
+        device.perform([this, x, c, y = static_cast<float*>(arguments[2]), fault = context.fault] {
+            for (int64_t i = 0; i < count_; ++i) {
+                y[i] = x[i] + c[0];
+                if (y[i] == kUnlucky) *fault = uint64_t{1} << 32 | static_cast<uint64_t>(i);
+            }
+        });
     }
 };
 
@@ -259,6 +304,70 @@ TEST_F(RemoteExecutor, TracesAndProfilesThroughTheHost) {
     first.waits = 0;
     EXPECT_EQ(executor.profile(2).size(), 2u);
     EXPECT_GE(first.waits, 4) << "every step is waited for";
+}
+
+TEST_F(RemoteExecutor, RepeatsTheWorkOfAPlanThatRunsAgain) {
+    Executor executor(planner, "default", 1, &first);
+    auto run = [&](std::initializer_list<float> x) {
+        executor.set_input(0, vector_of(x));
+        executor.run();
+        return floats(executor.output(0));
+    };
+    EXPECT_EQ(run({1, 2}), (std::vector<float>{2, 3}));
+    EXPECT_EQ(first.repeats, 0);
+    EXPECT_EQ(run({5, 6}), (std::vector<float>{6, 7}));
+    EXPECT_EQ(run({7, 8}), (std::vector<float>{8, 9}));
+    EXPECT_EQ(first.repeats, 2);
+    EXPECT_EQ(executor.recording_state(), "recorded");
+    EXPECT_EQ(run({1, 2, 3}), (std::vector<float>{2, 3, 4})) << "a new shape";
+    EXPECT_EQ(first.repeats, 2);
+    executor.allow_recording(false);
+    EXPECT_EQ(run({1, 2, 3}), (std::vector<float>{2, 3, 4}));
+    EXPECT_EQ(first.repeats, 2);
+    EXPECT_EQ(executor.recording_state(), "not allowed");
+}
+
+TEST_F(RemoteExecutor, GoesOnWithoutWhatCannotBeRecorded) {
+    Executor executor(planner, "default", 1, &first);
+    first.refuses = true;
+    for (float x : {1.f, 2.f, 3.f}) {
+        executor.set_input(0, vector_of({x}));
+        executor.run();
+        EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{x + 1}));
+    }
+    EXPECT_EQ(first.repeats, 0);
+    EXPECT_NE(executor.recording_state().find("operation not permitted"), std::string::npos);
+}
+
+TEST_F(RemoteExecutor, ThrowsWhatKernelsReport) {
+    Executor executor(planner, "default", 1, &first);
+    for (int i = 0; i < 3; ++i) {
+        executor.set_input(0, vector_of({1, 2, 12.5f}));
+        try {
+            executor.run();
+            FAIL();
+        } catch (InvalidInput const& error) {
+            EXPECT_EQ(std::string(error.what()), "Add node \"x\": index 2 is outside of the axis");
+        }
+        EXPECT_THROW(executor.output(0), InvalidInput) << "the run has no result";
+        executor.set_input(0, vector_of({1, 2, 3}));
+        executor.run();
+        EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{2, 3, 4}));
+    }
+}
+
+TEST_F(RemoteExecutor, CopiesPinnedMemoryItself) {
+    Executor executor(planner, "default", 1, &first);
+    auto input = vector_of({1, 2});
+    auto pinned = mem_manager::make_pinned(first, input.blob->bytes());
+    EXPECT_TRUE(pinned->is_pinned_for(second)) << "of the same kind";
+    EXPECT_FALSE(input.blob->is_pinned_for(first));
+    std::memcpy(pinned->data(), input.blob->data(), input.blob->bytes());
+    input.blob = pinned;
+    executor.set_input(0, input);
+    executor.run();
+    EXPECT_TRUE(executor.output(0).blob->is_pinned_for(first));
+    EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{2, 3}));
 }
 
 TEST_F(RemoteExecutor, ReportsWhatTheDeviceReports) {

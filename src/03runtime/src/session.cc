@@ -4,6 +4,9 @@
 #include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "mem_manager/stream.h"
+
+#include <algorithm>
 
 namespace refactor::runtime {
 
@@ -41,10 +44,11 @@ Session::Session(std::shared_ptr<Executable const> executable, std::string alloc
     if (!pool_) pool_ = std::make_shared<ThreadPool>(threads > 0 ? threads : default_thread_count());
     values_.resize(executable_->values);
     for (auto const& [number, value] : executable_->constants) values_[number] = value;
+    host_values_.resize(executable_->values);
     for (auto const& call : executable_->calls) {
         auto& lane = lanes_.emplace_back();
         if (call.planner)
-            lane.executor = std::make_unique<Executor>(call.planner, allocator_, 0, device_, pool_);
+            lane.executor = std::make_unique<Executor>(call.planner, allocator_, 0, &device_of(call), pool_);
         else
             lane.state = call.procedure->make_state(), lane.outputs.resize(call.outputs.size());
     }
@@ -53,6 +57,11 @@ Session::Session(std::shared_ptr<Executable const> executable, std::string alloc
 
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
+
+/// Of a model for several kinds of devices, some programs run on the host.
+mem_manager::Device& Session::device_of(Call const& call) const {
+    return call.planner->device_kind() == device_->kind() ? *device_ : mem_manager::cpu_device();
+}
 
 int Session::threads() const { return pool_->threads(); }
 
@@ -100,7 +109,31 @@ Value const& Session::output(size_t index) const {
     if (!ran_)
         throw InvalidInput("output \"" + executable_->outputs[index].name +
                            "\" has no value: the executor has not run");
-    return values_[executable_->output_values[index]];
+    return host_value(executable_->output_values[index]);
+}
+
+Value Session::device_output(size_t index, bool exported) const {
+    if (single_) return single_->device_output(index, exported);
+    auto const& on_the_host = output(index);
+    auto number = executable_->output_values[index];
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+        auto const& outputs = executable_->calls[i].outputs;
+        auto found = std::find(outputs.begin(), outputs.end(), number);
+        if (found != outputs.end() && lanes_[i].executor && lanes_[i].executor->stream())
+            return lanes_[i].executor->device_output(static_cast<size_t>(found - outputs.begin()), exported);
+    }
+    return on_the_host;
+}
+
+/// A value in the host's memory, copied once.
+Value const& Session::host_value(uint32_t number) const {
+    auto const& value = values_[number];
+    if (!value.blob || &value.blob->device() == &mem_manager::cpu_device()) {
+        if (!value.contents) return value;
+    }
+    auto& copy = host_values_[number];
+    if (copy.unset()) copy = on_host(value);
+    return copy;
 }
 
 /// Lets go of what the last run computed, so that its memory can be written again in place.
@@ -110,15 +143,18 @@ void Session::release_values() {
     for (auto const& call : executable_->calls)
         for (auto number : call.outputs)
             if (number != kNoValue) values_[number] = {};
+    for (auto& value : host_values_) value = {};
 }
 
 void Session::call_procedure(Lane& lane, Call const& call, RunOptions const& options) {
     if (options.token && options.token->cancelled()) throw Cancelled("the run was cancelled");
     if (options.deadline && Clock::now() >= *options.deadline) throw Cancelled("the run timed out");
     lane.inputs.clear();
-    for (auto number : call.inputs) lane.inputs.push_back(number == kNoValue ? nullptr : &values_[number]);
+    bool anywhere = call.procedure->runs_graphs();
+    for (auto number : call.inputs)
+        lane.inputs.push_back(number == kNoValue ? nullptr : anywhere ? &values_[number] : &host_value(number));
     try {
-        call.procedure->call(lane.inputs, lane.outputs, {pool_, options, lane.state.get(), allocator_});
+        call.procedure->call(lane.inputs, lane.outputs, {pool_, options, lane.state.get(), allocator_, device_});
     } catch (Cancelled&) {
         throw;
     } catch (Error& error) {
@@ -127,6 +163,17 @@ void Session::call_procedure(Lane& lane, Call const& call, RunOptions const& opt
     }
     for (size_t i = 0; i < call.outputs.size(); ++i)
         if (call.outputs[i] != kNoValue) values_[call.outputs[i]] = lane.outputs[i];
+}
+
+mem_manager::Stream* Session::stream() const {
+    for (auto const& lane : lanes_)
+        if (auto* stream = lane.executor ? lane.executor->stream() : nullptr) return stream;
+    return nullptr;
+}
+
+/// What comes next may read inputs on the host.
+void Session::wait_for(uint64_t foreign) {
+    if (auto* own = stream()) own->wait_for(foreign), own->synchronize();
 }
 
 /// `before(lane, call)` returns whether it ran a program by itself.
@@ -139,6 +186,7 @@ void Session::run_calls(RunOptions const& options, Before&& before, After&& afte
     if (!unset.empty()) throw InvalidInput("no value was set for input " + unset);
     release_values();
     ran_ = false;
+    if (options.stream) wait_for(*options.stream);
     for (uint32_t i = 0; i < lanes_.size(); ++i) {
         auto const& call = executable_->calls[i];
         auto& lane = lanes_[i];
@@ -148,10 +196,13 @@ void Session::run_calls(RunOptions const& options, Before&& before, After&& afte
             after(i);
             continue;
         }
-        for (size_t k = 0; k < call.inputs.size(); ++k) lane.executor->set_input(k, values_[call.inputs[k]]);
+        bool on_device = lane.executor->stream() != nullptr;
+        for (size_t k = 0; k < call.inputs.size(); ++k)
+            lane.executor->set_input(k, on_device ? values_[call.inputs[k]] : host_value(call.inputs[k]));
         if (!before(i)) lane.executor->run(options);
+        if (options.stream) lane.executor->settle();
         for (size_t k = 0; k < call.outputs.size(); ++k)
-            if (call.outputs[k] != kNoValue) values_[call.outputs[k]] = lane.executor->output(k);
+            if (call.outputs[k] != kNoValue) values_[call.outputs[k]] = lane.executor->device_output(k);
         after(i);
     }
     ran_ = true;
@@ -162,8 +213,8 @@ void Session::run(RunOptions const& options) {
     run_calls(options, [](uint32_t) { return false; }, [](uint32_t) {});
 }
 
-std::vector<StepProfile> Session::profile(int repeats) {
-    if (single_) return single_->profile(repeats);
+std::vector<StepProfile> Session::profile(int repeats, bool sync) {
+    if (single_) return single_->profile(repeats, sync);
     std::vector<StepProfile> best;
     for (int repeat = 0; repeat < repeats; ++repeat) {
         std::vector<StepProfile> rows;
@@ -173,7 +224,7 @@ std::vector<StepProfile> Session::profile(int repeats) {
             [&](uint32_t i) {
                 start = Clock::now();
                 if (!lanes_[i].executor) return false;
-                for (auto& row : lanes_[i].executor->profile(1)) rows.push_back(std::move(row));
+                for (auto& row : lanes_[i].executor->profile(1, sync)) rows.push_back(std::move(row));
                 return true;
             },
             [&](uint32_t i) {
@@ -198,7 +249,7 @@ void Session::trace(TraceVisitor const& visit) {
     uint32_t steps = 0;
     auto show = [&](uint32_t i, uint32_t number, bool is_output) {
         if (number == kNoValue || !is_plain_tensor(values_[number])) return;
-        auto const& value = values_[number];
+        auto const& value = host_value(number);
         auto name = "value" + std::to_string(number);
         visit(steps, executable_->calls[i].name,
               {static_cast<uint32_t>(lanes_.size()) << kEdgeBits | number, name, value.dtype, value.dims,
@@ -229,14 +280,27 @@ void Session::trace(TraceVisitor const& visit) {
 
 std::unique_ptr<Session> Session::clone() const {
     auto copy = std::make_unique<Session>(executable_, allocator_, threads(), device_);
+    for (size_t i = 0; i < lanes_.size(); ++i)
+        if (lanes_[i].executor) copy->lanes_[i].executor->allow_recording(lanes_[i].executor->allows_recording());
     for (size_t i = 0; i < executable_->inputs.size(); ++i)
         if (!input(i).unset()) copy->set_input(i, input(i));
     return copy;
 }
 
 void Session::dispatch(mem_manager::Device& device, std::string allocator) {
-    for (auto& lane : lanes_)
-        if (lane.executor) lane.executor->dispatch(device, allocator);
+    auto const* former = device_;
+    if (device.kind() != former->kind() && !single_)
+        throw Unsupported("dispatch to " + device.name() + ": the model was compiled for devices of kind \"" +
+                          executable_->device + '"');
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+        auto& lane = lanes_[i];
+        if (!lane.executor) {
+            lane.state = executable_->calls[i].procedure->make_state();
+            continue;
+        }
+        bool follows = &lane.executor->device() == former;
+        lane.executor->dispatch(follows ? device : lane.executor->device(), allocator);
+    }
     device_ = &device, allocator_ = std::move(allocator);
 }
 
@@ -245,6 +309,22 @@ size_t Session::memory_bytes() const {
     for (auto const& lane : lanes_)
         if (lane.executor) total += lane.executor->memory_bytes();
     return total;
+}
+
+void Session::allow_recording(bool allowed) {
+    for (auto& lane : lanes_)
+        if (lane.executor) lane.executor->allow_recording(allowed);
+}
+
+std::string Session::recording_state() const {
+    std::string text;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+        auto const& call = executable_->calls[i];
+        auto name = call.planner ? "program " + std::to_string(i) : call.type + " node \"" + call.name + '"';
+        auto state = call.planner ? lanes_[i].executor->recording_state() : call.procedure->id() + " runs on the host";
+        text += name + ": " + state + '\n';
+    }
+    return text;
 }
 
 void Session::trim() {

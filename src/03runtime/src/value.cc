@@ -2,6 +2,7 @@
 
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "mem_manager/pinned.h"
 
 namespace refactor::runtime {
 
@@ -44,6 +45,21 @@ void* Value::resize(DataType type, Dims const& sizes) {
     dtype = type, kind = ValueKind::Tensor, contents = nullptr;
     if (!(dims == sizes)) dims = sizes;
     return blob->data();
+}
+
+Value on_host(Value const& value) {
+    auto result = value;
+    if (value.blob && &value.blob->device() != &mem_manager::cpu_device()) {
+        result.blob = mem_manager::make_pinned(value.blob->device(), value.blob->bytes());
+        value.blob->device().copy_to_host(result.blob->data(), value.blob->data(), value.blob->bytes());
+    }
+    if (value.contents && !value.contents->elements.empty()) {
+        auto contents = std::make_shared<Contents>();
+        contents->strings = value.contents->strings;
+        for (auto const& element : value.contents->elements) contents->elements.push_back(on_host(element));
+        result.contents = std::move(contents);
+    }
+    return result;
 }
 
 void const* Value::raw() const { return blob ? blob->data() : nullptr; }

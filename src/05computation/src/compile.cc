@@ -1,8 +1,10 @@
 #include "computation/compile.h"
 
+#include "ask_kernels.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/thread_pool.h"
+#include "cut_by_device.h"
 #include "kernel/ops/movement.h"
 #include "mem_manager/device.h"
 #include "pass.h"
@@ -41,6 +43,24 @@ void mark_kept(Model& model, std::vector<std::string> const& names) {
     for (auto const& name : names)
         if (wanted.contains(name)) missing += (missing.empty() ? "\"" : ", \"") + name + '"';
     throw InvalidInput("keep: the model has no tensor named " + missing);
+}
+
+TensorsBehind tensors_behind(Model& model, std::vector<std::string> const& names) {
+    // Fusion joins a few nodes: what a node became is near.
+    constexpr size_t kMost = 32;
+    TensorsBehind result;
+    for (auto const& name : names) {
+        std::vector<EdgePtr> edges;
+        for (auto* node : model.graph.topological())
+            if (node->value.name == name) edges.insert(edges.end(), node->outputs().begin(), node->outputs().end());
+        for (size_t i = 0; i < edges.size() && edges.size() < kMost; ++i)
+            for (auto const& use : edges[i]->consumers())
+                for (auto* edge : use.node->outputs())
+                    if (std::find(edges.begin(), edges.end(), edge) == edges.end()) edges.push_back(edge);
+        auto& entry = result.emplace_back(name, std::vector<std::string>{});
+        for (auto* edge : edges) entry.second.push_back(edge->value.name);
+    }
+    return result;
 }
 
 void check_after(Pass const& pass, Model& model) {
@@ -103,14 +123,7 @@ class Lowering {
     std::unordered_map<EdgePtr, uint32_t> numbers_;
     std::vector<std::string> problems_;
     mem_manager::Device* place_;  ///< null: the host
-
-    /// What kernels of the CPU say about another device helps nobody.
-    void keep_reasons_of_device(std::string_view type, std::vector<kernel::Rejection>& reasons) const {
-        auto mark = ':' + context_.options.device + ':';
-        std::erase_if(reasons, [&](auto const& r) { return r.reason.find(mark) == std::string::npos; });
-        if (reasons.empty())
-            reasons.push_back({std::string(type) + mark + " no kernel for " + context_.options.device + " yet"});
-    }
+    std::string device_;
 
     uint32_t number_of(EdgePtr edge) {
         if (!edge) return kernel::kNoEdge;
@@ -122,15 +135,6 @@ class Lowering {
         return it->second;
     }
 
-    static kernel::Operand operand_of(EdgePtr edge) {
-        kernel::Operand operand;
-        if (!edge) return operand;
-        operand.dtype = edge->value.dtype, operand.layout = edge->value.layout;
-        for (auto const& size : edge->value.shape) operand.dims.push_back(size.constant().value_or(-1));
-        operand.constant = edge->value.constant;
-        return operand;
-    }
-
     std::string describe(NodePtr node) const {
         auto text = std::string(node->value.op->type()) + " node \"" + node->value.name + "\" (";
         for (size_t i = 0; i < node->inputs().size(); ++i) {
@@ -140,7 +144,7 @@ class Lowering {
                 edge ? std::string(name_of(edge->value.dtype)) + refactor::to_string(edge->value.shape, model_.symbols)
                      : "-";
         }
-        return text + ") on " + context_.options.device;
+        return text + ") on " + device_;
     }
 
     bool has_fixed_sizes() const {
@@ -157,13 +161,8 @@ class Lowering {
         for (auto* edge : node->outputs()) lowered.outputs.push_back(number_of(edge));
         lowered.params.assign(op.params().begin(), op.params().end());
         if (!op.is_alias()) {
-            std::vector<kernel::Operand> inputs, outputs;
-            for (auto* edge : node->inputs()) inputs.push_back(operand_of(edge));
-            for (auto* edge : node->outputs()) outputs.push_back(operand_of(edge));
-            auto candidates = op.candidates({inputs, outputs, context_.options.device, context_.isa, context_.threads,
-                                             context_.options.precision, place_});
+            auto candidates = ask_kernels(node, context_, device_, place_);
             if (candidates.kernels.empty()) {
-                if (place_) keep_reasons_of_device(op.type(), candidates.rejections);
                 auto problem = describe(node);
                 for (auto const& rejection : candidates.rejections) problem += "\n    " + rejection.reason;
                 problems_.push_back(std::move(problem));
@@ -176,7 +175,7 @@ class Lowering {
 
 public:
     Lowering(Model& model, PassContext const& context, mem_manager::Device* place)
-        : model_(model), context_(context), place_(place) {}
+        : model_(model), context_(context), place_(place), device_(place ? context.options.device : "cpu") {}
 
     std::shared_ptr<kernel::Program> run() {
         for (auto* edge : model_.graph.inputs()) parts_.inputs.push_back(number_of(edge));
@@ -193,7 +192,7 @@ public:
         parts_.symbols = std::move(model_.symbols);
         parts_.threads = context_.threads;
         parts_.max_tensor_bytes = context_.options.max_tensor_bytes;
-        parts_.device = context_.options.device;
+        parts_.device = device_;
         parts_.tuning = context_.options.tuning;
         parts_.measure = parts_.tuning && context_.options.measure && has_fixed_sizes();
         return std::make_shared<kernel::Program>(std::move(parts_));
@@ -217,12 +216,26 @@ Compiled compile(Model model, CompileOptions const& options) {
     auto threads = options.threads > 0 ? options.threads : default_thread_count();
     // First of all: without the device everything else is in vain.
     auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);
-    PassContext context{options, cpu_features().isa, threads};
+    auto keep_f32 = tensors_behind(model, options.keep_f32);
+    PassContext context{options, cpu_features().isa, threads, &keep_f32};
     auto passes = select_passes(options.passes);
     mark_kept(model, options.keep);
     Compiled compiled;
     compiled.passes = run_passes(model, passes, context);
     separate_outputs(model);
+    std::vector<Piece> pieces;
+    if (place && options.host_too) {
+        auto& report = compiled.passes.emplace_back();
+        report.name = "cut_by_device";
+        pieces = cut_by_device(model, context, *place, report, compiled.values);
+    }
+    for (auto& piece : pieces) {
+        separate_outputs(piece.model);
+        auto program = Lowering(piece.model, context, piece.on_host ? nullptr : place).run();
+        plan_fixed_sizes(*program);
+        compiled.parts.push_back({std::move(program), std::move(piece.inputs), std::move(piece.outputs)});
+    }
+    if (!pieces.empty()) return compiled;
     compiled.program = Lowering(model, context, place).run();
     plan_fixed_sizes(*compiled.program);
     return compiled;

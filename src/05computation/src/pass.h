@@ -3,11 +3,15 @@
 
 namespace refactor::computation {
 
+/// For nodes that a user names: tensors that they and the nodes behind them make, nearest first, before any pass.
+using TensorsBehind = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 /// What passes may ask about the compilation they are part of.
 struct PassContext {
     CompileOptions const& options;
     Isa isa;
     int threads;
+    TensorsBehind const* keep_f32 = nullptr;    ///< of `CompileOptions::keep_f32`
     std::vector<std::string>* notes = nullptr;  ///< of the report, for people; null: nobody asks
 
     void note(std::string text) const {

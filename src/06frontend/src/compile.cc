@@ -35,6 +35,7 @@ class Compiler {
     SymbolTable const& symbols_;
     computation::CompileOptions options_;
     Partition partition_;
+    uint32_t values_ = 0;  ///< numbered so far
     Compiled result_;
     std::shared_ptr<runtime::Executable> executable_ = std::make_shared<runtime::Executable>();
 
@@ -104,11 +105,36 @@ class Compiler {
         auto options = options_for(model);
         auto compiled = computation::compile(std::move(model), options);
         add_reports(std::move(compiled.passes));
-        result_.programs.push_back(compiled.program);
-        runtime::Call call{std::move(compiled.program), nullptr, {}, {}, {}, std::move(planned.output_values)};
-        call.inputs.assign(part.inputs.begin(), part.inputs.end());
-        call.inputs.insert(call.inputs.end(), binders.begin(), binders.end());
-        executable_->calls.push_back(std::move(call));
+        std::vector<uint32_t> inputs(part.inputs.begin(), part.inputs.end());
+        inputs.insert(inputs.end(), binders.begin(), binders.end());
+        if (compiled.parts.empty())
+            add_call(std::move(compiled.program), std::move(inputs), std::move(planned.output_values));
+        else
+            add_parts(std::move(compiled), inputs, planned.output_values);
+    }
+
+    void add_call(std::shared_ptr<kernel::Program> program, std::vector<uint32_t> inputs,
+                  std::vector<uint32_t> outputs) {
+        result_.programs.push_back(program);
+        executable_->calls.push_back({std::move(program), nullptr, {}, {}, std::move(inputs), std::move(outputs)});
+    }
+
+    /// The programs for different devices that one part of the model became.
+    void add_parts(computation::Compiled compiled, std::vector<uint32_t> const& inputs,
+                   std::vector<uint32_t> const& outputs) {
+        auto known = inputs.size() + outputs.size();
+        auto first = values_;
+        values_ += compiled.values - static_cast<uint32_t>(known);
+        auto numbers = [&](std::vector<uint32_t> const& locals) {
+            std::vector<uint32_t> result;
+            for (auto local : locals)
+                result.push_back(local < inputs.size() ? inputs[local]
+                                 : local < known       ? outputs[local - inputs.size()]
+                                                       : first + local - static_cast<uint32_t>(known));
+            return result;
+        };
+        for (auto& part : compiled.parts)
+            add_call(std::move(part.program), numbers(part.inputs), numbers(part.outputs));
     }
 
     void add_constant(EdgeIdx edge) {
@@ -130,10 +156,10 @@ class Compiler {
     }
 
     void refuse_other_devices() const {
-        if (options_.device == "cpu") return;
+        if (options_.device == "cpu" || options_.host_too) return;
         std::string text;
         for (auto const& call : partition_.calls)
-            if (call.procedure)
+            if (call.procedure && !call.procedure->steers())
                 text += concat("\n  ", call.type, " node \"", call.name, "\": ", call.procedure->id(),
                                " runs on cpu, not on ", options_.device);
         if (!text.empty()) throw Unsupported("these node(s) run on the CPU only:" + text);
@@ -144,7 +170,7 @@ class Compiler {
         auto const& topo = graph_.topo;
         executable_->input_values.assign(topo.global_inputs().begin(), topo.global_inputs().end());
         executable_->output_values = partition_.output_values;
-        executable_->values = partition_.values;
+        executable_->values = values_;
         if (auto planner = executable_->single()) {
             executable_->inputs = planner->inputs(), executable_->outputs = planner->outputs();
             return;
@@ -164,6 +190,7 @@ public:
     Compiled run() {
         Problems problems;
         partition_ = partition(graph_, inference_, symbols_, options_, problems);
+        values_ = partition_.values;
         problems.raise();
         refuse_other_devices();
         std::vector<computation::Model> models;

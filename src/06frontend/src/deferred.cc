@@ -54,8 +54,7 @@ class DeferredGraph final : public runtime::Procedure {
             add(value.kind), add(value.dtype), add(value.dims.size());
             if (by_size_ || by_content_[i])
                 for (auto size : value.dims) add(size);
-            if (by_content_[i] && value.blob)
-                key.append(static_cast<char const*>(value.blob->data()), value.blob->bytes());
+            if (by_content_[i] && value.blob) key.append(on_host(value).data<char>(), value.blob->bytes());
         }
         return key;
     }
@@ -64,7 +63,7 @@ class DeferredGraph final : public runtime::Procedure {
         auto tensor = graph_.tensors[graph_.topo.global_inputs()[i]];
         tensor.kind = value.kind;
         if (value.kind != ValueKind::Tensor) {
-            if (by_content_[i]) tensor.literal = std::make_shared<Value const>(value);
+            if (by_content_[i]) tensor.literal = std::make_shared<Value const>(on_host(value));
             return tensor;
         }
         tensor.dtype = value.dtype;
@@ -77,7 +76,7 @@ class DeferredGraph final : public runtime::Procedure {
         }
         if (!by_content_[i]) return tensor;
         if (value.blob)
-            tensor.constant = Blob::copy_of(value.blob->data(), value.blob->bytes());
+            tensor.constant = Blob::copy_of(on_host(value).data<std::byte>(), value.blob->bytes());
         else
             tensor.literal = std::make_shared<Value const>(value);
         return tensor;
@@ -154,6 +153,7 @@ public:
     }
 
     std::string id() const override { return "deferred:cpu:compile:any"; }
+    bool runs_graphs() const override { return true; }
     std::unique_ptr<runtime::ProcedureState> make_state() const override { return std::make_unique<State>(); }
 
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
@@ -163,13 +163,13 @@ public:
         auto found = sessions.find(executable.get());
         if (found == sessions.end()) {
             if (sessions.size() >= kKept) sessions.clear();
-            auto session = std::make_unique<Session>(executable, context.allocator, 0, nullptr, context.pool);
+            auto session = std::make_unique<Session>(executable, context.allocator, 0, context.device, context.pool);
             found = sessions.emplace(executable.get(), std::pair(executable, std::move(session))).first;
         }
         auto& session = *found->second.second;
         for (size_t i = 0; i < inputs.size(); ++i) session.set_input(i, *inputs[i]);
         session.run(context.options);
-        for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = session.output(i);
+        for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = session.device_output(i);
     }
 };
 

@@ -1,6 +1,7 @@
 #include "partition.h"
 
 #include "common/error.h"
+#include "computation/compile.h"
 #include "deferred.h"
 #include "kernel/procedures/select.h"
 
@@ -84,7 +85,17 @@ class Partitioner {
             if (inference_.deferred[n]) places_[n] = Place::Deferred, deferred_ = true;
         }
         for (NodeIdx n = 0; n < topo_.node_count(); ++n)
-            if (places_[n] == Place::Program && inference_.procedures[n]) make_procedure(n);
+            if (places_[n] == Place::Program && (inference_.procedures[n] || is_procedure_there(n))) make_procedure(n);
+    }
+
+    /// Whether the node runs as a procedure on the device that is compiled for, though not on the CPU.
+    bool is_procedure_there(NodeIdx n) const {
+        if (options_.device == "cpu") return false;
+        std::vector<Tensor const*> inputs;
+        std::vector<Tensor> outputs;
+        for (auto edge : topo_.inputs(n)) inputs.push_back(edge == kNoEdge ? nullptr : &tensor(edge));
+        for (auto edge : topo_.outputs(n)) outputs.push_back(tensor(edge));
+        return graph_.nodes[n].op->is_procedure({inputs, outputs, symbols_, graph_.nodes[n].name, options_});
     }
 
     void make_procedure(NodeIdx n) {

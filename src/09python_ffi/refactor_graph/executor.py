@@ -38,6 +38,7 @@ class Executor(_core.Executor):
 
     _compile_for: Callable[[str], _core.Program] | None = None
     """Compiles the same model for another kind of device."""
+    _device_graphs: bool = True
 
     if TYPE_CHECKING:
 
@@ -65,7 +66,12 @@ class Executor(_core.Executor):
         """
         super().set_input(key, array)
 
-    def run(self, timeout: float | None = None, token: _core.CancellationToken | None = None) -> None:
+    def run(
+        self,
+        timeout: float | None = None,
+        token: _core.CancellationToken | None = None,
+        stream: int | None = None,
+    ) -> None:
         """Run the model on the inputs that are set.
 
         Parameters
@@ -74,6 +80,10 @@ class Executor(_core.Executor):
             Seconds after which the run stops before its next step.
         token
             Stops the run before its next step once `token.cancel()` was called, by any thread.
+        stream
+            On a GPU, a CUDA stream as a number (`torch.cuda.current_stream().cuda_stream`, `cupy.cuda.Stream.ptr`):
+            the run starts after the work that is in it, the stream's later work starts after the run, and the call
+            does not wait. What kernels find wrong in the data is then reported by the next call that waits.
 
         Raises
         ------
@@ -84,7 +94,7 @@ class Executor(_core.Executor):
         OutOfMemory
             If the intermediate tensors do not fit.
         """
-        super().run(timeout, token)
+        super().run(timeout, token, stream)
 
     def get_output(self, key: int | str) -> NDArray[Any]:
         """Return an output of the last run.
@@ -97,6 +107,38 @@ class Executor(_core.Executor):
             If there is no such output, or nothing has run yet.
         """
         return super().get_output(key)
+
+    def set_input_blob(self, key: int | str, array: Any) -> None:
+        """Set an input to a tensor where it lies, without a copy: its owner must leave it alone until the run is over.
+
+        Parameters
+        ----------
+        key
+            Number or name of the input.
+        array
+            A `DeviceArray`, anything with `__dlpack__` or `__cuda_array_interface__` (PyTorch, CuPy, JAX) in the memory
+            of a GPU, contiguous in row-major order, or a numpy array. The work that its producer has under way is
+            waited for on the GPU, as the protocols say.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`set_input`; if the tensor is not contiguous.
+        """
+        super().set_input_blob(key, array)
+
+    def get_output_blob(self, key: int | str) -> _core.DeviceArray:
+        """Return an output of the last run where it lies, without a copy.
+
+        The result has `__dlpack__` and `__cuda_array_interface__`: `torch.from_dlpack(x)`, `cupy.from_dlpack(x)`. A
+        later run does not overwrite it while it or a tensor made from it lives.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such output, or nothing has run yet.
+        """
+        return super().get_output_blob(key)
 
     def dispatch(self, device: _core.Device, allocator: str = "default") -> None:
         """Move to another device or allocator, keeping the inputs that are set.
@@ -117,11 +159,12 @@ class Executor(_core.Executor):
             raise Unsupported(f"dispatch to {device.name}: the program was compiled for {self.device.name} only")
         else:
             self.retarget(self._compile_for(device.kind), device, allocator)
+            self.allow_recording(self._device_graphs)
 
     def clone(self) -> Executor:
         """Return another executor for the same program: weights and inputs are shared, everything else is its own."""
         other = Executor(self)
-        other._compile_for = self._compile_for
+        other._compile_for, other._device_graphs = self._compile_for, self._device_graphs
         return other
 
     def bench(self, sync: bool = True, repeats: int = 10, quiet: bool = False) -> BenchTable:
@@ -130,16 +173,16 @@ class Executor(_core.Executor):
         Parameters
         ----------
         sync
-            Accepted for compatibility: every step is waited for, on any device.
+            Wait for the device after every step. If false, the device itself takes the times of the steps, which
+            then follow each other without gaps.
         repeats
             Runs; the fastest time of each step counts.
         quiet
             Do not print.
         """
-        del sync
         if repeats < 1:
             raise InvalidInput(f"repeats: expected at least 1, got {repeats}")
-        table = BenchTable(BenchRow(*row) for row in self.profile(repeats))
+        table = BenchTable(BenchRow(*row) for row in self.profile(repeats, sync))
         if not quiet:
             print(table)
         return table
@@ -184,6 +227,8 @@ class Executor(_core.Executor):
         try:
             lines += ["steps: number, node, operator, kernel, operands"]
             lines += ["  " + line for line in self.describe_plan().splitlines()]
+            if self.device.kind != "cpu":
+                lines += ["device graphs:", *("  " + line for line in self.recording.splitlines())]
             lines += [f"memory: {self.memory()}"]
         except InvalidInput as error:
             lines += [f"  not planned yet ({error})", str(self.program)]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _TARGETS = {"cpu": "cpu", "cuda": "nvidia"}
 
 
-def _find_targets(target: str | Sequence[str]) -> str:
-    """Kind of the device to compile for, after checking that every target is known and present."""
+def _find_targets(target: str | Sequence[str]) -> tuple[str, bool]:
+    """Kind of the device to compile for, and whether the host may help; every target must be known and present."""
     names = [target] if isinstance(target, str) else list(target)
     if not names:
         raise InvalidInput(f"target: the list is empty, expected some of: {', '.join(_TARGETS)}")
@@ -38,7 +38,7 @@ def _find_targets(target: str | Sequence[str]) -> str:
         if name not in _TARGETS:
             raise InvalidInput(f"unknown target {name!r}, expected one of: {', '.join(_TARGETS)}")
         find_device(_TARGETS[name], 0)
-    return _TARGETS[names[0]]
+    return _TARGETS[names[0]], "cpu" in names[1:]
 
 
 class Compiler:
@@ -90,7 +90,8 @@ class Compiler:
     def check(self, target: str | Sequence[str] = "cpu") -> list[str]:
         """Compile without keeping the result; returns all reasons why `target` cannot run the model, empty if none."""
         try:
-            self._model.compile(_find_targets(target), [], 1, "default", [], False)
+            kind, host_too = _find_targets(target)
+            self._model.compile(kind, [], 1, "default", [], False, host_too=host_too)
         except (InvalidModel, Unsupported) as error:
             return list(error.problems)
         return []
@@ -108,6 +109,8 @@ class Compiler:
         verify: bool = False,
         max_tensor_bytes: int = 0,
         tune: str = "none",
+        keep_f32: Sequence[str] = (),
+        device_graphs: bool = True,
     ) -> Executor:
         """Optimise the model and return an executor.
 
@@ -117,8 +120,9 @@ class Compiler:
         Parameters
         ----------
         target
-            "cpu" or "cuda", or a list: each node goes to the first that accepts it. A target that is not there is an
-            error, never replaced.
+            "cpu" or "cuda", or `["cuda", "cpu"]`: nodes that the GPU has no kernel for run on the host, with copies
+            where values cross; the report of `cut_by_device` (see `Executor.dbg`) names them with the reasons. "cuda"
+            alone refuses them. A target that is not there is an error, never replaced.
         allocator
             "default" (offsets planned ahead), or "plain", "mru", "bestfit", "compact".
         passes
@@ -126,7 +130,14 @@ class Compiler:
         num_threads
             Threads of the executor; 0: as many as the process may use.
         precision
-            "default", or "exact" for no algorithm that changes the error bound of a sum (no Winograd).
+            "default" or "f32": as the model says. "exact": no algorithm that changes the error bound of a sum (no
+            Winograd). "tf32": products and convolutions of f32 may round their operands to 11 bits on a GPU. "f16",
+            "bf16": tensors of f32 are computed in that type; sums, inputs and outputs of the model stay f32.
+        keep_f32
+            Names of nodes that "f16" and "bf16" leave in f32 (`refactor_graph.precision.find_keep` finds them).
+        device_graphs
+            Record the work of a GPU when a plan runs the second time with the same addresses (a CUDA graph), and
+            repeat it by one call from then on. `Executor.dbg` tells what is recorded, or why not.
         weights
             What constant right-hand sides of matrix products are stored as on a CPU; they are widened to f32 in
             registers, and products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts
@@ -157,7 +168,7 @@ class Compiler:
             If a target is not present: says what is missing.
         """
         check_allocator(allocator)
-        for argument, value in (("passes", passes), ("keep", keep)):
+        for argument, value in (("passes", passes), ("keep", keep), ("keep_f32", keep_f32)):
             if isinstance(value, str):
                 raise InvalidInput(f"{argument}: expected a list of names, got the text {value!r}")
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 0 <= num_threads <= _MAX_THREADS:
@@ -167,7 +178,7 @@ class Compiler:
         check_mode(tune)
         if tune == "quick" and self.variables:
             raise InvalidInput(f'tune="quick" measures fixed sizes; substitute {", ".join(self.variables)} first')
-        device = _find_targets(target)
+        device, host_too = _find_targets(target)
         tuning = None if tune == "none" else TuningFile()
 
         def compile_for(kind: str) -> _core.Program:
@@ -182,6 +193,8 @@ class Compiler:
                 tuning.table if tuning else None,
                 tune == "quick" and kind == "cpu",
                 weights,
+                host_too and kind != "cpu",
+                list(keep_f32),
             )
             if tuning:
                 tuning.save()
@@ -189,6 +202,8 @@ class Compiler:
 
         executor = Executor(compile_for(device), allocator, num_threads)
         executor._compile_for = compile_for
+        executor._device_graphs = device_graphs
+        executor.allow_recording(device_graphs)
         return executor
 
 
@@ -246,7 +261,7 @@ def check(
     DeviceError
         If the target is not present.
     """
-    kind = _find_targets(target)
+    kind, host_too = _find_targets(target)
     try:
         loaded = load_model(model, base_dir_or_uri)
     except InvalidModel as error:
@@ -255,5 +270,5 @@ def check(
     return find_problems(
         loaded,
         target if isinstance(target, str) else ", ".join(target),
-        lambda native: native.compile(kind, [], 1, "default", [], False),
+        lambda native: native.compile(kind, [], 1, "default", [], False, host_too=host_too),
     )

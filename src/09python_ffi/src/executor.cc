@@ -34,20 +34,21 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
     return nullptr;
 }
 
-void run(PyExecutor& self, std::optional<double> timeout, runtime::CancellationToken const* token) {
+void run(PyExecutor& self, std::optional<double> timeout, runtime::CancellationToken const* token,
+         std::optional<uint64_t> stream) {
     PyExecutor::Use use(self);
     runtime::RunOptions options;
-    options.token = token;
+    options.token = token, options.stream = stream;
     if (timeout) options.deadline = deadline_after(*timeout);
     self.run(options);
 }
 
-py::list profile(PyExecutor& self, int repeats) {
+py::list profile(PyExecutor& self, int repeats, bool sync) {
     PyExecutor::Use use(self);
     std::vector<runtime::StepProfile> rows;
     {
         py::gil_scoped_release release;
-        rows = self.native().profile(repeats);
+        rows = self.native().profile(repeats, sync);
     }
     py::list out;
     for (auto const& row : rows)
@@ -136,7 +137,15 @@ std::vector<PyPort> ports(std::vector<runtime::PortInfo> const& infos) {
 }
 
 void bind_debugging(py::class_<PyExecutor>& type) {
-    type.def("profile", &profile, py::arg("repeats"))
+    type.def("profile", &profile, py::arg("repeats"), py::arg("sync") = true)
+        .def(
+            "allow_recording",
+            [](PyExecutor& self, bool allowed) {
+                PyExecutor::Use use(self);
+                self.native().allow_recording(allowed);
+            },
+            py::arg("allowed"))
+        .def_property_readonly("recording", [](PyExecutor& self) { return self.native().recording_state(); })
         .def("visit", &trace, py::arg("visit"))
         .def("describe_plan",
              [](PyExecutor& self) {
@@ -175,12 +184,27 @@ void bind_executor(py::module_& module) {
                 self.set_input(self.input_index(key), array, true);
             },
             py::arg("key"), py::arg("array"))
-        .def("run", &run, py::arg("timeout") = py::none(), py::arg("token") = py::none())
+        .def("run", &run, py::arg("timeout") = py::none(), py::arg("token") = py::none(),
+             py::arg("stream") = py::none())
         .def(
             "get_output",
             [](PyExecutor& self, py::handle key) {
                 PyExecutor::Use use(self);
                 return self.output(self.output_index(key));
+            },
+            py::arg("key"))
+        .def(
+            "set_input_blob",
+            [](PyExecutor& self, py::handle key, py::handle array) {
+                PyExecutor::Use use(self);
+                self.set_input(self.input_index(key), array, false);
+            },
+            py::arg("key"), py::arg("array"))
+        .def(
+            "get_output_blob",
+            [](PyExecutor& self, py::handle key) {
+                PyExecutor::Use use(self);
+                return self.output_blob(self.output_index(key));
             },
             py::arg("key"))
         .def_property_readonly(

@@ -18,10 +18,17 @@ std::vector<PyPort> make_ports(std::vector<frontend::Tensor> const& tensors, Sym
     return ports;
 }
 
-kernel::Precision precision_of(std::string const& name) {
-    if (name == "default") return kernel::Precision::Default;
-    if (name == "exact") return kernel::Precision::Exact;
-    throw InvalidInput("unknown precision \"" + name + "\", expected one of: default, exact");
+void set_precision(computation::CompileOptions& options, std::string const& name) {
+    if (name == "exact")
+        options.precision = kernel::Precision::Exact;
+    else if (name == "tf32")
+        options.precision = kernel::Precision::Tf32;
+    else if (name == "f16")
+        options.compute = DataType::F16;
+    else if (name == "bf16")
+        options.compute = DataType::BF16;
+    else if (name != "default" && name != "f32")
+        throw InvalidInput("unknown precision \"" + name + "\", expected one of: default, exact, f32, tf32, f16, bf16");
 }
 
 DataType weights_of(std::string const& name) {
@@ -35,12 +42,14 @@ DataType weights_of(std::string const& name) {
 
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
                   std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes,
-                  std::shared_ptr<kernel::TuningTable> tuning, bool measure, std::string const& weights) {
+                  std::shared_ptr<kernel::TuningTable> tuning, bool measure, std::string const& weights, bool host_too,
+                  std::vector<std::string> keep_f32) {
     computation::CompileOptions options;
-    options.device = std::move(device);
+    options.device = std::move(device), options.host_too = host_too;
+    options.keep_f32 = std::move(keep_f32);
     options.passes = std::move(passes);
     options.threads = threads;
-    options.precision = precision_of(precision);
+    set_precision(options, precision);
     options.weights = weights_of(weights);
     options.keep = std::move(keep);
     options.verify = verify;
@@ -156,7 +165,8 @@ void bind_model(py::module_& module) {
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
              py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0, py::arg("tuning") = nullptr,
-             py::arg("measure") = false, py::arg("weights") = "default");
+             py::arg("measure") = false, py::arg("weights") = "default", py::arg("host_too") = false,
+             py::arg("keep_f32") = std::vector<std::string>{});
 }
 
 }  // namespace refactor::python

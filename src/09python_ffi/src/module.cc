@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
     module.attr("__version__") = RG_VERSION;
     bind_errors(module);
     bind_device(module);
+    bind_device_arrays(module);
     bind_custom(module);
     bind_builder(module);
     bind_model(module);

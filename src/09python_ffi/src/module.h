@@ -9,6 +9,7 @@ namespace py = pybind11;
 // type is known.
 void bind_errors(py::module_& module);
 void bind_device(py::module_& module);
+void bind_device_arrays(py::module_& module);
 void bind_custom(py::module_& module);
 void bind_builder(py::module_& module);
 void bind_model(py::module_& module);

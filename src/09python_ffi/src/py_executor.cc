@@ -1,10 +1,15 @@
 #include "py_executor.h"
 
-#include "arrays.h"
+#include "array_parts.h"
 #include "common/error.h"
 #include "kernel/program.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+#include "mem_manager/pinned.h"
+#include "mem_manager/stream.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace refactor::python {
 
@@ -84,9 +89,27 @@ size_t PyExecutor::output_index(py::handle key) const {
     return index_of(key, output_names_, native_->executable().outputs, "output");
 }
 
+runtime::Value PyExecutor::value_for(py::handle array, PortInfo const& port, bool copy) const {
+    auto* stream = native_->stream();
+    bool is_array = PyObject_TypeCheck(array.ptr(), api().PyArray_Type_);
+    if (!is_array)
+        if (auto value = device_value(array, port, stream)) {
+            // Another program of the model may read it first.
+            if (stream && !native_->single()) stream->synchronize();
+            return *value;
+        }
+    if (!stream || !copy) return to_value(array, port, copy ? Ownership::Copy : Ownership::Share);
+    auto value = to_value(array, port, Ownership::Share);
+    if (!value.blob) return value;
+    auto pinned = mem_manager::make_pinned(stream->device(), value.blob->bytes());
+    std::memcpy(pinned->data(), value.blob->data(), value.blob->bytes());
+    value.blob = std::move(pinned);
+    return value;
+}
+
 void PyExecutor::set_input(size_t index, py::handle array, bool copy) {
     auto const& port = native_->executable().inputs[index];
-    auto value = to_value(array, port, copy ? Ownership::Copy : Ownership::Share);
+    auto value = value_for(array, port, copy);
     auto const& old = native_->input(index);
     sizes_changed_ |= old.unset() || !(old.dims == value.dims);
     native_->set_input(index, std::move(value));
@@ -98,7 +121,7 @@ void PyExecutor::retarget(PyProgram program, mem_manager::Device& device, std::s
     for (size_t i = 0; i < input_names_.size(); ++i)
         if (!native_->input(i).unset()) fresh->set_input(i, native_->input(i));
     native_ = std::move(fresh), program_ = std::move(program);
-    weighed_ = nullptr, short_ = false, sizes_changed_ = true;
+    weighed_ = nullptr, short_ = false, sizes_changed_ = true, ordered_in_.reset();
 }
 
 void PyExecutor::weigh() {
@@ -115,6 +138,7 @@ void PyExecutor::weigh() {
 }
 
 void PyExecutor::run(runtime::RunOptions const& options) {
+    ordered_in_ = native_->single() ? options.stream : std::nullopt;
     if (short_ && !sizes_changed_) return native_->run(options);
     {
         py::gil_scoped_release release;
@@ -122,6 +146,8 @@ void PyExecutor::run(runtime::RunOptions const& options) {
     }
     weigh();
 }
+
+DeviceArray PyExecutor::output_blob(size_t index) { return {native_->device_output(index, true), ordered_in_}; }
 
 py::object PyExecutor::output(size_t index) const {
     return py::reinterpret_steal<py::object>(to_array(native_->output(index)));

@@ -1,4 +1,5 @@
 #pragma once
+#include "device_arrays.h"
 #include "model.h"
 #include "runtime/session.h"
 
@@ -37,11 +38,14 @@ public:
     /// Runs with the GIL released, unless the run is known to be so short that this would cost more than it gives.
     void run(runtime::RunOptions const& options);
     py::object output(size_t index) const;
+    /// The output where it is.
+    DeviceArray output_blob(size_t index);
     /// The short way: inputs by a dict or in order, outputs as a dict. A new reference.
     PyObject* call(PyObject* arguments, PyObject* keywords);
 
 private:
     void take_names();
+    runtime::Value value_for(py::handle array, runtime::PortInfo const& port, bool copy) const;
     void set_inputs(PyObject* arguments);
     void weigh();
 
@@ -51,8 +55,9 @@ private:
     std::atomic_flag used_;
     std::vector<uint8_t> given_;  ///< scratch of `set_inputs`
     runtime::Plan const* weighed_ = nullptr;
-    bool short_ = false;         ///< runs of the plan `weighed_` keep the GIL
-    bool sizes_changed_ = true;  ///< since the last run: a new plan may have to be made
+    bool short_ = false;                  ///< runs of the plan `weighed_` keep the GIL
+    std::optional<uint64_t> ordered_in_;  ///< stream of the last run, if nothing has waited for it
+    bool sizes_changed_ = true;           ///< since the last run: a new plan may have to be made
 };
 
 /// Now + `seconds`. Throws `InvalidInput` for a negative number or NaN.

@@ -28,6 +28,7 @@ class Blob {
     size_t bytes_;
     std::function<void()> release_;
     std::unique_ptr<Lazy> lazy_;
+    Device const* pinned_for_ = nullptr;
 
     Blob(Device& device, void* data, size_t bytes, std::function<void()> release);
     void* load() const;
@@ -40,6 +41,8 @@ public:
     static std::shared_ptr<Blob> wrap(Device& device, void* data, size_t bytes, std::function<void()> release);
     /// A copy of host memory on the CPU.
     static std::shared_ptr<Blob> copy_of(void const* host, size_t bytes);
+    /// Pinned host memory that belongs to someone else.
+    static std::shared_ptr<Blob> wrap_pinned(Device& device, void* data, size_t bytes, std::function<void()> release);
     /// Host memory, to be read only, that takes no room before `data` is called.
     static std::shared_ptr<Blob> lazy(size_t bytes, std::unique_ptr<BlobSource> source);
 
@@ -52,6 +55,8 @@ public:
     void* data() { return lazy_ ? load() : data_; }
     void const* data() const { return lazy_ ? load() : data_; }
     size_t bytes() const { return bytes_; }
+    /// Whether it is memory of the host that `device` can copy by itself (mem_manager/pinned.h).
+    bool is_pinned_for(Device const& device) const;
 
     /// The bytes of a blob for as long as this lives: a lazy one that nobody has read stays as it is afterwards.
     class Reader {

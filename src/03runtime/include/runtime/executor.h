@@ -13,6 +13,7 @@ class ThreadPool;
 namespace refactor::mem_manager {
 class Allocator;
 class Device;
+class Stream;
 }  // namespace refactor::mem_manager
 
 namespace refactor::runtime {
@@ -28,7 +29,11 @@ public:
 
 struct RunOptions {
     CancellationToken const* token = nullptr;
-    std::optional<std::chrono::steady_clock::time_point> deadline;
+    std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt;
+    /// On a device: a stream of another library (mem_manager/device_interop.h). The run starts after the work that is
+    /// in it, its later work starts after the run, and the call returns without waiting; faults are then reported by
+    /// whatever waits next.
+    std::optional<uint64_t> stream = std::nullopt;
 };
 
 /// One row of `Executor::profile`.
@@ -84,9 +89,13 @@ public:
     void run(RunOptions const& = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
     Value const& output(size_t index) const;
+    /// The same where it is, without a copy to the host. `exported`: somebody outside will work with the memory in an
+    /// order of his own.
+    Value device_output(size_t index, bool exported = false) const;
 
-    /// Like `run`, timing each step `repeats` times (the minimum counts).
-    std::vector<StepProfile> profile(int repeats = 1);
+    /// Like `run`, timing each step `repeats` times (the minimum counts). `sync`: waits for a device after each step,
+    /// else the device takes the times.
+    std::vector<StepProfile> profile(int repeats = 1, bool sync = true);
     /// Like `run`, showing every tensor to `visit`.
     void trace(TraceVisitor const& visit);
 
@@ -94,6 +103,16 @@ public:
     /// Moves to another device of the same kind and another allocator, keeping inputs and outputs. Throws `Unsupported`
     /// if the Program was compiled for another kind.
     void dispatch(mem_manager::Device& device, std::string allocator);
+    /// Whether a device may keep the work of a plan that runs again with the same addresses, to do it by one call
+    /// (default: yes).
+    void allow_recording(bool allowed);
+    bool allows_recording() const { return may_record_; }
+    /// What became of that for the current plan: "recorded", or why not.
+    std::string recording_state() const;
+    /// Waits for the last run, if it did not, and throws what its kernels reported.
+    void settle() const;
+    /// The device's stream; null on the host.
+    mem_manager::Stream* stream() const;
     /// The plan of the current inputs.
     Plan const& plan();
     /// Bytes of intermediate memory now held.
@@ -107,13 +126,20 @@ private:
     static std::unique_ptr<Memory> make_memory(std::string const& allocator, mem_manager::Device& device);
     void activate();
     void prepare_run();
-    void prepare_remote_run();
+    void prepare_remote_run(bool ordered);
+    void run_remote(RunOptions const& options);
+    void launch_all(RunOptions const& options);
+    void check_output(size_t index) const;
     void place();
     void check_input(size_t index, Value const& value) const;
     void* argument_address(uint32_t tensor) const;
+    std::vector<double> host_times(int repeats);
+    std::vector<double> device_times(int repeats);
     TracedTensor traced(uint32_t tensor, std::vector<std::byte>& scratch) const;
     template <class Before, class After>
     void run_steps(Before&& before, After&& after);
+    template <class Before, class After>
+    void launch_steps(Before&& before, After&& after);
 
     std::shared_ptr<Planner> planner_;
     std::string allocator_name_;
@@ -132,6 +158,7 @@ private:
     std::vector<Patch> input_patches_, output_patches_;
     std::unique_ptr<Memory> memory_;
     std::unique_ptr<Remote> remote_;  ///< null on the host
+    bool may_record_ = true;
 };
 
 }  // namespace refactor::runtime

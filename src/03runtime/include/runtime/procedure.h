@@ -16,8 +16,9 @@ public:
 struct CallContext {
     std::shared_ptr<ThreadPool> const& pool;
     RunOptions const& options;
-    ProcedureState* state = nullptr;  ///< what `make_state` made
-    std::string const& allocator;     ///< of the executor, for executors inside
+    ProcedureState* state = nullptr;        ///< what `make_state` made
+    std::string const& allocator;           ///< of the executor, for executors inside
+    mem_manager::Device* device = nullptr;  ///< of the executor, for executors inside; null: number 0 of their kind
 };
 
 /// A node that works on whole values between two programs, on the CPU: whose results have sizes that only the data
@@ -29,6 +30,11 @@ public:
     /// As of a kernel, `op:device:algorithm:dtype`.
     virtual std::string id() const = 0;
     virtual std::unique_ptr<ProcedureState> make_state() const { return nullptr; }
+    /// Whether it runs graphs, on whatever device they were compiled for: it then takes values of any device, and gives
+    /// them. Others get and give values of the host.
+    virtual bool runs_graphs() const { return false; }
+    /// Whether it only decides what runs and how large that is, so that a model with it is still one for its device.
+    virtual bool steers() const { return runs_graphs(); }
     /// `inputs`: null where an optional one is omitted. `outputs` hold what they held after the last call, whose memory
     /// may be used again (`Value::resize`); all are set. Data that makes no sense throws `InvalidInput`.
     virtual void call(std::span<Value const* const> inputs, std::span<Value> outputs, CallContext const&) const = 0;

@@ -49,16 +49,23 @@ public:
     void run(RunOptions const& options = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
     Value const& output(size_t index) const;
+    /// As `Executor::device_output`.
+    Value device_output(size_t index, bool exported = false) const;
 
     /// As those of `Executor`; procedures are rows and steps of their own, whatever runs inside them is not shown.
-    std::vector<StepProfile> profile(int repeats = 1);
+    std::vector<StepProfile> profile(int repeats = 1, bool sync = true);
     void trace(TraceVisitor const& visit);
 
     std::unique_ptr<Session> clone() const;
     void dispatch(mem_manager::Device& device, std::string allocator);
     size_t memory_bytes() const;
     void trim();
+    void allow_recording(bool allowed);
+    /// For each program on a device and each procedure, one line: whether its work is recorded, or why not.
+    std::string recording_state() const;
 
+    /// Of the first program on a device; null if none is.
+    mem_manager::Stream* stream() const;
     /// The only executor, if the model is one program; else null.
     Executor* single() { return single_; }
     Executor const* single() const { return single_; }
@@ -75,6 +82,9 @@ private:
     void run_calls(RunOptions const& options, Before&& before, After&& after);
     void call_procedure(Lane& lane, Call const& call, RunOptions const& options);
     void release_values();
+    void wait_for(uint64_t foreign);
+    Value const& host_value(uint32_t number) const;
+    mem_manager::Device& device_of(Call const& call) const;
 
     std::shared_ptr<Executable const> executable_;
     std::string allocator_;
@@ -83,6 +93,7 @@ private:
     std::vector<Lane> lanes_;  ///< by call
     Executor* single_ = nullptr;
     std::vector<Value> values_;
+    mutable std::vector<Value> host_values_;  ///< copies of those that are on a device, by number
     bool ran_ = false;
 };
 

@@ -8,6 +8,9 @@ class ThreadPool;
 
 namespace refactor::runtime {
 
+/// What a kernel on a device reports of data that makes no sense: it cannot throw.
+enum class Fault : uint32_t { None, Index, DivisionByZero, Size };
+
 /// What a task finds around it while it runs.
 struct RunContext {
     ThreadPool& pool;
@@ -16,6 +19,9 @@ struct RunContext {
     std::byte* workspace = nullptr;
     /// The device's stream; null on the CPU.
     void* stream = nullptr;
+    /// A word of this step that kernels on a device may write: 0, until one puts `fault << 32 | low half of the
+    /// offending number` there. Null on the CPU, and where the device cannot report.
+    uint64_t* fault = nullptr;
 };
 
 /// A kernel with every size fixed: what one step of a plan executes. Immutable, so that clones run it at the same time.
@@ -23,7 +29,8 @@ class Task {
 public:
     virtual ~Task() = default;
     /// `arguments`: addresses of the inputs, then of the outputs; null for an omitted optional input. Allocates
-    /// nothing. Data-dependent misuse (an index out of range, an integer division by zero) throws `InvalidInput`.
+    /// nothing. Data-dependent misuse (an index out of range, an integer division by zero) throws `InvalidInput` on the
+    /// CPU and goes to `context.fault` on a device; neither touches memory out of bounds.
     virtual void run(void* const* arguments, RunContext const& context) const = 0;
     /// Scratch memory in bytes; with per-thread scratch, already multiplied by the number of threads it was bound for.
     virtual size_t workspace_bytes() const { return 0; }
@@ -31,6 +38,8 @@ public:
     virtual uint64_t in_place_inputs() const { return 0; }
     /// Bit i: input i is never read, for it is a constant that has been packed.
     virtual uint64_t unread_inputs() const { return 0; }
+    /// Whether what it puts into a device's stream is the same for every run with the same addresses.
+    virtual bool can_replay() const { return true; }
     /// Useful floating-point (or integer) operations, a multiply-add counting two; 0 for data movement.
     virtual double operations() const { return 0; }
 };

@@ -56,6 +56,9 @@ struct Contents {
     std::vector<Value> elements;       ///< of a sequence; keys and values (two tensors of one axis) of a map
 };
 
+/// The value with its elements, and those of what it holds, in the host's memory. What is there already is not copied.
+Value on_host(Value const& value);
+
 /// "f32[1, 3, 224, 224]"
 std::string describe(DataType, std::span<int64_t const> dims);
 /// "f32[2]", "sequence of 3", "nothing", "map of 4"

@@ -50,6 +50,7 @@ struct Operand : TensorDesc {
 enum class Precision : uint8_t {
     Exact,  ///< no algorithm that changes the error bound (no Winograd)
     Default,
+    Tf32,  ///< products and convolutions of f32 may round their operands to 11 bits (sums stay f32)
 };
 
 /// The question "who can compute this?".

@@ -13,6 +13,7 @@ class ContentSizes final : public runtime::Procedure {
 public:
     explicit ContentSizes(std::string name) : name_(std::move(name)) {}
     std::string id() const override { return "content_sizes:cpu:read:i64"; }
+    bool steers() const override { return true; }
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
               runtime::CallContext const&) const override {
         auto const& x = *inputs[0];

@@ -56,8 +56,10 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto loops = ExpressionLoops::make(args, used_, widest_);
         if (!loops) return Err{loops.error()};
+        auto addresses = all_operands(args.inputs.size() + args.outputs.size());
+        if (can_fault(info_)) addresses.push_back({Address::kFault});
         Launch launch{function_of(*loops), blocks_for(loops->count, int64_t{kBlockThreads} * loops->vector),
-                      kBlockThreads, all_operands(args.inputs.size() + args.outputs.size()), expression_words(*loops)};
+                      kBlockThreads, std::move(addresses), expression_words(*loops)};
         return std::unique_ptr<runtime::Task>(
             std::make_unique<LaunchTask>(library_, std::vector{std::move(launch)}, 0, in_place(*loops)));
     }

@@ -3,6 +3,7 @@
 #include "elementwise/elementwise.h"
 #include "elementwise/reference.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -79,12 +80,20 @@ std::string constant_text(ExprInstruction const& code) {
     return std::string("(") + register_text(code.dtype) + ")" + hexadecimal(static_cast<uint64_t>(number.integer));
 }
 
+bool divides_integers(ExprInstruction const& code) {
+    return (code.op == ExprOp::Div || code.op == ExprOp::Mod || code.op == ExprOp::Fmod) && !is_float(code.dtype);
+}
+
 bool has_parameters(ExprOp op) { return (op >= ExprOp::LeakyRelu && op <= ExprOp::Shrink) || op == ExprOp::IsInf; }
 
 std::string instruction_text(ExprInstruction const& code) {
     std::string text = "rg_" + std::string(name_of(code.op));
     if (code.op == ExprOp::Cast) text += std::string("<") + register_text(code.dtype) + ">";
-    for (int k = 0; k < arity_of(code.op); ++k) text += (k ? ", r" : "(r") + std::to_string(code.operands[k]);
+    auto operand = [&](int k) { return "r" + std::to_string(code.operands[k]); };
+    for (int k = 0; k < arity_of(code.op); ++k)
+        text += (k ? ", " : "(") + (k == 1 && divides_integers(code)
+                                        ? "rg_divisor(" + operand(0) + ", " + operand(1) + ", fault)"
+                                        : operand(k));
     if (has_parameters(code.op)) text += ", " + f32_text(code.alpha) + ", " + f32_text(code.beta);
     text += ")";
     if (code.dtype == DataType::F16) return "rg_round_f16(" + text + ")";
@@ -98,8 +107,9 @@ class Writer {
     std::string const& name_;
     std::string text_;
 
-    size_t words() const { return inputs_.size() + info_.outputs.size() + expression_words(loops_).size(); }
-    size_t count_word() const { return inputs_.size() + info_.outputs.size(); }
+    size_t fault_word() const { return inputs_.size() + info_.outputs.size(); }
+    size_t count_word() const { return fault_word() + can_fault(info_); }
+    size_t words() const { return count_word() + expression_words(loops_).size(); }
     DataType output(size_t i) const { return info_.code[info_.outputs[i]].dtype; }
     std::string number(size_t i) const { return std::to_string(i); }
     bool varies(size_t i) const {
@@ -108,7 +118,7 @@ class Writer {
 
     /// `name_body`: all instructions on one element of each input.
     void write_body() {
-        text_ += "RG_FN void " + name_ + "_body(";
+        text_ += "RG_FN void " + name_ + "_body(" + (can_fault(info_) ? "rg_u64* fault, " : "");
         for (size_t i = 0; i < inputs_.size(); ++i)
             if (loops_.walks[i] != Walk::Unused)
                 text_ += std::string(storage_text(inputs_[i])) + " x" + number(i) + ", ";
@@ -167,7 +177,7 @@ class Writer {
 
     /// One call of the body; `element` is the index within a vector, empty for elements of memory itself.
     void write_call(std::string const& indent, std::string const& element) {
-        text_ += indent + name_ + "_body(";
+        text_ += indent + name_ + "_body(" + (can_fault(info_) ? "fault, " : "");
         for (size_t i = 0; i < inputs_.size(); ++i) {
             if (loops_.walks[i] == Walk::Unused) continue;
             if (element.empty())
@@ -218,6 +228,7 @@ public:
         for (size_t i = 0; i < info_.outputs.size(); ++i)
             text_ += std::string("    ") + storage_text(output(i)) + "* q" + number(i) + " = (" +
                      storage_text(output(i)) + "*)a.w[" + number(inputs_.size() + i) + "];\n";
+        if (can_fault(info_)) text_ += "    rg_u64* fault = (rg_u64*)a.w[" + number(fault_word()) + "];\n";
         auto width = std::to_string(loops_.vector);
         text_ += "    const Index n = (Index)a.w[" + number(count_word()) + "];\n";
         text_ +=
@@ -241,6 +252,10 @@ public:
 
 }  // namespace
 
+bool can_fault(ElementwiseInfo const& info) {
+    return std::any_of(info.code.begin(), info.code.end(), divides_integers);
+}
+
 std::optional<Rejection> why_no_source(ElementwiseInfo const& info, Request const& request) {
     // Operators are defined for the same types on all devices.
     auto on_host = request;
@@ -252,13 +267,6 @@ std::optional<Rejection> why_no_source(ElementwiseInfo const& info, Request cons
     for (auto const& code : info.code) {
         if (!register_text(code.dtype))
             return Rejection{"dtype " + std::string(name_of(code.dtype)) + " has no code yet"};
-        bool divides = code.op == ExprOp::Div || code.op == ExprOp::Mod || code.op == ExprOp::Fmod;
-        if (!divides || is_float(code.dtype)) continue;
-        auto const& divisor = info.code[code.operands[1]];
-        auto value = divisor.integer ? divisor.integer : static_cast<int64_t>(divisor.value);
-        if (divisor.op != ExprOp::Constant || value == 0 || value == -1)
-            return Rejection{std::string(name_of(code.op)) + " of " + std::string(name_of(code.dtype)) +
-                             " by what is no constant: a division by zero could not be reported"};
     }
     // The limit of a kernel's parameters is 4 KiB.
     constexpr size_t kMostWords = 512, kMostRank = 8;

@@ -31,8 +31,12 @@ struct ExpressionLoops {
 /// Why no source can be written for the program, or nothing.
 std::optional<Rejection> why_no_source(ElementwiseInfo const& info, Request const& request);
 
-/// CUDA C++ of a kernel `name` over one struct of 64-bit words: addresses of all inputs, of all outputs, the number of
-/// elements, `sizes`, and the steps of each strided input. Needs no headers.
+/// Whether the program can meet data that makes no sense: it divides integers.
+bool can_fault(ElementwiseInfo const& info);
+
+/// CUDA C++ of a kernel `name` over one struct of 64-bit words: addresses of all inputs, of all outputs, of the word
+/// for faults (`runtime::RunContext::fault`) if there can be any, the number of elements, `sizes`, and the steps of
+/// each strided input. Needs no headers.
 std::string expression_source(ElementwiseInfo const& info, ExpressionLoops const& loops,
                               std::vector<DataType> const& inputs, std::string const& name);
 

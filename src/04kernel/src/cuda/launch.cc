@@ -30,7 +30,8 @@ namespace {
 
 void const* base_of(Address const& address, void* const* arguments, runtime::RunContext const& context) {
     if (address.operand >= 0) return arguments[address.operand];
-    return address.operand == Address::kWorkspace ? context.workspace : nullptr;
+    if (address.operand == Address::kWorkspace) return context.workspace;
+    return address.operand == Address::kFault ? context.fault : nullptr;
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace refactor::kernel::cuda {
 
-/// An address that a generated function is given: of an operand of the task, or of its workspace, the word for faults
-/// (null where the device cannot report), or null.
+/// An address that a generated function is given: of an operand of the task, of its workspace, of the word in which it
+/// reports faults (`runtime::RunContext::fault`, `rg_report` of the prelude; null if nobody reads it), or null.
 struct Address {
     static constexpr int kWorkspace = -1, kNone = -2, kFault = -3;
     int operand = 0;    ///< number among all inputs, then all outputs, of the task; absent ones count and are null

@@ -22,6 +22,11 @@ RG_FN float rg_from_bf16(unsigned short x) { return rg_f32((unsigned)x << 16); }
 RG_FN float rg_round_f16(float x) { return rg_from_f16(rg_to_f16(x)); }
 RG_FN float rg_round_bf16(float x) { return rg_from_bf16(rg_to_bf16(x)); }
 
+// Tells the run that data makes no sense: a number of runtime::Fault, and the offending number. Any one report will do.
+RG_FN void rg_report(rg_u64* word, unsigned fault, rg_i64 number) {
+    if (word) *(rg_u64 volatile*)word = (rg_u64)fault << 32 | (unsigned)number;
+}
+
 template <class T, int N> struct alignas(sizeof(T) * N) rg_vec { T v[N]; };
 template <class T> struct rg_is_real { static constexpr bool value = false; };
 template <> struct rg_is_real<float> { static constexpr bool value = true; };
@@ -65,10 +70,20 @@ template <class T, class X> RG_FN T rg_Cast(X x) {
         else return (T)((rg_u64)a op (rg_u64)b); \
     }
 RG_ARITHMETIC(Add, +) RG_ARITHMETIC(Sub, -) RG_ARITHMETIC(Mul, *)
-template <class T> RG_FN T rg_Div(T a, T b) { return (T)(a / b); }
+// The quotient of the lowest number and -1 wraps.
+template <class T> RG_FN T rg_Div(T a, T b) {
+    if constexpr (!rg_real<T> && rg_signed<T>)
+        if (b == T(-1)) return (T)(0 - (rg_u64)a);
+    return (T)(a / b);
+}
 template <class T> RG_FN T rg_Fmod(T a, T b) {
     if constexpr (rg_real<T>) return m_fmod(a, b);
-    else return (T)(a % b);
+    else return rg_signed<T> && b == T(-1) ? T(0) : (T)(a % b);
+}
+template <class T> RG_FN T rg_divisor(T a, T b, rg_u64* fault) {
+    if (b != T(0)) return b;
+    rg_report(fault, 2, (rg_i64)a);
+    return T(1);
 }
 template <class T> RG_FN T rg_Mod(T a, T b) {
     T r = rg_Fmod(a, b);

@@ -21,6 +21,8 @@ size_t setting(char const* variable, size_t otherwise) {
     return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+}  // namespace
+
 std::vector<std::unique_ptr<Device>>& devices() {
     // Never destroyed: executors may outlive the library's static objects.
     static auto* all = [] {
@@ -32,6 +34,8 @@ std::vector<std::unique_ptr<Device>>& devices() {
     }();
     return *all;
 }
+
+namespace {
 
 int32_t count(int32_t* number, char*, size_t) {
     *number = static_cast<int32_t>(devices().size());
@@ -78,6 +82,11 @@ int32_t copy_within(void* device, void* target, void const* source, size_t bytes
 void const* extension(char const* name) {
     if (!std::strcmp(name, RG_STREAMS_EXTENSION)) return &stream_table();
     if (!std::strcmp(name, RG_KERNELS_EXTENSION)) return &kernel_table();
+    if (!std::strcmp(name, RG_HOST_MEMORY_EXTENSION)) return &host_memory_table();
+    if (!std::strcmp(name, RG_GRAPHS_EXTENSION)) return &graph_table();
+    if (!std::strcmp(name, RG_EVENTS_EXTENSION)) return &event_table();
+    if (!std::strcmp(name, RG_INTEROP_EXTENSION)) return &interop_table();
+    if (!std::strcmp(name, RG_RANGES_EXTENSION)) return &range_table();
     return nullptr;
 }
 

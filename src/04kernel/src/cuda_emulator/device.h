@@ -2,11 +2,18 @@
 #include "cuda_emulator/grid.h"
 #include "cuda_emulator/memory.h"
 #include "kernel/device_kernels.h"
+#include "mem_manager/device_events.h"
+#include "mem_manager/device_graphs.h"
+#include "mem_manager/device_host_memory.h"
+#include "mem_manager/device_interop.h"
+#include "mem_manager/device_ranges.h"
 #include "mem_manager/device_streams.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace refactor::cuda_emulator {
 
@@ -20,9 +27,19 @@ struct Device {
         : ordinal(ordinal_), name("emulated GPU " + std::to_string(ordinal_)), memory(bytes) {}
 };
 
-/// Work is done when it is asked for: a stream has only its device.
+/// Writes its complaint and returns 0 or a code, as the functions of the tables.
+using Work = std::function<int32_t(char* text, size_t text_bytes)>;
+
+/// Work is done when it is asked for, or kept if the stream records.
 struct Stream {
     Device* device;
+    std::unique_ptr<std::vector<Work>> recording = nullptr;
+
+    int32_t perform(char* text, size_t text_bytes, Work work) {
+        if (!recording) return work(text, text_bytes);
+        recording->push_back(std::move(work));
+        return 0;
+    }
 };
 
 inline Device& device_of(void* device) { return *static_cast<Device*>(device); }
@@ -35,11 +52,23 @@ struct Complaint {
     int32_t operator()(int32_t code, std::string const& message) const;
 };
 
-/// What devices would report for an address that is not theirs, and for everything else.
-inline constexpr int32_t kIllegalAddress = 700, kFailure = 999;
+/// What devices would report for an address that is not theirs, for work that cannot be recorded, and for everything
+/// else.
+inline constexpr int32_t kIllegalAddress = 700, kNotRecordable = 900, kFailure = 999;
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+RefactorHostMemory const& host_memory_table();
+RefactorDeviceGraphs const& graph_table();
+RefactorDeviceEvents const& event_table();
+RefactorDeviceInterop const& interop_table();
+RefactorDeviceRanges const& range_table();
+
+std::vector<std::unique_ptr<Device>>& devices();
+
+/// Copies between host memory and a device's, as the flags tell.
+int32_t copy(Device& device, void* target, void const* source, size_t bytes, bool to_device, bool from_device,
+             Complaint complain);
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,

@@ -134,21 +134,26 @@ int32_t load(void*, char const* source, char const* name, void** function, char*
 }
 
 /// Words that are addresses of the device become the host's.
-int32_t launch(void* device, void*, void* function, uint32_t blocks, uint32_t threads, void const* argument, char* text,
-               size_t text_bytes) {
+int32_t launch(void* device, void* stream, void* function, uint32_t blocks, uint32_t threads, void const* argument,
+               char* text, size_t text_bytes) {
     Complaint complain{text, text_bytes};
     auto const& entry = *static_cast<LoadedFunction*>(function);
     if (!blocks || !threads || threads > 1024 || entry.argument_bytes > kMostArgumentBytes)
         return complain(1, "invalid configuration: " + std::to_string(blocks) + " blocks of " +
                                std::to_string(threads) + " threads, arguments of " +
                                std::to_string(entry.argument_bytes) + " bytes");
+    // Functions belong to no device: the stream's counts.
+    auto& owner = stream ? *static_cast<Stream*>(stream)->device : device_of(device);
     std::array<uint64_t, kMostArgumentBytes / 8> words{};
     std::memcpy(words.data(), argument, entry.argument_bytes);
     for (size_t i = 0; i < entry.argument_bytes / 8; ++i)
-        if (auto* host = device_of(device).memory.host(reinterpret_cast<void*>(words[i])))
+        if (auto* host = owner.memory.host(reinterpret_cast<void*>(words[i])))
             words[i] = reinterpret_cast<uint64_t>(host);
-    auto wrong = run_grid(entry, blocks, threads, words.data());
-    return wrong.empty() ? 0 : complain(kFailure, wrong);
+    auto work = [&entry, blocks, threads, words](char* t, size_t n) {
+        auto wrong = run_grid(entry, blocks, threads, words.data());
+        return wrong.empty() ? 0 : Complaint{t, n}(kFailure, wrong);
+    };
+    return stream ? static_cast<Stream*>(stream)->perform(text, text_bytes, work) : work(text, text_bytes);
 }
 
 }  // namespace

@@ -58,28 +58,8 @@ std::vector<double> matrix(int32_t dtype, void const* data, int64_t first, int64
     return result;
 }
 
-}  // namespace
-
-int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
-                      size_t text_bytes) {
-    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2)
-        return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
-    *plan = new RefactorMatMul(*product);
-    *workspace_bytes = 0;
-    return 0;
-}
-
-void matmul_destroy(void* plan) { delete static_cast<RefactorMatMul*>(plan); }
-
-int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                   void* y, void*, char* text, size_t text_bytes) {
-    auto const& p = *static_cast<RefactorMatMul const*>(plan);
-    auto& memory = static_cast<Stream*>(stream)->device->memory;
-    void const *left = memory.host(a), *right = memory.host(b), *row = bias ? memory.host(bias) : nullptr,
-               *added = residual ? memory.host(residual) : nullptr;
-    auto* result = memory.host(y);
-    if (!left || !right || !result || (bias && !row) || (residual && !added))
-        return Complaint{text, text_bytes}(kIllegalAddress, "an operand of a product is not in the device's memory");
+void multiply(RefactorMatMul const& p, void const* left, void const* right, void const* row, void const* added,
+              void* result) {
     for (int64_t batch = 0; batch < p.batches; ++batch) {
         auto x = matrix(p.dtype, left, batch * p.stride_a, p.m, p.k, p.trans_a != 0);
         auto w = matrix(p.dtype, right, batch * p.stride_b, p.k, p.n, p.trans_b != 0);
@@ -99,7 +79,34 @@ int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void 
             }
         }
     }
+}
+
+}  // namespace
+
+int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
+                      size_t text_bytes) {
+    if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2)
+        return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
+    *plan = new RefactorMatMul(*product);
+    *workspace_bytes = 0;
     return 0;
+}
+
+void matmul_destroy(void* plan) { delete static_cast<RefactorMatMul*>(plan); }
+
+int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
+                   void* y, void*, char* text, size_t text_bytes) {
+    auto const p = *static_cast<RefactorMatMul const*>(plan);
+    auto& memory = static_cast<Stream*>(stream)->device->memory;
+    void const *left = memory.host(a), *right = memory.host(b), *row = bias ? memory.host(bias) : nullptr,
+               *added = residual ? memory.host(residual) : nullptr;
+    auto* result = memory.host(y);
+    if (!left || !right || !result || (bias && !row) || (residual && !added))
+        return Complaint{text, text_bytes}(kIllegalAddress, "an operand of a product is not in the device's memory");
+    return static_cast<Stream*>(stream)->perform(text, text_bytes, [=](char*, size_t) {
+        multiply(p, left, right, row, added, result);
+        return 0;
+    });
 }
 
 }  // namespace refactor::cuda_emulator

@@ -4,21 +4,9 @@
 
 namespace refactor::cuda_emulator {
 
-namespace {
-
-int32_t create(void* device, void** stream, char*, size_t) {
-    *stream = new Stream{&device_of(device)};
-    return 0;
-}
-
-void destroy(void*, void* stream) { delete static_cast<Stream*>(stream); }
-
-int32_t synchronize(void*, void*, char*, size_t) { return 0; }
-
-/// Copies between host memory and a device's, as the tags of the addresses tell.
-int32_t copy(void* device, void* target, void const* source, size_t bytes, bool to_device, bool from_device,
+int32_t copy(Device& device, void* target, void const* source, size_t bytes, bool to_device, bool from_device,
              Complaint complain) {
-    auto& memory = device_of(device).memory;
+    auto& memory = device.memory;
     if (!bytes) return 0;
     auto* to = to_device ? memory.host(target, bytes) : target;
     auto const* from = from_device ? memory.host(source, bytes) : source;
@@ -28,18 +16,42 @@ int32_t copy(void* device, void* target, void const* source, size_t bytes, bool 
     return 0;
 }
 
-int32_t copy_from_host(void* device, void*, void* target, void const* host, size_t bytes, char* text,
+namespace {
+
+int32_t create(void* device, void** stream, char*, size_t) {
+    *stream = new Stream{&device_of(device)};
+    return 0;
+}
+
+void destroy(void*, void* stream) { delete static_cast<Stream*>(stream); }
+
+/// What makes the host wait cannot be recorded; `stream` is null for the functions of the device itself.
+int32_t check_waiting(void* stream, Complaint complain) {
+    if (!stream || !static_cast<Stream*>(stream)->recording) return 0;
+    return complain(kNotRecordable, "operation not permitted while the stream records");
+}
+
+int32_t synchronize(void*, void* stream, char* text, size_t text_bytes) {
+    return check_waiting(stream, {text, text_bytes});
+}
+
+int32_t copy_from_host(void* device, void* stream, void* target, void const* host, size_t bytes, char* text,
                        size_t text_bytes) {
-    return copy(device, target, host, bytes, true, false, {text, text_bytes});
+    if (auto code = check_waiting(stream, {text, text_bytes})) return code;
+    return copy(device_of(device), target, host, bytes, true, false, {text, text_bytes});
 }
 
-int32_t copy_to_host(void* device, void*, void* host, void const* source, size_t bytes, char* text, size_t text_bytes) {
-    return copy(device, host, source, bytes, false, true, {text, text_bytes});
+int32_t copy_to_host(void* device, void* stream, void* host, void const* source, size_t bytes, char* text,
+                     size_t text_bytes) {
+    if (auto code = check_waiting(stream, {text, text_bytes})) return code;
+    return copy(device_of(device), host, source, bytes, false, true, {text, text_bytes});
 }
 
-int32_t copy_within(void* device, void*, void* target, void const* source, size_t bytes, char* text,
+int32_t copy_within(void* device, void* stream, void* target, void const* source, size_t bytes, char* text,
                     size_t text_bytes) {
-    return copy(device, target, source, bytes, true, true, {text, text_bytes});
+    auto& owner = stream ? *static_cast<Stream*>(stream)->device : device_of(device);
+    auto work = [=, &owner](char* t, size_t n) { return copy(owner, target, source, bytes, true, true, {t, n}); };
+    return stream ? static_cast<Stream*>(stream)->perform(text, text_bytes, work) : work(text, text_bytes);
 }
 
 }  // namespace

@@ -1,11 +1,21 @@
 #pragma once
 #include "kernel/device_kernels.h"
+#include "mem_manager/device_events.h"
+#include "mem_manager/device_graphs.h"
+#include "mem_manager/device_host_memory.h"
+#include "mem_manager/device_interop.h"
+#include "mem_manager/device_ranges.h"
 #include "mem_manager/device_streams.h"
 
 namespace refactor::cuda_plugin {
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+RefactorHostMemory const& host_memory_table();
+RefactorDeviceGraphs const& graph_table();
+RefactorDeviceEvents const& event_table();
+RefactorDeviceInterop const& interop_table();
+RefactorDeviceRanges const& range_table();
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,

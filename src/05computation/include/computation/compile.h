@@ -6,6 +6,8 @@ namespace refactor::computation {
 
 struct CompileOptions {
     std::string device = "cpu";
+    /// Nodes that no kernel of `device` computes run on the host; else they are refused.
+    bool host_too = false;
     /// Names as in `pipeline()`: empty is the default pipeline, "-name" removes one, "-all" starts from none, "name"
     /// adds one.
     std::vector<std::string> passes;
@@ -14,6 +16,11 @@ struct CompileOptions {
     /// What constant right-hand sides of products are stored as on a CPU: F32, F16, BF16, or I8 with a scale for each
     /// column; they are widened to f32 while they are read. Undefined: as the model stores them.
     DataType weights = DataType::Undefined;
+    /// F16 or BF16: type that tensors of f32 are computed in (sums stay f32); inputs and outputs of the model keep
+    /// theirs. Undefined: as the model says.
+    DataType compute = DataType::Undefined;
+    /// Nodes, by name, that `compute` leaves in f32.
+    std::vector<std::string> keep_f32;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;
     size_t max_tensor_bytes =
@@ -32,9 +39,18 @@ struct PassReport {
     std::string graph;               ///< the graph after the pass, if it changed anything and debug logging is on
 };
 
-struct Compiled {
+/// One of the programs that a graph was cut into. Values have numbers: first the inputs of the graph, then its outputs,
+/// then what crosses from one program to another.
+struct CompiledPart {
     std::shared_ptr<kernel::Program> program;
+    std::vector<uint32_t> inputs, outputs;
+};
+
+struct Compiled {
+    std::shared_ptr<kernel::Program> program;  ///< null if there are parts
     std::vector<PassReport> passes;
+    std::vector<CompiledPart> parts;  ///< in running order, if some nodes were placed on the host (`host_too`)
+    uint32_t values = 0;              ///< that `parts` number
 };
 
 /// Runs the passes and asks for kernels. Throws `InvalidInput` for an unknown pass or kept tensor, `Unsupported` naming

@@ -11,7 +11,7 @@ using runtime::Value;
 template <class T>
 T scalar_of(Value const& value, char const* what) {
     if (value.count() != 1) throw InvalidInput(std::string(what) + " is " + describe(value) + ", expected one element");
-    return *value.data<T>();
+    return *on_host(value).data<T>();
 }
 
 template <class T>
@@ -31,6 +31,7 @@ public:
         : info_(std::move(info)), body_(std::move(body)), captures_(std::move(captures)) {}
 
     std::string id() const override { return "loop:cpu:session:any"; }
+    bool runs_graphs() const override { return true; }
     std::unique_ptr<runtime::ProcedureState> make_state() const override { return std::make_unique<SessionState>(); }
 
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
@@ -48,7 +49,7 @@ public:
             for (size_t k = 0; k < states.size(); ++k) session.set_input(2 + k, std::move(states[k]));
             session.run(context.options);
             go_on = scalar_of<uint8_t>(session.output(0), "the condition of the body");
-            for (size_t k = 0; k < states.size(); ++k) states[k] = session.output(1 + k);
+            for (size_t k = 0; k < states.size(); ++k) states[k] = session.device_output(1 + k);
             for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push(session.output(1 + states.size() + k));
         }
         for (size_t i = 0; i < outputs.size() && i < states.size(); ++i) outputs[i] = std::move(states[i]);

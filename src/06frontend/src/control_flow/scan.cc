@@ -3,6 +3,7 @@
 #include "mem_manager/blob.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace refactor::frontend {
 
@@ -61,7 +62,7 @@ class ScanProcedure final : public runtime::Procedure {
                 session.set_input(info_.states + k,
                                   element(sequences[k], info_.axes[k], info_.reversed[k] ? length - 1 - t : t));
             session.run(options);
-            for (size_t k = 0; k < states.size(); ++k) states[k] = session.output(k);
+            for (size_t k = 0; k < states.size(); ++k) states[k] = session.device_output(k);
             for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push(session.output(states.size() + k));
         }
         for (size_t k = 0; k < stacks.size(); ++k) {
@@ -104,6 +105,7 @@ public:
         : info_(std::move(info)), body_(std::move(body)), captures_(std::move(captures)) {}
 
     std::string id() const override { return "scan:cpu:session:any"; }
+    bool runs_graphs() const override { return true; }
     std::unique_ptr<runtime::ProcedureState> make_state() const override { return std::make_unique<SessionState>(); }
 
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
@@ -111,14 +113,16 @@ public:
         auto& session = static_cast<SessionState&>(*context.state).get(0, body_, context);
         for (size_t i = 0; i < captures_.size(); ++i)
             session.set_input(info_.states + info_.sequences + i, *inputs[captures_[i]]);
-        auto const* lengths = info_.batched ? inputs[0] : nullptr;
+        auto lengths = info_.batched && inputs[0] ? std::optional(on_host(*inputs[0])) : std::nullopt;
         auto operands = inputs.subspan(info_.batched);
         std::vector<Value> states, sequences;
-        for (size_t i = 0; i < info_.states; ++i) states.push_back(*operands[i]);
-        for (size_t i = 0; i < info_.sequences; ++i) sequences.push_back(*operands[info_.states + i]);
+        // Elements of sequences (batches of states, too) are cut out on the host.
+        for (size_t i = 0; i < info_.states; ++i)
+            states.push_back(info_.batched ? on_host(*operands[i]) : *operands[i]);
+        for (size_t i = 0; i < info_.sequences; ++i) sequences.push_back(on_host(*operands[info_.states + i]));
         std::vector<Value> results;
         if (info_.batched) {
-            results = scan_batches(session, lengths, states, sequences, context.options);
+            results = scan_batches(session, lengths ? &*lengths : nullptr, states, sequences, context.options);
         } else {
             auto length = length_of(sequences, info_.axes);
             results = scan(session, std::move(states), sequences, length, length, context.options);

@@ -12,7 +12,7 @@ public:
         if (sessions_.size() <= i) sessions_.resize(i + 1);
         if (!sessions_[i])
             sessions_[i] =
-                std::make_unique<runtime::Session>(body.executable, context.allocator, 0, nullptr, context.pool);
+                std::make_unique<runtime::Session>(body.executable, context.allocator, 0, context.device, context.pool);
         return *sessions_[i];
     }
 };

@@ -24,7 +24,8 @@ void Stack::push(Value const& value) {
         return;
     }
     if (bits_of(dtype_) < 8) throw Unsupported("stacking values of type " + std::string(name_of(dtype_)));
-    auto const* data = static_cast<std::byte const*>(value.blob->data());
+    auto const host = on_host(value);
+    auto const* data = host.data<std::byte>();
     bytes_.insert(bytes_.end(), data, data + storage_bytes(dtype_, value.count()));
 }
 

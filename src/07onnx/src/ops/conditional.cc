@@ -1,6 +1,7 @@
 #include "computation/if.h"
 #include "frontend/control_flow.h"
 #include "frontend/sub_graph.h"
+#include "frontend/text.h"
 #include "operator_def.h"
 
 #include <algorithm>
@@ -175,6 +176,11 @@ Inferred<ProcedurePtr> if_procedure(ProcedureContext const& p, NodeView const& n
     return frontend::make_if(compiled.front(), captures.front(), compiled.back(), captures.back());
 }
 
+/// The kernel that runs plain branches is one of the CPU; on a device each branch is a program of its own.
+bool is_if_procedure(ProcedureContext const& p, NodeView const&) {
+    return frontend::has_text(p) || (p.options.device != "cpu" && candidates(p.view()).size() > 1);
+}
+
 Status first_problem(frontend::Problems const& problems) {
     for (auto const& problem : problems.invalid) return invalid(problem);
     for (auto const& problem : problems.unsupported) return unsupported(problem);
@@ -226,7 +232,8 @@ void define_conditional(Definitions& all) {
          .attributes = {{"else_branch", AttributeKind::Graph, true}, {"then_branch", AttributeKind::Graph, true}},
          .infer = infer_if,
          .lower = lower_if,
-         .procedure = if_procedure});
+         .procedure = if_procedure,
+         .is_procedure = is_if_procedure});
 }
 
 }  // namespace refactor::onnx

@@ -1,0 +1,209 @@
+#include "passes/lower_precision.h"
+
+#include "ask_kernels.h"
+#include "common/half.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
+#include "passes/expression.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace refactor::computation {
+
+namespace {
+
+using kernel::ExprOp;
+
+/// Operators whose kernels take any float and keep sums in f32. What is not listed (random numbers, trees, transforms
+/// with sums of their own) stays as it is.
+bool is_convertible(Operator const& op) {
+    static std::set<std::string_view> const kTypes = {
+        "Attention",      "Concat",   "Conv",       "ConvTranspose", "Copy",      "Expand",          "Gather",
+        "GatherElements", "GatherND", "GlobalPool", "GroupNorm",     "LayerNorm", "LinearAttention", "Lrn",
+        "MatMul",         "Pad",      "Pool",       "Recurrent",     "Reduce",    "Resize",          "Slice",
+        "Softmax",        "Split",    "Transpose",  "Trilu"};
+    return op.is_alias() || kTypes.contains(op.type());
+}
+
+class Lowering {
+    Model& model_;
+    PassContext const& context_;
+    DataType type_;
+    mem_manager::Device* place_;
+    std::set<NodePtr> kept_;
+    std::map<std::pair<EdgePtr, DataType>, EdgePtr> casts_;
+    std::set<EdgePtr> lowered_;  ///< edges that were f32
+    std::map<std::string, int> refused_;
+    int changes_ = 0;
+
+    static bool is_f32(EdgePtr edge) { return edge && edge->value.dtype == DataType::F32; }
+    bool is_low(EdgePtr edge) const { return edge && edge->value.dtype == type_; }
+
+    /// Whether users see the tensor.
+    bool is_fixed(EdgePtr edge) const { return edge->value.keep || edge->is_output(); }
+
+    EdgePtr converted_constant(EdgePtr edge) {
+        auto const& value = edge->value;
+        auto count = element_count(value.shape).constant().value_or(0);
+        auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(type_, count));
+        mem_manager::Blob::Reader reader(*value.constant);
+        convert(DataType::F32, reader.data(), type_, blob->data(), count);
+        auto fresh = value;
+        fresh.name += "/" + std::string(name_of(type_)), fresh.dtype = type_, fresh.constant = std::move(blob);
+        return model_.graph.add_source(std::move(fresh));
+    }
+
+    EdgePtr cast(EdgePtr edge, DataType to) {
+        auto& known = casts_[{edge, to}];
+        if (known) return known;
+        if (edge->value.constant && to == type_) return known = converted_constant(edge);
+        auto expression = make_expression(ExprOp::Cast, to, {edge});
+        auto value = edge->value;
+        value.name += "/" + std::string(name_of(to)), value.dtype = to, value.constant = nullptr, value.keep = false;
+        auto info = kernel::ElementwiseInfo{expression.code, expression.outputs};
+        auto* node = model_.graph.insert({value.name, make_operator(std::move(info))}, {edge});
+        node->output()->value = std::move(value);
+        ++changes_;
+        return known = node->output();
+    }
+
+    /// Gives the node its inputs in f32 again.
+    void raise_inputs(NodePtr node) {
+        for (size_t i = 0; i < node->inputs().size(); ++i)
+            if (auto* edge = node->input(i); is_low(edge) && lowered_.contains(edge))
+                model_.graph.set_input(node, i, cast(edge, DataType::F32));
+    }
+    /// The output becomes of the low type; who sees it gets a cast behind it.
+    void lower_output(EdgePtr edge) {
+        auto value = edge->value;
+        edge->value.dtype = type_;
+        lowered_.insert(edge);
+        if (!is_fixed(edge)) return;
+        edge->value.name += "/" + std::string(name_of(type_)), edge->value.keep = false;
+        auto* wide = cast(edge, DataType::F32);
+        wide->value = std::move(value);
+        auto const& outputs = model_.graph.outputs();
+        for (size_t i = 0; i < outputs.size(); ++i)
+            if (outputs[i] == edge) model_.graph.set_output(i, wide);
+    }
+
+    bool accepts(NodePtr node) {
+        std::vector<DataType> types;
+        auto each = [&](auto&& visit) {
+            for (auto* edge : node->inputs())
+                if (edge) visit(edge);
+            for (auto* edge : node->outputs()) visit(edge);
+        };
+        std::vector<std::pair<EdgePtr, Edge>> former;
+        each([&](EdgePtr edge) {
+            if (!is_f32(edge)) return;
+            former.emplace_back(edge, edge->value);
+            edge->value.dtype = type_;
+            edge->value.constant = nullptr;
+        });
+        auto answer = ask_kernels(node, context_, place_ ? context_.options.device : "cpu", place_);
+        for (auto it = former.rbegin(); it != former.rend(); ++it) it->first->value = std::move(it->second);
+        return !answer.kernels.empty();
+    }
+
+    void lower_node(NodePtr node) {
+        bool mixed = std::none_of(node->outputs().begin(), node->outputs().end(), is_f32);
+        if (node->value.op->is_alias() ? !is_low(node->input(0)) || is_fixed(node->output())
+                                       : mixed || !accepts(node)) {
+            if (!mixed && !node->value.op->is_alias()) ++refused_[std::string(node->value.op->type())];
+            return raise_inputs(node);
+        }
+        for (size_t i = 0; i < node->inputs().size(); ++i)
+            if (auto* edge = node->input(i); is_f32(edge)) model_.graph.set_input(node, i, cast(edge, type_));
+        for (auto* edge : node->outputs())
+            if (is_f32(edge)) lower_output(edge);
+        ++changes_;
+    }
+
+    /// The program reads low operands and, if `store`, writes low results; in between nothing changes.
+    void lower_expression(NodePtr node, bool store) {
+        auto expression = Expression::of(node);
+        std::vector<kernel::ExprInstruction> code;
+        std::vector<uint16_t> numbers;
+        bool changed = false;
+        for (auto instruction : expression.code) {
+            bool is_input = instruction.op == ExprOp::Input;
+            if (!is_input)
+                for (int k = 0; k < kernel::arity_of(instruction.op); ++k)
+                    instruction.operands[k] = numbers[instruction.operands[k]];
+            bool widen =
+                is_input && instruction.dtype == DataType::F32 && is_low(expression.inputs[instruction.operands[0]]);
+            if (widen) instruction.dtype = type_;
+            code.push_back(instruction);
+            if (widen)
+                code.push_back({ExprOp::Cast, DataType::F32, {static_cast<uint16_t>(code.size() - 1)}}), changed = true;
+            numbers.push_back(static_cast<uint16_t>(code.size() - 1));
+        }
+        for (size_t i = 0; i < expression.outputs.size(); ++i) {
+            auto& number = expression.outputs[i];
+            number = numbers[number];
+            auto* edge = node->output(i);
+            if (!store || !is_f32(edge) || is_fixed(edge)) continue;
+            code.push_back({ExprOp::Cast, type_, {number}});
+            number = static_cast<uint16_t>(code.size() - 1);
+            lower_output(edge), changed = true;
+        }
+        if (!changed) return;
+        expression.code = std::move(code);
+        expression.store(model_.graph, node);
+        ++changes_;
+    }
+
+    /// What a user names may have been fused: the node that makes the first tensor behind it which is left.
+    void find_kept() {
+        if (!context_.keep_f32 || context_.keep_f32->empty()) return;
+        std::unordered_map<std::string, NodePtr> makers;
+        for (auto* node : model_.graph.topological())
+            for (auto* edge : node->outputs()) makers.emplace(edge->value.name, node);
+        for (auto const& [name, behind] : *context_.keep_f32) {
+            auto found =
+                std::find_if(behind.begin(), behind.end(), [&](auto const& edge) { return makers.contains(edge); });
+            if (found != behind.end())
+                kept_.insert(makers[*found]);
+            else
+                context_.note("keep_f32: no node of this program is named \"" + name + '"');
+        }
+    }
+
+public:
+    Lowering(Model& model, PassContext const& context)
+        : model_(model),
+          context_(context),
+          type_(context.options.compute),
+          place_(context.options.device == "cpu" ? nullptr : &mem_manager::find_device(context.options.device, 0)) {
+        find_kept();
+    }
+
+    int run() {
+        for (auto* node : model_.graph.topological()) {
+            bool kept = kept_.contains(node);
+            if (info_of<kernel::ElementwiseInfo>(*node->value.op))
+                lower_expression(node, !kept);
+            else if (!kept && is_convertible(*node->value.op))
+                lower_node(node);
+            else
+                raise_inputs(node);
+        }
+        for (auto const& [type, count] : refused_)
+            context_.note(std::to_string(count) + ' ' + type + " node(s) stay f32: no kernel takes " +
+                          std::string(name_of(type_)));
+        return changes_;
+    }
+};
+
+}  // namespace
+
+int lower_precision(Model& model, PassContext const& context) {
+    if (context.options.compute == DataType::Undefined) return 0;
+    return Lowering(model, context).run();
+}
+
+}  // namespace refactor::computation
