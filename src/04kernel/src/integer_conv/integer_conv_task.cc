@@ -16,6 +16,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Positions that a tile of Y holds before it is transposed: whole vectors of 16 bytes and whole register tiles. With
 /// `kColumns` output channels it stays in L1 (bytes) or L2 (32 bits).
 constexpr int64_t kPositions = 96, kColumns = 256;
+/// Positions of whole register tiles, of four or two vectors.
+constexpr int64_t kRounded = 12;
 
 /// Bytes of x plus 128, for depthwise convolutions on processors whose products take i16.
 void flip_signs(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
@@ -173,15 +175,23 @@ class IntegerConvTask final : public runtime::Task {
         p_.f.multiply(b);
     }
 
+    /// Where a part begins, or ends. Several parts are of one size, up to whole register tiles.
+    int64_t first_position(int64_t part) const {
+        auto all = p_.s.out_size();
+        if (part == position_parts_) return all;
+        return threads_ > 1 ? all * part / position_parts_ / kRounded * kRounded : part * kPositions;
+    }
+
     /// A tile of Y of image n.
     void run_part(void* const* arguments, std::byte* workspace, uint8_t const* x, int64_t n, int64_t part, bool sums,
                   std::byte* scratch) const {
         auto const& s = p_.s;
         auto all_columns = s.out_channels / groups_;
         auto column = part % column_parts_ * columns_;
-        auto first = part / column_parts_ % position_parts_ * kPositions;
+        auto first = first_position(part / column_parts_ % position_parts_);
         auto group = part / column_parts_ / position_parts_;
-        auto positions = std::min(kPositions, s.out_size() - first), columns = std::min(columns_, all_columns - column);
+        auto positions = first_position(part / column_parts_ % position_parts_ + 1) - first;
+        auto columns = std::min(columns_, all_columns - column);
         auto* offsets = reinterpret_cast<int64_t*>(scratch);
         auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
@@ -226,6 +236,10 @@ public:
         columns_ = std::max<int64_t>(
             p_.f.panel, p_.depthwise && s.channels_last ? p_.size.columns : kColumns / p_.f.panel * p_.f.panel);
         position_parts_ = ceil_div(s.out_size(), kPositions);
+        // Threads that each get as many parts find more of X where they left it, as Y of the layer before.
+        if (threads_ > 1 && position_parts_ > 1)
+            position_parts_ = std::min(ceil_div(ceil_div(s.out_size(), kPositions - kRounded), threads_) * threads_,
+                                       s.out_size() / kRounded);
         auto panels = p_.size.columns / p_.f.panel;
         // Fewer parts than threads: fewer channels in each.
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)

@@ -107,57 +107,11 @@ RG_SIMD Vec erf(Vec x) {
     return select(t > Vec::set(0.927734375f), large, fma(p, x, x));
 }
 
-/// 0.5 x (1 + erf(x / sqrt 2)); absolute error below eps |x|.
-#ifdef __AVX512F__
-/// The normal distribution less 1/2 is odd; polynomials of degree 5 around the multiples of 3/8 up to 5.4, where 1/2 is
-/// as near (least squares at Chebyshev nodes), are picked by a permutation.
-RG_SIMD Vec gelu_erf(Vec x) {
-    alignas(64) static constexpr float kCoefficients[6][16] = {
-        {0.00979955029f, 0.00670248736f, -0.000126079409f, -0.00523130782f, -0.00583451567f, -0.00328576984f,
-         -0.000477970782f, 0.00095488748f, 0.00110275007f, 0.000720221782f, 0.000343809195f, 0.000129128006f,
-         3.94321651e-05f, 9.96864765e-06f, 2.10972553e-06f, 0.f},
-        {3.85971471e-05f, 0.0164752528f, 0.0227784887f, 0.0171564762f, 0.00610545091f, -0.00269759889f, -0.00608493341f,
-         -0.00539879734f, -0.0033296363f, -0.00159261667f, -0.000616453646f, -0.000197296569f, -5.28767378e-05f,
-         -1.196422e-05f, -2.29839611e-06f, 0.f},
-        {-0.0664933622f, -0.0532597825f, -0.0219583046f, 0.00937905349f, 0.0269822311f, 0.0288400594f, 0.0214906726f,
-         0.0124924751f, 0.00590922311f, 0.00232250267f, 0.000767597638f, 0.000214961212f, 5.12706683e-05f,
-         1.04532146e-05f, 1.82674387e-06f, 0.f},
-        {7.91828327e-08f, -0.0697210059f, -0.112924434f, -0.119179703f, -0.0971386507f, -0.064488098f, -0.0357077979f,
-         -0.0167006981f, -0.00664769718f, -0.00226300396f, -0.000661024766f, -0.00016607139f, -3.59478363e-05f,
-         -6.71311955e-06f, -1.08266283e-06f, 0.f},
-        {0.398942292f, 0.37185508f, 0.301137447f, 0.211876646f, 0.1295176f, 0.0687862784f, 0.0317396522f, 0.0127241807f,
-         0.00443184795f, 0.00134111894f, 0.000352595816f, 8.05405507e-05f, 1.59837873e-05f, 2.75595835e-06f,
-         4.12851335e-07f, 0.f},
-        {0.f, 0.146169767f, 0.27337265f, 0.369705468f, 0.43319279f, 0.469603628f, 0.487775534f, 0.495667547f,
-         0.498650104f, 0.499630928f, 0.499911577f, 0.499981463f, 0.499996603f, 0.499999464f, 0.499999911f, 0.5f}};
-    // The number of the polynomial is in the low bits of `biased`; NaN, the second operand, stays NaN.
-    Vec bias = Vec::set(12582912.f), t = min(Vec::set(5.75f), abs(x));
-    Vec biased = fma(t, Vec::set(2.66666667f), bias), r = fnma(biased - bias, Vec::set(0.375f), t);
-    auto coefficient = [&](int i) __attribute__((always_inline)) {
-        return Vec{_mm512_permutexvar_ps(_mm512_castps_si512(biased.v), _mm512_load_ps(kCoefficients[i]))};
-    };
-    Vec p = coefficient(0);
-#pragma GCC unroll 5
-    for (int i = 1; i < 6; ++i) p = fma(p, r, coefficient(i));
-    return fma(x, copysign(p, x), x * Vec::set(0.5f));
-}
-#else
-RG_SIMD Vec gelu_erf(Vec x) {
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, erf(x * Vec::set(0.70710678118f)), h);
-}
-#endif
-
-/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))); absolute error below eps |x|.
-RG_SIMD Vec gelu_tanh(Vec x) {
-    Vec inner = x * fma(x * x, Vec::set(0.044715f * 0.79788456080f), Vec::set(0.79788456080f));
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, tanh(inner), h);
-}
-
 RG_SIMD Vec hard_sigmoid(Vec x, Vec alpha, Vec beta) {
     return min(Vec::set(1.f), max(Vec::zero(), fma(x, alpha, beta)));
 }
 
 }  // namespace
 }  // namespace refactor::kernel
+
+#include "simd/gelu.h"
