@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -180,3 +181,19 @@ def test_a_new_shape_compiles_nothing(target):
     for shape in ((40, 50), (3, 4), (1, 9), (64, 17)):
         array = models.generator(sum(shape)).standard_normal(shape, np.float32)
         np.testing.assert_array_equal(executor({"x": array})["y"], array.T)
+
+
+FAULTS = {
+    "gather_elements": (Case("GatherElements", {"x": x(4, 9), "i": index(9, 9, 3, 9)}, axis=1), "index 9"),
+    "gather_nd": (Case("GatherND", {"x": x(4, 5), "i": index(-7, -7, 3, 2)}), "index -7"),
+    "scatter_nd": (Case("ScatterND", {"x": x(6, 5), "i": index(6, 6, 1, 1), "u": x(1, 5)}), "index 6"),
+    "reverse_sequence": (Case("ReverseSequence", {"x": x(6, 2, 3), "l": index(7, 7, 2)}), "7"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_indices_out_of_range_are_named(target, name):
+    case, message = FAULTS[name]
+    executor = make_compiler(case.model).compile(target)
+    with pytest.raises(InvalidInput, match=message):
+        executor(case.arrays())

@@ -191,10 +191,7 @@ RG_FN void rg_for_items(Index count, Load load, Store store) {
             if (first + k * 256 < count) store((Index)(first + k * 256), words[k]);
     }
 }
-// Tells the run that an index makes no sense. Any one report will do.
-RG_FN void rg_index_fault(rg_u64 word, rg_i64 index) {
-    if (word) *(rg_u64 volatile*)word = 1ull << 32 | (unsigned)index;
-}
+RG_FN void rg_index_fault(rg_u64 word, rg_i64 index) { rg_report((rg_u64*)word, 1, index); }
 // Counts negative ones from the end; false, and 0 as `index`, if there is no such element.
 template <class T, class Index> RG_FN bool rg_checked(T value, rg_u64 size, rg_u64 fault, Index& index) {
     rg_i64 counted = value < 0 ? (rg_i64)value + (rg_i64)size : (rg_i64)value;

@@ -64,6 +64,8 @@ void pad_cases(std::mt19937& random, Run&& run) {
     for (int mode = 0; mode < 4; ++mode)
         for (auto type : kWidths)
             for (auto const& c : all) {
+                // Half of the pairs of mode and width, so that there is less to compile.
+                if ((mode + bits_of(type) / 8) % 3 == 0) continue;
                 PadInfo info{static_cast<PadMode>(mode)};
                 run(info, {bytes(type, c.x, random), bytes(type, {}, random)}, {Tensor(type, c.y)}, c.begins);
                 run(info, {bytes(type, c.x, random)}, {Tensor(type, c.y)}, c.begins);

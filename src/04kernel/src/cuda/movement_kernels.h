@@ -4,9 +4,12 @@
 #include "kernel/ops/lookup.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
+#include "kernel/ops/svm.h"
+#include "kernel/ops/trees.h"
 #include "kernel/ops/vision.h"
 
-/// Generated kernels that move, index and resample elements. All take the types that the host's reference takes.
+/// Generated kernels that move, index and resample elements, and those of classical models. All take the types that the
+/// host's reference takes.
 namespace refactor::kernel::cuda {
 
 KernelResult transpose_nvrtc(TransposeInfo const&, Request const&);
@@ -38,5 +41,9 @@ KernelResult roi_align_nvrtc(RoiAlignInfo const&, Request const&);
 KernelResult max_roi_pool_nvrtc(MaxRoiPoolInfo const&, Request const&);
 KernelResult col2im_nvrtc(Col2ImInfo const&, Request const&);
 KernelResult deform_columns_nvrtc(DeformColumnsInfo const&, Request const&);
+
+KernelResult tree_ensemble_nvrtc(TreeEnsembleInfo const&, Request const&);
+KernelResult squared_distance_nvrtc(SquaredDistanceInfo const&, Request const&);
+KernelResult svm_votes_nvrtc(SvmVotesInfo const&, Request const&);
 
 }  // namespace refactor::kernel::cuda

@@ -41,6 +41,7 @@ RG_EMULATED(SamplesGrids, grid_cases)
 RG_EMULATED(PoolsRegions, region_cases)
 RG_EMULATED(MakesAndAddsColumns, column_cases)
 RG_EMULATED(LooksUp, lookup_cases)
+RG_EMULATED(WalksTreesAndVotes, table_cases)
 
 TEST(CudaMovement, RefusesWhatTheHostRefuses) {
     auto& device = emulated();
@@ -68,6 +69,7 @@ TEST(CudaPlugin, CompilesMovement) {
     SourceCollector collector;
     std::mt19937 random(kSeed);
     all_movement_cases(random, collector), all_sampling_cases(random, collector);
+    lookup_cases(random, collector), table_cases(random, collector);
     ASSERT_GT(collector.sources.size(), 200u);
     // All families on one architecture, one in eight on the others.
     size_t number = 0;

@@ -1,16 +1,8 @@
 #pragma once
-#include "cuda/movement_cases.h"
+#include "cuda/table_cases.h"
 
 /// The same for kernels that compute: scans, selection and resampling.
 namespace refactor::kernel::testing {
-
-/// A few roundings of `type`, on sums of `terms` numbers.
-inline double rounding_of(DataType type, double terms = 1) {
-    if (!is_float(type)) return 0;
-    if (type == DataType::F16) return 0x1p-10;
-    if (type == DataType::BF16) return 0x1p-7;
-    return terms * (type == DataType::F64 ? 0x1p-50 : 0x1p-21);
-}
 
 template <class Run>
 void scan_cases(std::mt19937& random, Run&& run) {
@@ -167,29 +159,9 @@ void column_cases(std::mt19937& random, Run&& run) {
 }
 
 template <class Run>
-void lookup_cases(std::mt19937& random, Run&& run) {
-    auto cases = [&](auto number, DataType type) {
-        using T = decltype(number);
-        std::vector<T> keys{T(-7), T(-1), T(0), T(3), T(5), T(9)};
-        std::vector<uint64_t> codes;
-        for (auto key : keys) codes.push_back(lookup_code(key));
-        std::sort(codes.begin(), codes.end());
-        Tensor x = numbers(type, {5, 60}, random, 1);
-        if constexpr (std::is_floating_point_v<T>)
-            for (int64_t i = 0; i < x.count(); ++i) x.as<T>()[i] = std::round(x.as<T>()[i] * 4);
-        run(LookupInfo{},
-            {x, Tensor(DataType::U64, {6}).set(codes), bytes(DataType::F32, {6}, random),
-             bytes(DataType::F32, {1}, random)},
-            {Tensor(DataType::F32, {5, 60})});
-    };
-    cases(float{}, DataType::F32), cases(double{}, DataType::F64), cases(int16_t{}, DataType::I16);
-    cases(int32_t{}, DataType::I32), cases(int64_t{}, DataType::I64);
-}
-
-template <class Run>
 void all_sampling_cases(std::mt19937& random, Run&& run) {
     scan_cases(random, run), top_k_cases(random, run), resize_cases(random, run), grid_cases(random, run);
-    region_cases(random, run), column_cases(random, run), lookup_cases(random, run);
+    region_cases(random, run), column_cases(random, run);
 }
 
 }  // namespace refactor::kernel::testing

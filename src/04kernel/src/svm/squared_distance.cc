@@ -1,3 +1,4 @@
+#include "cuda/movement_kernels.h"
 #include "svm/svm.h"
 
 namespace refactor::kernel {
@@ -6,6 +7,10 @@ using namespace movement;
 
 Candidates candidates(SquaredDistanceInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("squared_distance:nvidia:nvrtc", cuda::squared_distance_nvrtc(info, request));
+        return result;
+    }
     result.add("squared_distance:cpu:columns", squared_distance_columns(info, request));
     return result;
 }

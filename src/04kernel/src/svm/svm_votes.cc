@@ -1,3 +1,4 @@
+#include "cuda/movement_kernels.h"
 #include "svm/svm.h"
 #include "tree_ensemble/post_transform.h"
 
@@ -14,6 +15,10 @@ std::string SvmVotesInfo::attributes() const {
 
 Candidates candidates(SvmVotesInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("svm_votes:nvidia:nvrtc", cuda::svm_votes_nvrtc(info, request));
+        return result;
+    }
     result.add("svm_votes:cpu:reference", svm_votes_reference(info, request));
     return result;
 }

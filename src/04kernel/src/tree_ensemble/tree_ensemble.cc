@@ -1,5 +1,6 @@
 #include "tree_ensemble/tree_ensemble.h"
 
+#include "cuda/movement_kernels.h"
 #include "reduce/scalar_type.h"
 #include "tree_ensemble/tree_scores.h"
 #include "tree_ensemble/tree_walk.h"
@@ -24,6 +25,10 @@ std::string TreeEnsembleInfo::attributes() const {
 
 Candidates candidates(TreeEnsembleInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("tree_ensemble:nvidia:nvrtc", cuda::tree_ensemble_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "tree_ensemble/tree_ensemble_kernels.inc"
 #undef RG_KERNEL
