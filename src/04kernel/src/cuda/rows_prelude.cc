@@ -126,7 +126,7 @@ template <class W> struct rg_exp_sum {
 };
 )cuda";
 
-char const* element_text(DataType type) {
+char const* row_element_text(DataType type) {
     switch (type) {
         case DataType::F32:
             return "float";

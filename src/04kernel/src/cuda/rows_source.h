@@ -36,7 +36,7 @@ extern char const* const kIntegerSource;
 extern char const* const kRandomSource;
 
 /// Name of the element type in the text: "rg_f16"; null if it has no code.
-char const* element_text(DataType type);
+char const* row_element_text(DataType type);
 /// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`
 std::string instance_text(std::string const& name, size_t words, std::string const& call);
 
