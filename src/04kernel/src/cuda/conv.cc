@@ -12,8 +12,9 @@ namespace refactor::kernel::cuda {
 
 namespace {
 
-/// Multiply-adds a nanosecond of one processor without tiles: each takes two loads of 16 lanes.
-constexpr double kDirectRate = 16 * 1.7;
+/// Multiply-adds a nanosecond of one processor without tiles: each waits for two loads, about 40 cycles from the
+/// first-level cache, of 8 warps that share the processor.
+constexpr double kDirectRate = 8 * 32 / 40. * 1.7;
 /// Partial sums of a split product: no more than stay in the second-level cache.
 constexpr int64_t kMostPartialBytes = int64_t(32) << 20;
 /// Slabs of a split at least, so that fetching the first is not most of its time.

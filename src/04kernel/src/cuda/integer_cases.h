@@ -1,7 +1,7 @@
 #pragma once
 #include "cuda/window_cases.h"
 
-namespace refactor::kernel::testing {
+namespace refactor::kernel::testing::rows {
 
 /// What follows A and B (X and W): zero points of these sizes, and operands and steps that only a scaled result has.
 inline std::vector<Tensor> integer_operands(DataType a, DataType b, DataType y, Dims const& a_zeros,
@@ -98,4 +98,4 @@ void integer_cases(std::mt19937& random, Run&& run) {
     }
 }
 
-}  // namespace refactor::kernel::testing
+}  // namespace refactor::kernel::testing::rows

@@ -6,7 +6,7 @@
 #include "kernel/ops/recurrent.h"
 #include "kernel/ops/vision.h"
 
-namespace refactor::kernel::testing {
+namespace refactor::kernel::testing::rows {
 
 template <class Run>
 void recurrent_cases(std::mt19937& random, Run&& run) {
@@ -128,4 +128,4 @@ void fourier_cases(std::mt19937& random, Run&& run) {
     }
 }
 
-}  // namespace refactor::kernel::testing
+}  // namespace refactor::kernel::testing::rows

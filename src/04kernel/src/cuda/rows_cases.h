@@ -4,7 +4,7 @@
 
 /// Cases of the kernels that combine many elements. `run(info, inputs, outputs, params, tolerance)` compares with the
 /// reference, or collects sources.
-namespace refactor::kernel::testing {
+namespace refactor::kernel::testing::rows {
 
 /// Standard normal numbers; integers from -100 (0) to 100.
 inline Tensor numbers(DataType type, Dims dims, std::mt19937& random, double scale = 1) {
@@ -164,4 +164,4 @@ void normalize_cases(std::mt19937& random, Run&& run) {
                     {Tensor(type, dims)}, {}, 4 * tolerance(type));
 }
 
-}  // namespace refactor::kernel::testing
+}  // namespace refactor::kernel::testing::rows

@@ -36,6 +36,8 @@ extern char const* const kIntegerSource;
 /// `rg_random` and `rg_multinomial`.
 extern char const* const kRandomSource;
 
+/// Name of the element type in the text: "rg_f16"; null if it has no code.
+char const* row_element_text(DataType type);
 /// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`
 std::string instance_text(std::string const& name, size_t words, std::string const& call);
 

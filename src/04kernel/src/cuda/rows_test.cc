@@ -14,6 +14,7 @@ namespace refactor::kernel::cuda {
 namespace {
 
 using namespace refactor::kernel::testing;
+using namespace refactor::kernel::testing::rows;
 
 constexpr unsigned kSeed = 20261121;
 

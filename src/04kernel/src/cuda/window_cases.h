@@ -5,7 +5,7 @@
 #include "kernel/ops/quantize.h"
 #include "kernel/ops/vision.h"
 
-namespace refactor::kernel::testing {
+namespace refactor::kernel::testing::rows {
 
 inline Window window(int64_t axes, std::mt19937& random, Dims const& kernel) {
     Window w;
@@ -136,4 +136,4 @@ void convert_cases(std::mt19937& random, Run&& run) {
         run(ConvertInfo{true, true}, {Tensor(from, {53}).fill(random)}, {Tensor(to, {53})});
 }
 
-}  // namespace refactor::kernel::testing
+}  // namespace refactor::kernel::testing::rows
