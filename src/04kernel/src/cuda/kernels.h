@@ -84,21 +84,6 @@ MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
 MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
 /// A block for each matrix.
 MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
-/// Generated code, f32, f64, f16 and bf16 with f32 sums: a product of tiles in shared memory, and an output for each
-/// thread, which few channels of a group need.
-MaybeKernel conv_implicit_product(ConvInfo const&, Request const&);
-MaybeKernel conv_direct(ConvInfo const&, Request const&);
-MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const&, Request const&);
-MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
-/// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
-MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
-MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
-
-/// cuDNN, the `rank`-th of its plans: convolutions in f32, f64, f16 and bf16 with f32 sums, the epilogue inside where
-/// it has an engine for that, else behind; attention in f16 and bf16 without masks.
-MaybeKernel conv_cudnn(ConvInfo const&, Request const&, int rank);
-MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const&, Request const&, int rank);
-MaybeKernel attention_cudnn(AttentionInfo const&, Request const&);
 /// In two steps over the factors of the length nearest to its root, in f64.
 MaybeKernel fourier_nvrtc(FourierInfo const&, Request const&);
 MaybeKernel stft_nvrtc(StftInfo const&, Request const&);

@@ -30,14 +30,8 @@ namespace {
 
 void const* base_of(Address const& address, void* const* arguments, runtime::RunContext const& context) {
     if (address.operand >= 0) return arguments[address.operand];
-    switch (address.operand) {
-        case Address::kWorkspace:
-            return context.workspace;
-        case Address::kFault:
-            return context.fault;
-        default:
-            return nullptr;
-    }
+    if (address.operand == Address::kWorkspace) return context.workspace;
+    return address.operand == Address::kFault ? context.fault : nullptr;
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void pattern_cases(std::mt19937& random, Run&& run) {
                     run(TriluInfo{upper}, {bytes(type, dims, random)}, {Tensor(type, dims)}, {k});
     for (auto type : {F32, F64, I16, I32, I64}) {
         run(RangeInfo{}, {}, {Tensor(type, {37})}, {5, -3});
-        run(RangeInfo{}, {normal_values(type, {}, random), normal_values(type, {}, random)}, {Tensor(type, {300})});
+        run(RangeInfo{}, {numbers(type, {}, random), numbers(type, {}, random)}, {Tensor(type, {300})});
     }
     run(ShapeValuesInfo{}, {}, {Tensor(I64, {3})}, {2, 3, 1000000007});
     std::vector<int64_t> values(70, 9);
@@ -129,9 +129,8 @@ void pattern_cases(std::mt19937& random, Run&& run) {
     for (auto type : {F32, F64, I8, I16, I32, I64, U8, U16, U32, U64})
         for (int64_t axis : {-1, 0, 1}) {
             Dims y = axis == -1 ? Dims{4, 5, 300} : axis == 0 ? Dims{300, 4, 5} : Dims{4, 300, 5};
-            run(OneHotInfo{axis}, {normal_values(type, {4, 5}, random), bytes(F16, {2}, random)}, {Tensor(F16, y)});
-            run(OneHotInfo{axis},
-                {normal_values(type, {4, 5}, random), bytes(I64, {1}, random), bytes(U8, {2}, random)},
+            run(OneHotInfo{axis}, {numbers(type, {4, 5}, random), bytes(F16, {2}, random)}, {Tensor(F16, y)});
+            run(OneHotInfo{axis}, {numbers(type, {4, 5}, random), bytes(I64, {1}, random), bytes(U8, {2}, random)},
                 {Tensor(U8, y)});
         }
 }

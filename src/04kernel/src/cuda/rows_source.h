@@ -1,5 +1,4 @@
 #pragma once
-#include "cuda/source_text.h"
 #include "kernel/kernel.h"
 
 #include <string>

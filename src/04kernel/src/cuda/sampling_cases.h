@@ -19,7 +19,7 @@ void scan_cases(std::mt19937& random, Run&& run) {
                 CumSumInfo info{c.axis, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
                 // Partial sums exceed the last one: they are about as large as the root of their number.
                 auto terms = std::sqrt(static_cast<double>(c.dims[static_cast<size_t>(c.axis)]));
-                run(info, {normal_values(type, c.dims, random, info.product ? 0.1 : 1)}, {Tensor(type, c.dims)}, {},
+                run(info, {numbers(type, c.dims, random, info.product ? 0.1 : 1)}, {Tensor(type, c.dims)}, {},
                     4 * rounding_of(type, terms));
             }
         }
@@ -37,7 +37,7 @@ void top_k_cases(std::mt19937& random, Run&& run) {
     for (auto type : {F32, F64, F16, BF16, I8, U8, I16, I32, U32, I64, U64})
         for (auto const& c : lines)
             for (bool largest : {true, false}) {
-                auto x = normal_values(type, c.dims, random, 1);
+                auto x = numbers(type, c.dims, random, 1);
                 if (type == F32) x.template as<float>()[0] = -0.f, x.template as<float>()[1] = std::nanf("");
                 auto y = c.dims;
                 y[static_cast<size_t>(c.axis)] = c.k;
@@ -66,16 +66,15 @@ void resize_cases(std::mt19937& random, Run&& run) {
                 info.exclude_outside = variant == 1, info.antialias = mode > 0 && variant == 2;
                 info.extrapolation = 1.5f;
                 if (coordinates == 5) info.roi = {0, 0, 0.1f, -0.2f, 1, 1, 0.8f, 1.3f};
-                run(info, {normal_values(F32, {2, 3, 7, 9}, random)}, {Tensor(F32, {2, 3, 13, 5})}, {}, kTolerance);
+                run(info, {numbers(F32, {2, 3, 7, 9}, random)}, {Tensor(F32, {2, 3, 13, 5})}, {}, kTolerance);
                 info.roi = {}, info.scales = {1.7f};
-                if (coordinates != 5)
-                    run(info, {normal_values(F32, {11}, random)}, {Tensor(F32, {18})}, {}, kTolerance);
+                if (coordinates != 5) run(info, {numbers(F32, {11}, random)}, {Tensor(F32, {18})}, {}, kTolerance);
             }
     for (auto type : {F64, F16, BF16, U8, I8, I32}) {
-        run(resize_of(ResizeMode::Linear), {normal_values(type, {1, 2, 5, 6}, random)}, {Tensor(type, {1, 2, 11, 4})},
-            {}, rounding_of(type));
-        run(resize_of(ResizeMode::Cubic), {normal_values(type, {2, 5, 6, 3}, random)}, {Tensor(type, {2, 11, 4, 3})},
-            {}, rounding_of(type));
+        run(resize_of(ResizeMode::Linear), {numbers(type, {1, 2, 5, 6}, random)}, {Tensor(type, {1, 2, 11, 4})}, {},
+            rounding_of(type));
+        run(resize_of(ResizeMode::Cubic), {numbers(type, {2, 5, 6, 3}, random)}, {Tensor(type, {2, 11, 4, 3})}, {},
+            rounding_of(type));
     }
     for (auto type : kWidths) run(ResizeInfo{}, {bytes(type, {2, 3, 5, 6}, random)}, {Tensor(type, {2, 3, 10, 12})});
 }
@@ -97,19 +96,18 @@ void grid_cases(std::mt19937& random, Run&& run) {
                     GridSampleInfo info{static_cast<GridMode>(mode), static_cast<GridPadding>(padding), align};
                     Dims y{c.x[0], c.x[1]};
                     for (size_t i = 1; i + 1 < c.grid.size(); ++i) y.push_back(c.grid[i]);
-                    auto grid = normal_values(F32, c.grid, random, 0.8);
+                    auto grid = numbers(F32, c.grid, random, 0.8);
                     grid.template as<float>()[0] = 1e30f, grid.template as<float>()[1] = std::nanf("");
                     // At most 64 weights that add up to 4 at most.
                     if (c.x.size() != 4 && padding != mode) continue;
-                    run(info, {normal_values(F32, c.x, random), grid}, {Tensor(F32, y)}, {}, 64 * 4 * 6e-8 * 10);
+                    run(info, {numbers(F32, c.x, random), grid}, {Tensor(F32, y)}, {}, 64 * 4 * 6e-8 * 10);
                 }
     for (auto type : {F64, F16, U8, I32})
         for (auto grid : {F64, F16, BF16})
-            run(GridSampleInfo{},
-                {normal_values(type, {1, 3, 6, 7}, random), normal_values(grid, {1, 4, 5, 2}, random, 0.8)},
+            run(GridSampleInfo{}, {numbers(type, {1, 3, 6, 7}, random), numbers(grid, {1, 4, 5, 2}, random, 0.8)},
                 {Tensor(type, {1, 3, 4, 5})}, {}, rounding_of(type, 10));
     run(GridSampleInfo{GridMode::Nearest},
-        {bytes(Complex128, {1, 2, 3, 4}, random), normal_values(F32, {1, 5, 5, 2}, random)},
+        {bytes(Complex128, {1, 2, 3, 4}, random), numbers(F32, {1, 5, 5, 2}, random)},
         {Tensor(Complex128, {1, 2, 5, 5})});
 }
 
@@ -117,7 +115,7 @@ template <class Run>
 void region_cases(std::mt19937& random, Run&& run) {
     using enum DataType;
     for (auto type : {F32, F64, F16, BF16}) {
-        auto rois = normal_values(type, {6, 4}, random, 4);
+        auto rois = numbers(type, {6, 4}, random, 4);
         visit_float(type, [&](auto tag) {
             using T = typename decltype(tag)::type;
             for (int64_t i = 0; i < 12; ++i) {
@@ -130,14 +128,14 @@ void region_cases(std::mt19937& random, Run&& run) {
         for (bool maximum : {false, true})
             for (int ratio : {0, 2})
                 run(RoiAlignInfo{maximum, ratio == 0, ratio, 0.75f},
-                    {normal_values(type, {2, 3, 11, 13}, random), rois, batches}, {Tensor(type, {6, 3, 3, 4})}, {},
+                    {numbers(type, {2, 3, 11, 13}, random), rois, batches}, {Tensor(type, {6, 3, 3, 4})}, {},
                     rounding_of(type, 20) * 4);
-        auto regions = normal_values(type, {5, 5}, random, 3);
+        auto regions = numbers(type, {5, 5}, random, 3);
         visit_float(type, [&](auto tag) {
             using T = typename decltype(tag)::type;
             for (int64_t i = 0; i < 5; ++i) regions.template as<T>()[i * 5] = narrow<T>(static_cast<double>(i % 2));
         });
-        run(MaxRoiPoolInfo{0.9f}, {normal_values(type, {2, 3, 9, 10}, random), regions}, {Tensor(type, {5, 3, 2, 3})});
+        run(MaxRoiPoolInfo{0.9f}, {numbers(type, {2, 3, 9, 10}, random), regions}, {Tensor(type, {5, 3, 2, 3})});
     }
 }
 
@@ -145,16 +143,16 @@ template <class Run>
 void column_cases(std::mt19937& random, Run&& run) {
     using enum DataType;
     for (auto type : {F32, F64, F16, I32, U8}) {
-        run(Col2ImInfo{{3, 2}, {{2, 1}, {1, 2}, {1, 0}, {0, 1}}}, {normal_values(type, {2, 18, 3 * 6}, random)},
+        run(Col2ImInfo{{3, 2}, {{2, 1}, {1, 2}, {1, 0}, {0, 1}}}, {numbers(type, {2, 18, 3 * 6}, random)},
             {Tensor(type, {2, 3, 6, 7})}, {}, rounding_of(type, 6) * 4);
-        run(Col2ImInfo{{3}, {{1}, {1}, {1}, {1}}}, {normal_values(type, {2, 6, 9}, random)}, {Tensor(type, {2, 2, 9})},
-            {}, rounding_of(type, 6) * 4);
+        run(Col2ImInfo{{3}, {{1}, {1}, {1}, {1}}}, {numbers(type, {2, 6, 9}, random)}, {Tensor(type, {2, 2, 9})}, {},
+            rounding_of(type, 6) * 4);
     }
     for (auto type : {F32, F64, BF16})
         for (bool masked : {false, true}) {
-            std::vector<Tensor> inputs{normal_values(type, {2, 4, 6, 7}, random),
-                                       normal_values(type, {2, 2 * 6 * 2, 5, 4}, random, 1)};
-            if (masked) inputs.push_back(normal_values(type, {2, 2 * 6, 5, 4}, random, 1));
+            std::vector<Tensor> inputs{numbers(type, {2, 4, 6, 7}, random),
+                                       numbers(type, {2, 2 * 6 * 2, 5, 4}, random, 1)};
+            if (masked) inputs.push_back(numbers(type, {2, 2 * 6, 5, 4}, random, 1));
             run(DeformColumnsInfo{{3, 2}, {{1, 2}, {1, 1}, {1, 1}, {0, 0}}, 2}, inputs, {Tensor(type, {2, 24, 20})}, {},
                 rounding_of(type, 16) * 8);
         }

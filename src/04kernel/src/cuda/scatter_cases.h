@@ -6,7 +6,7 @@
 /// The tensors of cases for generated kernels, and the cases of Scatter.
 namespace refactor::kernel::testing {
 
-inline Tensor normal_values(DataType type, Dims dims, std::mt19937& random, double scale = 3) {
+inline Tensor numbers(DataType type, Dims dims, std::mt19937& random, double scale = 3) {
     Tensor t(type, dims);
     std::normal_distribution<double> normal(0, scale);
     visit_numeric(type, [&](auto tag) {
@@ -56,13 +56,11 @@ void scatter_cases(std::mt19937& random, Run&& run) {
             auto index = number % 2 ? I32 : I64;
             if (number % 3)
                 run(ScatterInfo{0, kind},
-                    {normal_values(type, {9, 1}, random), shuffled(index, {5, 1}, 9),
-                     normal_values(type, {5, 1}, random)},
+                    {numbers(type, {9, 1}, random), shuffled(index, {5, 1}, 9), numbers(type, {5, 1}, random)},
                     {Tensor(type, {9, 1})});
             else
                 run(ScatterInfo{-1, kind},
-                    {normal_values(type, {6, 3}, random), shuffled(index, {3, 1}, 6),
-                     normal_values(type, {3, 3}, random)},
+                    {numbers(type, {6, 3}, random), shuffled(index, {3, 1}, 6), numbers(type, {3, 3}, random)},
                     {Tensor(type, {6, 3})});
         }
 }
@@ -73,12 +71,12 @@ void collision_cases(std::mt19937& random, Run&& run) {
     for (auto type : {DataType::I8, DataType::U16, DataType::I32, DataType::U64})
         for (int reduction = 1; reduction < 5; ++reduction)
             run(ScatterInfo{1, static_cast<ScatterReduction>(reduction)},
-                {normal_values(type, {3, 4, 5}, random), indices(DataType::I64, {2, 30, 5}, -4, 3, random),
-                 normal_values(type, {2, 30, 5}, random)},
+                {numbers(type, {3, 4, 5}, random), indices(DataType::I64, {2, 30, 5}, -4, 3, random),
+                 numbers(type, {2, 30, 5}, random)},
                 {Tensor(type, {3, 4, 5})});
     run(ScatterInfo{0, ScatterReduction::Add},
-        {normal_values(DataType::F32, {7}, random), indices(DataType::I64, {300}, -7, 6, random),
-         normal_values(DataType::F32, {300}, random)},
+        {numbers(DataType::F32, {7}, random), indices(DataType::I64, {300}, -7, 6, random),
+         numbers(DataType::F32, {300}, random)},
         {Tensor(DataType::F32, {7})}, {}, 300 * 3 * 6e-8);
 }
 

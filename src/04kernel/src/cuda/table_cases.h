@@ -20,7 +20,7 @@ void lookup_cases(std::mt19937& random, Run&& run) {
         std::vector<uint64_t> codes;
         for (auto key : keys) codes.push_back(lookup_code(key));
         std::sort(codes.begin(), codes.end());
-        Tensor x = normal_values(type, {5, 60}, random, 1);
+        Tensor x = numbers(type, {5, 60}, random, 1);
         if constexpr (std::is_floating_point_v<T>)
             for (int64_t i = 0; i < x.count(); ++i) x.as<T>()[i] = std::round(x.as<T>()[i] * 4);
         run(LookupInfo{},
@@ -36,24 +36,24 @@ void lookup_cases(std::mt19937& random, Run&& run) {
 template <class Run>
 void table_cases(std::mt19937& random, Run&& run) {
     using enum DataType;
-    run(SquaredDistanceInfo{}, {normal_values(F32, {19, 21}, random), normal_values(F32, {33, 21}, random)},
+    run(SquaredDistanceInfo{}, {numbers(F32, {19, 21}, random), numbers(F32, {33, 21}, random)},
         {Tensor(F32, {19, 33})}, {}, rounding_of(F32, 24));
     for (bool classify : {false, true}) {
         TreeEnsembleInfo info;
         info.classify = classify, info.transform = PostTransform::Logistic, info.base_values = 1;
-        std::vector<Tensor> inputs{normal_values(F32, {7, 3}, random), Tensor(U32, {1, 4}).set<uint32_t>({0, 0, 0, 0})};
+        std::vector<Tensor> inputs{numbers(F32, {7, 3}, random), Tensor(U32, {1, 4}).set<uint32_t>({0, 0, 0, 0})};
         inputs.push_back(Tensor(I32, {1}).set<int32_t>({2})), inputs.push_back(Tensor(U32, {1}).set<uint32_t>({0}));
-        inputs.push_back(Tensor(U32, {2}).set<uint32_t>({0, 1})), inputs.push_back(normal_values(F32, {1}, random));
-        inputs.push_back(Tensor(U32, {1}).set<uint32_t>({0})), inputs.push_back(normal_values(F32, {1}, random));
+        inputs.push_back(Tensor(U32, {2}).set<uint32_t>({0, 1})), inputs.push_back(numbers(F32, {1}, random));
+        inputs.push_back(Tensor(U32, {1}).set<uint32_t>({0})), inputs.push_back(numbers(F32, {1}, random));
         inputs.push_back(Tensor(I64, {1}).set<int64_t>({4}));
         std::vector<Tensor> outputs{Tensor(F32, {7, 1})};
         if (classify) outputs.push_back(Tensor(I64, {7}));
         run(info, inputs, outputs, {}, 0x1p-20);
     }
     SvmVotesInfo votes{{2, 1, 3}, PostTransform::Softmax, true};
-    std::vector<Tensor> inputs{normal_values(F32, {9, 6}, random), normal_values(F32, {2, 6}, random), normal_values(F32, {3}, random),
+    std::vector<Tensor> inputs{numbers(F32, {9, 6}, random), numbers(F32, {2, 6}, random), numbers(F32, {3}, random),
                                Tensor(I64, {3}).set<int64_t>({5, 6, 7})};
-    inputs.push_back(normal_values(F32, {3}, random)), inputs.push_back(normal_values(F32, {3}, random));
+    inputs.push_back(numbers(F32, {3}, random)), inputs.push_back(numbers(F32, {3}, random));
     // Coupling ends when it has converged to 0.005.
     run(votes, inputs, {Tensor(F32, {9, 3}), Tensor(I64, {9})}, {}, 0.005);
 }

@@ -59,13 +59,13 @@ inline constexpr int32_t kIllegalAddress = 700, kNotRecordable = 900, kFailure =
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+/// Answers like a missing library unless the environment has REFACTOR_GRAPH_EMULATED_DNN.
+RefactorDeviceDnn const& dnn_table();
 RefactorHostMemory const& host_memory_table();
 RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();
 RefactorDeviceInterop const& interop_table();
 RefactorDeviceRanges const& range_table();
-/// Answers like a missing library unless the environment has REFACTOR_GRAPH_EMULATED_DNN.
-RefactorDeviceDnn const& dnn_table();
 
 std::vector<std::unique_ptr<Device>>& devices();
 

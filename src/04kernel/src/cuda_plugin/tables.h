@@ -12,13 +12,13 @@ namespace refactor::cuda_plugin {
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+/// Where the plugin is built with cuDNN's headers.
+RefactorDeviceDnn const& dnn_table();
 RefactorHostMemory const& host_memory_table();
 RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();
 RefactorDeviceInterop const& interop_table();
 RefactorDeviceRanges const& range_table();
-/// Where the plugin is built with cuDNN's headers.
-RefactorDeviceDnn const& dnn_table();
 
 /// The parts of the table of kernels that matmul.cc implements.
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
