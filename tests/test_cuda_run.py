@@ -313,6 +313,9 @@ def test_dispatch_between_devices(gpu):
         assert executor.device.ordinal == place.ordinal
         assert executor.device.kind == place.kind
         models.assert_close(executor.get_output(0), wanted)
+    executor = make_compiler(proto).compile(["cuda:1", "cpu"])
+    assert executor.device.ordinal == 1
+    models.assert_close(executor(x)[executor.outputs[0].name], wanted)
     source = make_compiler(chain("Relu")).compile("cuda")
     source({"x": x[next(iter(x))].ravel()})
     target = make_compiler(chain("Neg")).compile("cuda")

@@ -65,6 +65,7 @@ void Executor::dispatch(mem_manager::Device& device, std::string allocator) {
                       : std::make_unique<Remote>(device, inputs_.size(), outputs_.size());
     if (moves && remote_ && ran_)
         for (size_t i = 0; i < outputs_.size(); ++i) remote_->fetch(i, outputs_[i]);
+    if (moves && remote_) remote_->finish_fetching();
     memory_ = std::move(memory), allocator_name_ = std::move(allocator);
     if (remote) remote_ = std::move(remote);
     device_ = &device;
@@ -113,7 +114,7 @@ void Executor::check_output(size_t index) const {
 Value const& Executor::output(size_t index) const {
     check_output(index);
     if (remote_ && remote_->pending) settle();
-    if (remote_) remote_->fetch(index, outputs_[index]);
+    if (remote_) remote_->fetch(index, outputs_[index]), remote_->finish_fetching();
     return outputs_[index];
 }
 

@@ -109,8 +109,12 @@ void Executor::Remote::fetch(size_t index, Value& value) {
     if (!value.blob || value.blob.use_count() > 1 || value.blob->bytes() != source.bytes())
         value.blob = mem_manager::make_pinned(stream.device(), source.bytes());
     stream.copy_to_pinned(value.blob->data(), source.data(), source.bytes());
-    stream.synchronize();
-    fetched_[index] = true;
+    fetched_[index] = fetching_ = true;
+}
+
+void Executor::Remote::finish_fetching() {
+    if (fetching_) stream.synchronize();
+    fetching_ = false;
 }
 
 uint64_t* Executor::Remote::faults(size_t steps) {
@@ -225,6 +229,13 @@ std::string Executor::recording_state() const {
     if (!remote_->not_recorded.empty()) return "cannot be recorded: " + remote_->not_recorded;
     if (remote_->ranges) return "not while a profiler names the steps";
     return remote_->replays.state(*plan_);
+}
+
+void Executor::fetch_outputs() const {
+    if (!remote_ || !ran_) return;
+    if (remote_->pending) settle();
+    for (size_t i = 0; i < outputs_.size(); ++i) remote_->fetch(i, outputs_[i]);
+    remote_->finish_fetching();
 }
 
 mem_manager::Stream* Executor::stream() const { return remote_ ? &remote_->stream : nullptr; }

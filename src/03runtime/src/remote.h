@@ -29,8 +29,10 @@ struct Executor::Remote {
     void upload(size_t index, Value const& value);
     /// Makes room for an output that the next run writes. `ordered`: the run waits for whoever works with the last one.
     void reserve(size_t index, size_t bytes, bool ordered);
-    /// Copies an output of the last run to the host, once; memory that is referenced outside is not written again.
+    /// Copies an output of the last run to the host, once, which is done when `finish_fetching` returns; memory that is
+    /// referenced outside is not written again.
     void fetch(size_t index, Value& value);
+    void finish_fetching();
 
     /// Words for so many steps, all 0; null if the device cannot report.
     uint64_t* faults(size_t steps);
@@ -55,6 +57,7 @@ private:
     std::vector<std::shared_ptr<mem_manager::Blob>> inputs_, outputs_;
     std::vector<std::shared_ptr<mem_manager::Blob>> sources_;  ///< pinned memory that `inputs_` are copied from
     std::vector<bool> fetched_, exported_;
+    bool fetching_ = false;
     std::shared_ptr<mem_manager::Blob> faults_;
 };
 

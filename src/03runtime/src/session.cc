@@ -101,28 +101,32 @@ Value const& Session::input(size_t index) const {
     return single_ ? single_->input(index) : values_[executable_->input_values[index]];
 }
 
-Value const& Session::output(size_t index) const {
-    if (single_) return single_->output(index);
+void Session::check_output(size_t index) const {
     if (index >= executable_->outputs.size())
         throw InvalidInput("output number " + std::to_string(index) + " does not exist: the model has " +
                            std::to_string(executable_->outputs.size()));
     if (!ran_)
         throw InvalidInput("output \"" + executable_->outputs[index].name +
                            "\" has no value: the executor has not run");
+}
+
+Value const& Session::output(size_t index) const {
+    if (single_) return single_->output(index);
+    check_output(index);
     return host_value(executable_->output_values[index]);
 }
 
 Value Session::device_output(size_t index, bool exported) const {
     if (single_) return single_->device_output(index, exported);
-    auto const& on_the_host = output(index);
+    check_output(index);
     auto number = executable_->output_values[index];
-    for (size_t i = 0; i < lanes_.size(); ++i) {
+    for (size_t i = 0; exported && i < lanes_.size(); ++i) {
         auto const& outputs = executable_->calls[i].outputs;
         auto found = std::find(outputs.begin(), outputs.end(), number);
-        if (found != outputs.end() && lanes_[i].executor && lanes_[i].executor->stream())
-            return lanes_[i].executor->device_output(static_cast<size_t>(found - outputs.begin()), exported);
+        if (lanes_[i].executor && found != outputs.end())
+            return lanes_[i].executor->device_output(static_cast<size_t>(found - outputs.begin()), true);
     }
-    return on_the_host;
+    return values_[number];
 }
 
 /// A value in the host's memory, copied once.

@@ -6,7 +6,7 @@ Start at :func:`refactor_graph.onnx.make_compiler`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from refactor_graph._core import CancellationToken, Device, Port, __version__, find_device
+from refactor_graph._core import CancellationToken, Device, DeviceArray, Port, __version__, find_device
 from refactor_graph._custom import (
     CustomOp,
     Dim,
@@ -42,6 +42,7 @@ __all__ = [
     "Cancelled",
     "CustomOp",
     "Device",
+    "DeviceArray",
     "DeviceError",
     "Dim",
     "Error",

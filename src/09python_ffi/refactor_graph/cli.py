@@ -231,6 +231,8 @@ def _doctor(_: argparse.Namespace) -> int:
             device = _core.find_device(kind, 0)
             free, total = device.memory()
             print(f"{kind}: {device.name}, {free >> 20} of {total >> 20} MiB free")
+            for library in device.libraries:
+                print(f"{kind}: {library}")
         except DeviceError as error:
             print(f"{kind}: {error}")
     return 0

@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 _TARGETS = {"cpu": "cpu", "cuda": "nvidia"}
 
 
-def _find_targets(target: str | Sequence[str]) -> tuple[str, bool]:
-    """Kind of the device to compile for, and whether the host may help; every target must be known and present."""
+def _find_targets(target: str | Sequence[str]) -> tuple[_core.Device, bool]:
+    """Find the device to compile for, and whether the host may help; every target must be known and present."""
     names = [target] if isinstance(target, str) else list(target)
     if not names:
         raise InvalidInput(f"target: the list is empty, expected some of: {', '.join(_TARGETS)}")
+    devices = []
     for name in names:
-        if name not in _TARGETS:
-            raise InvalidInput(f"unknown target {name!r}, expected one of: {', '.join(_TARGETS)}")
-        find_device(_TARGETS[name], 0)
-    return _TARGETS[names[0]], "cpu" in names[1:]
+        kind, colon, ordinal = name.partition(":")
+        if kind not in _TARGETS or (colon and not ordinal.isdecimal()):
+            known = f"{', '.join(_TARGETS)}, or one of them with a number: cuda:1"
+            raise InvalidInput(f"unknown target {name!r}, expected one of: {known}")
+        devices.append(find_device(_TARGETS[kind], int(ordinal or 0)))
+    return devices[0], any(device.kind == "cpu" for device in devices[1:])
 
 
 class Compiler:
@@ -90,8 +93,8 @@ class Compiler:
     def check(self, target: str | Sequence[str] = "cpu") -> list[str]:
         """Compile without keeping the result; returns all reasons why `target` cannot run the model, empty if none."""
         try:
-            kind, host_too = _find_targets(target)
-            self._model.compile(kind, [], 1, "default", [], False, host_too=host_too)
+            device, host_too = _find_targets(target)
+            self._model.compile(device.kind, [], 1, "default", [], False, host_too=host_too)
         except (InvalidModel, Unsupported) as error:
             return list(error.problems)
         return []
@@ -120,9 +123,9 @@ class Compiler:
         Parameters
         ----------
         target
-            "cpu" or "cuda", or `["cuda", "cpu"]`: nodes that the GPU has no kernel for run on the host, with copies
-            where values cross; the report of `cut_by_device` (see `Executor.dbg`) names them with the reasons. "cuda"
-            alone refuses them. A target that is not there is an error, never replaced.
+            "cpu", "cuda", "cuda:1", or `["cuda", "cpu"]`: nodes that the GPU has no kernel for run on the host, with
+            copies where values cross; the report of `cut_by_device` (see `Executor.dbg`) names them with the reasons.
+            "cuda" alone refuses them. A target that is not there is an error, never replaced.
         allocator
             "default" (offsets planned ahead), or "plain", "mru", "bestfit", "compact".
         passes
@@ -200,7 +203,9 @@ class Compiler:
                 tuning.save()
             return program
 
-        executor = Executor(compile_for(device), allocator, num_threads)
+        executor = Executor(compile_for(device.kind), allocator, num_threads)
+        if device.ordinal:
+            executor.dispatch(device, allocator)
         executor._compile_for = compile_for
         executor._device_graphs = device_graphs
         executor.allow_recording(device_graphs)
@@ -261,7 +266,7 @@ def check(
     DeviceError
         If the target is not present.
     """
-    kind, host_too = _find_targets(target)
+    device, host_too = _find_targets(target)
     try:
         loaded = load_model(model, base_dir_or_uri)
     except InvalidModel as error:
@@ -270,5 +275,5 @@ def check(
     return find_problems(
         loaded,
         target if isinstance(target, str) else ", ".join(target),
-        lambda native: native.compile(kind, [], 1, "default", [], False, host_too=host_too),
+        lambda native: native.compile(device.kind, [], 1, "default", [], False, host_too=host_too),
     )

@@ -2,12 +2,28 @@
 
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
+#include "kernel/device_dnn.h"
 #include "kernel/peak.h"
 #include "module.h"
+
+#include <pybind11/stl.h>
 
 namespace refactor::python {
 
 using mem_manager::Device;
+
+namespace {
+
+std::vector<std::string> libraries_of(Device const& device) {
+    if (device.kind() == "cpu") return {};
+    auto const* table = static_cast<RefactorDeviceDnn const*>(device.extension(RG_DNN_EXTENSION));
+    if (!table) return {"cuDNN: the plugin was built without it"};
+    char text[512] = "";
+    table->version(text, sizeof text);
+    return {text};
+}
+
+}  // namespace
 
 void bind_device(py::module_& module) {
     py::class_<Device, std::unique_ptr<Device, py::nodelete>>(module, "Device", "A place where tensors live.")
@@ -22,6 +38,9 @@ void bind_device(py::module_& module) {
                 return py::make_tuple(info.free, info.total);
             },
             "Free and total memory in bytes; 0 if unknown.")
+        .def_property_readonly(
+            "libraries", [](Device const& self) { return libraries_of(self); },
+            "Libraries for convolutions and attention that kernels may use: the version, or what is missing.")
         .def("__repr__", [](Device const& self) { return "<Device " + self.name() + ">"; });
     module.def("find_device", &mem_manager::find_device, py::arg("kind"), py::arg("ordinal") = 0,
                py::return_value_policy::reference, "Find a device; raises DeviceError saying what is missing.");

@@ -195,6 +195,7 @@ PyObject* PyExecutor::call(PyObject* arguments, PyObject* keywords) {
     Use use(*this);
     set_inputs(arguments);
     run(options);
+    if (auto const* executor = native_->single()) executor->fetch_outputs();
     auto outputs = py::reinterpret_steal<py::object>(PyDict_New());
     if (!outputs) throw py::error_already_set();
     for (size_t i = 0; i < output_names_.size(); ++i)

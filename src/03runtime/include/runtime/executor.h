@@ -89,6 +89,8 @@ public:
     void run(RunOptions const& = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
     Value const& output(size_t index) const;
+    /// Copies all outputs to the host at once, so that reading them is free.
+    void fetch_outputs() const;
     /// The same where it is, without a copy to the host. `exported`: somebody outside will work with the memory in an
     /// order of his own.
     Value device_output(size_t index, bool exported = false) const;

@@ -83,6 +83,7 @@ private:
     void call_procedure(Lane& lane, Call const& call, RunOptions const& options);
     void release_values();
     void wait_for(uint64_t foreign);
+    void check_output(size_t index) const;
     Value const& host_value(uint32_t number) const;
     mem_manager::Device& device_of(Call const& call) const;
 

@@ -23,6 +23,7 @@ typedef struct RefactorMatMul {
     int32_t activation;  ///< 0 none, 1 relu, 2 gelu (tanh)
     int32_t tf32;        ///< f32 products may round their operands to TF32
     int32_t alignment;   ///< bytes that all addresses are a multiple of
+    int32_t rank;        ///< of the algorithm, by the library's own judgement: 0 the best
     int64_t m, n, k, batches;
     int64_t stride_a, stride_b;  ///< elements between matrices of a batch; 0: one for all. Y and residual are dense
     double alpha;

@@ -1,5 +1,7 @@
 #include "attention/attention.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args) {
@@ -42,6 +44,12 @@ std::string AttentionInfo::attributes() const {
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("attention:nvidia:cudnn", cuda::attention_cudnn(info, request));
+        answer.add("attention:nvidia:tiled", cuda::attention_tiled(info, request));
+        answer.add("attention:nvidia:split_keys", cuda::attention_split_keys(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "attention/attention_kernels.inc"
 #undef RG_KERNEL

@@ -1,5 +1,7 @@
 #include "block_matmul/block_matmul.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 namespace {
@@ -64,6 +66,11 @@ std::string BlockMatMulInfo::attributes() const {
 
 Candidates candidates(BlockMatMulInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("block_matmul:nvidia:few_rows", cuda::block_matmul_few_rows(info, request));
+        answer.add("block_matmul:nvidia:tiled", cuda::block_matmul_tiled(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "block_matmul/block_matmul_kernels.inc"
 #undef RG_KERNEL

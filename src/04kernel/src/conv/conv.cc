@@ -1,5 +1,7 @@
 #include "conv/conv.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 std::string ConvInfo::attributes() const {
@@ -10,6 +12,10 @@ std::string ConvInfo::attributes() const {
 
 std::string conv_mismatch(Epilogue const& epilogue, Request const& request) {
     if (request.device != "cpu") return "runs on the CPU, not on " + std::string(request.device);
+    return conv_operand_mismatch(epilogue, request);
+}
+
+std::string conv_operand_mismatch(Epilogue const& epilogue, Request const& request) {
     auto wanted = static_cast<size_t>(ConvOperands(epilogue).output);
     if (request.inputs.size() != wanted || request.outputs.size() != 1)
         return "expects " + std::to_string(wanted) + " inputs and 1 output, got " +
@@ -29,6 +35,13 @@ std::string conv_mismatch(Epilogue const& epilogue, Request const& request) {
 
 Candidates candidates(ConvInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
+            result.add("conv:nvidia:cudnn", cuda::conv_cudnn(info, request, rank));
+        result.add("conv:nvidia:implicit_product", cuda::conv_implicit_product(info, request));
+        result.add("conv:nvidia:direct", cuda::conv_direct(info, request));
+        return result;
+    }
 #define RG_CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "conv/conv_kernels.inc"
 #undef RG_CONV_KERNEL

@@ -20,6 +20,8 @@ struct ConvOperands {
 };
 
 /// Why the operands do not fit a convolution with this epilogue, or nothing: counts, ranks, and one dtype for all.
+std::string conv_operand_mismatch(Epilogue const&, Request const&);
+/// The same, and why this is no request for the CPU.
 std::string conv_mismatch(Epilogue const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -1,4 +1,5 @@
 #pragma once
+#include "cuda/source_text.h"
 #include "kernel/ops/elementwise.h"
 
 #include <optional>
@@ -45,7 +46,5 @@ std::vector<uint64_t> expression_words(ExpressionLoops const& loops);
 
 /// Threads of a block of generated kernels.
 inline constexpr int kBlockThreads = 256;
-/// Functions that all sources begin with.
-extern char const* const kPrelude;
 
 }  // namespace refactor::kernel::cuda

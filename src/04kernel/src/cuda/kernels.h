@@ -1,5 +1,7 @@
 #pragma once
+#include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
+#include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 
@@ -8,14 +10,40 @@ namespace refactor::kernel::cuda {
 using MaybeKernel = Result<std::unique_ptr<Kernel>, Rejection>;
 using MaybeTask = Result<std::unique_ptr<runtime::Task>, Rejection>;
 
+/// Algorithms of a vendor's library that tuning chooses from.
+inline constexpr int kLibraryRanks = 3;
+
 /// Generated code, one pass over memory for any chain: f32, f64, f16, bf16, integers and bool; integers are divided by
 /// constants only.
 MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
-/// cuBLASLt: f32 (never TF32), f64, f16 and bf16 with f32 accumulators; what its epilogues lack is done by generated
-/// code.
-MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&);
+/// cuBLASLt, the `rank`-th of its algorithms: f32 (TF32 if asked for), f64, f16 and bf16 with f32 accumulators; what
+/// its epilogues lack is done by generated code.
+MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&, int rank);
+/// Generated code. Tiles in shared memory: any type, f32 with B of f16, bf16 or scaled i8, integers modulo 2^bits. Few
+/// rows: floats, B read once at the memory's speed.
+MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
+MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
+/// Products with packed numbers of 2, 4 or 8 bits: up to 8 rows at the memory's speed, and tiles for more.
+MaybeKernel block_matmul_few_rows(BlockMatMulInfo const&, Request const&);
+MaybeKernel block_matmul_tiled(BlockMatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
+
+/// Generated code, f32, f64, f16 and bf16 with f32 sums: a product of tiles in shared memory, and an output for each
+/// thread, which few channels of a group need.
+MaybeKernel conv_implicit_product(ConvInfo const&, Request const&);
+MaybeKernel conv_direct(ConvInfo const&, Request const&);
+MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const&, Request const&);
+MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
+/// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
+MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
+MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
+
+/// cuDNN, the `rank`-th of its plans: convolutions in f32, f64, f16 and bf16 with f32 sums, the epilogue inside where
+/// it has an engine for that, else behind; attention in f16 and bf16 without masks.
+MaybeKernel conv_cudnn(ConvInfo const&, Request const&, int rank);
+MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const&, Request const&, int rank);
+MaybeKernel attention_cudnn(AttentionInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

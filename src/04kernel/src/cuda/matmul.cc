@@ -1,5 +1,8 @@
 #include "matmul/matmul.h"
 
+#include "common/error.h"
+#include "cuda/epilogue_program.h"
+#include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/library.h"
 
@@ -15,34 +18,6 @@ bool is_product_type(DataType type) {
 struct Split {
     Epilogue inside, behind;
 };
-
-std::optional<ExprOp> expression_of(ActivationKind kind) {
-    switch (kind) {
-        case ActivationKind::Relu:
-            return ExprOp::Relu;
-        case ActivationKind::Clip:
-            return ExprOp::Clip;
-        case ActivationKind::LeakyRelu:
-            return ExprOp::LeakyRelu;
-        case ActivationKind::Sigmoid:
-            return ExprOp::Sigmoid;
-        case ActivationKind::Silu:
-            return ExprOp::Silu;
-        case ActivationKind::HardSigmoid:
-            return ExprOp::HardSigmoid;
-        case ActivationKind::HardSwish:
-            return ExprOp::HardSwish;
-        case ActivationKind::GeluErf:
-            return ExprOp::GeluErf;
-        case ActivationKind::GeluTanh:
-            return ExprOp::GeluTanh;
-        case ActivationKind::Tanh:
-            return ExprOp::Tanh;
-        case ActivationKind::None:
-            break;
-    }
-    return std::nullopt;
-}
 
 /// The library adds residual and bias before the activation, of which it knows relu and gelu by tanh. It has no
 /// epilogues in f64, and no bias of one element.
@@ -61,43 +36,6 @@ Split split(Epilogue const& epilogue, DataType dtype, bool scalar_bias) {
     return parts;
 }
 
-/// The program of `behind` over inputs Y, bias, residual (those that there are).
-ElementwiseInfo program_of(Epilogue const& behind, DataType dtype) {
-    ElementwiseInfo info;
-    auto emit = [&](ExprInstruction const& code) {
-        info.code.push_back(code);
-        return static_cast<uint16_t>(info.code.size() - 1);
-    };
-    auto constant = [&](float value) {
-        ExprInstruction code{ExprOp::Constant, dtype};
-        code.value = static_cast<double>(value);
-        return emit(code);
-    };
-    uint16_t next = 0;
-    auto input = [&] {
-        ExprInstruction code{ExprOp::Input, dtype};
-        code.operands[0] = next++;
-        return emit(code);
-    };
-    auto value = input();
-    if (behind.bias) {
-        auto bias = input();
-        value = emit({ExprOp::Add, dtype, {value, bias}});
-    }
-    if (auto op = expression_of(behind.activation.kind)) {
-        ExprInstruction code{*op, dtype, {value}, behind.activation.alpha, behind.activation.beta};
-        if (*op == ExprOp::Clip)
-            code.operands[1] = constant(behind.activation.alpha), code.operands[2] = constant(behind.activation.beta);
-        value = emit(code);
-    }
-    if (behind.residual) {
-        auto residual = input();
-        value = emit({ExprOp::Add, dtype, {value, residual}});
-    }
-    info.outputs = {value};
-    return info;
-}
-
 class ProductTask final : public runtime::Task {
     MatMulInfo info_;
     MatMulShape shape_;
@@ -110,8 +48,9 @@ class ProductTask final : public runtime::Task {
     std::unique_ptr<runtime::Task> epilogue_;
 
 public:
+    /// Throws `DeviceError` if the library has no algorithm, or none of that rank.
     ProductTask(MatMulInfo const& info, MatMulShape const& shape, Library const& library, Split const& parts,
-                DataType dtype, std::unique_ptr<runtime::Task> epilogue)
+                DataType dtype, int rank, bool tf32, std::unique_ptr<runtime::Task> epilogue)
         : info_(info),
           shape_(shape),
           library_(library),
@@ -128,7 +67,7 @@ public:
                                                                                    : 0;
         product.m = shape.m, product.n = shape.n, product.k = shape.k, product.batches = 1;
         product.alpha = static_cast<double>(info.alpha);
-        product.alignment = 64;
+        product.alignment = 64, product.rank = rank, product.tf32 = tf32;
         if (shape.folds_rows(info.trans_a)) {
             product.m *= shape.batches;
         } else if (shape.batch.size() == 1) {
@@ -174,15 +113,41 @@ class ProductKernel final : public Kernel {
     Library library_;
     DataType dtype_;
     Split parts_;
+    int rank_;
+    bool tf32_;
     std::unique_ptr<Kernel> behind_;  ///< null if the library does everything
 
 public:
-    ProductKernel(MatMulInfo const& info, Library const& library, DataType dtype, Split const& parts,
-                  std::unique_ptr<Kernel> behind)
-        : info_(info), library_(library), dtype_(dtype), parts_(parts), behind_(std::move(behind)) {}
+    ProductKernel(MatMulInfo const& info, Library const& library, DataType dtype, Split const& parts, int rank,
+                  bool tf32, std::unique_ptr<Kernel> behind)
+        : info_(info),
+          library_(library),
+          dtype_(dtype),
+          parts_(parts),
+          rank_(rank),
+          tf32_(tf32),
+          behind_(std::move(behind)) {}
 
-    std::string id() const override { return id_of("matmul", "cublaslt", dtype_); }
+    std::string id() const override {
+        auto algorithm = rank_ ? "cublaslt_" + std::to_string(rank_) : std::string("cublaslt");
+        return id_of("matmul", algorithm.c_str(), dtype_);
+    }
 
+    /// Reading the operands, or computing with 70 % of the units (tensor cores for f16 and bf16), with an epilogue of
+    /// its own if need be; products of few rows read at half the memory's speed and add up splits of the inner size.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        MatMulShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return Err{Rejection{why}};
+        double bytes = 0;
+        for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
+        bytes *= bits_of(dtype_) / 8;
+        bool half = dtype_ == DataType::F16 || dtype_ == DataType::BF16;
+        auto computing = shape.operations() / 2 / (kProcessors * kTiledRate * (half ? 16 : tf32_ ? 8 : 1.2));
+        bool one_call = shape.folds_rows(info_.trans_a) || shape.batch.size() == 1;
+        auto launches = static_cast<double>((behind_ ? 2 : 1) + (shape.m <= 8 && shape.k > 256));
+        if (!one_call) launches *= static_cast<double>(shape.batches);
+        return (kLaunchTime * launches + std::max(bytes / (0.5 * kMemoryRate), computing)) * (1 + 0.01 * rank_);
+    }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return Err{Rejection{why}};
@@ -201,14 +166,18 @@ public:
             if (!bound) return Err{bound.error()};
             epilogue = std::move(bound).value();
         }
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<ProductTask>(info_, shape, library_, parts_, dtype_, std::move(epilogue)));
+        try {
+            return std::unique_ptr<runtime::Task>(std::make_unique<ProductTask>(info_, shape, library_, parts_, dtype_,
+                                                                                rank_, tf32_, std::move(epilogue)));
+        } catch (DeviceError const& error) {
+            return Err{Rejection{error.what()}};
+        }
     }
 };
 
 }  // namespace
 
-MaybeKernel matmul_cublaslt(MatMulInfo const& info, Request const& request) {
+MaybeKernel matmul_cublaslt(MatMulInfo const& info, Request const& request, int rank) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
     auto dtype = request.inputs[0].dtype;
@@ -232,7 +201,8 @@ MaybeKernel matmul_cublaslt(MatMulInfo const& info, Request const& request) {
         if (!made) return Err{made.error()};
         behind = std::move(made).value();
     }
-    return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(info, *library, dtype, parts, std::move(behind)));
+    return std::unique_ptr<Kernel>(std::make_unique<ProductKernel>(
+        info, *library, dtype, parts, rank, request.precision == Precision::Tf32, std::move(behind)));
 }
 
 }  // namespace refactor::kernel::cuda

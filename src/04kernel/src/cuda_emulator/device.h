@@ -1,6 +1,7 @@
 #pragma once
 #include "cuda_emulator/grid.h"
 #include "cuda_emulator/memory.h"
+#include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device_events.h"
 #include "mem_manager/device_graphs.h"
@@ -58,6 +59,8 @@ inline constexpr int32_t kIllegalAddress = 700, kNotRecordable = 900, kFailure =
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+/// Answers like a missing library unless the environment has REFACTOR_GRAPH_EMULATED_DNN.
+RefactorDeviceDnn const& dnn_table();
 RefactorHostMemory const& host_memory_table();
 RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();

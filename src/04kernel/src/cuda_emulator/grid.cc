@@ -1,9 +1,12 @@
+// The checks of longjmp know one stack only.
+#undef _FORTIFY_SOURCE
 #include "cuda_emulator/grid.h"
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 namespace refactor::cuda_emulator {
@@ -12,11 +15,14 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{1} << 16;
 
-/// The threads of one block, as contexts that hand over to each other.
+/// The threads of one block, as contexts that hand over to each other; once started, by jumps, which unlike
+/// `swapcontext` need no system call.
 class Block {
     enum class State : uint8_t { Ready, AtBlock, AtWarp, Done };
     struct Thread {
         ucontext_t context;
+        jmp_buf resume;
+        bool started = false;
         State state = State::Ready;
         uint32_t lanes = 0;
     };
@@ -26,7 +32,7 @@ class Block {
     void const* argument_;
     std::vector<Thread> threads_;
     std::unique_ptr<char[]> stacks_;
-    ucontext_t scheduler_;
+    jmp_buf scheduler_;
     uint32_t current_ = 0;
     static Block*& running() {
         static Block* block = nullptr;
@@ -37,11 +43,19 @@ class Block {
         auto& self = *running();
         self.function_.start(self.argument_);
         self.threads_[self.current_].state = State::Done;
+        _longjmp(self.scheduler_, 1);
     }
     void wait(State state, uint32_t lanes) {
         auto& thread = threads_[current_];
         thread.state = state, thread.lanes = lanes;
-        swapcontext(&thread.context, &scheduler_);
+        if (!_setjmp(thread.resume)) _longjmp(scheduler_, 1);
+    }
+    /// Returns when the thread waits or has ended.
+    void hand_over_to(Thread& thread) {
+        if (_setjmp(scheduler_)) return;
+        if (thread.started) _longjmp(thread.resume, 1);
+        thread.started = true;
+        setcontext(&thread.context);
     }
 
     void start_all() {
@@ -50,9 +64,9 @@ class Block {
             getcontext(&thread.context);
             thread.context.uc_stack.ss_sp = stacks_.get() + i * kStackBytes;
             thread.context.uc_stack.ss_size = kStackBytes;
-            thread.context.uc_link = &scheduler_;
+            thread.context.uc_link = nullptr;
             makecontext(&thread.context, enter, 0);
-            thread.state = State::Ready;
+            thread.state = State::Ready, thread.started = false;
         }
     }
     /// Lets every ready thread run until it waits or ends.
@@ -61,7 +75,7 @@ class Block {
         for (current_ = 0; current_ < threads_.size(); ++current_) {
             if (threads_[current_].state != State::Ready) continue;
             any = true, grid_.thread.x = current_;
-            swapcontext(&scheduler_, &threads_[current_].context);
+            hand_over_to(threads_[current_]);
         }
         return any;
     }

@@ -98,12 +98,16 @@ int32_t choose(Product& plan, RefactorMatMul const& product, Complaint complaint
     for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, attribute, &alignment, sizeof alignment));
-    cublasLtMatmulHeuristicResult_t found{};
+    constexpr int kMostRanks = 8;
+    cublasLtMatmulHeuristicResult_t found[kMostRanks]{};
     int count = 0;
     RG_CUDA_CALL(cublasLtMatmulAlgoGetHeuristic(plan.gpu->cublas, &plan.operation, &plan.first, &plan.second,
-                                                &plan.result, &plan.result, preference.native, 1, &found, &count));
-    if (count == 0) RG_CUDA_CALL(CUBLAS_STATUS_NOT_SUPPORTED);
-    plan.algorithm = found.algo, plan.workspace_bytes = found.workspaceSize;
+                                                &plan.result, &plan.result, preference.native, kMostRanks, found,
+                                                &count));
+    auto rank = product.rank;
+    if (rank < 0 || rank >= count || found[rank].state != CUBLAS_STATUS_SUCCESS)
+        RG_CUDA_CALL(CUBLAS_STATUS_NOT_SUPPORTED);
+    plan.algorithm = found[rank].algo, plan.workspace_bytes = found[rank].workspaceSize;
     return 0;
 }
 

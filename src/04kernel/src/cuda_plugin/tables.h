@@ -1,4 +1,5 @@
 #pragma once
+#include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device_events.h"
 #include "mem_manager/device_graphs.h"
@@ -11,6 +12,8 @@ namespace refactor::cuda_plugin {
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
+/// Where the plugin is built with cuDNN's headers.
+RefactorDeviceDnn const& dnn_table();
 RefactorHostMemory const& host_memory_table();
 RefactorDeviceGraphs const& graph_table();
 RefactorDeviceEvents const& event_table();

@@ -81,7 +81,10 @@ std::string MatMulInfo::attributes() const {
 Candidates candidates(MatMulInfo const& info, Request const& request) {
     Candidates answer;
     if (request.device != "cpu") {
-        answer.add("matmul:nvidia:cublaslt", cuda::matmul_cublaslt(info, request));
+        for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
+            answer.add("matmul:nvidia:cublaslt", cuda::matmul_cublaslt(info, request, rank));
+        answer.add("matmul:nvidia:few_rows", cuda::matmul_few_rows(info, request));
+        answer.add("matmul:nvidia:tiled", cuda::matmul_tiled(info, request));
         return answer;
     }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));

@@ -4,6 +4,7 @@
 #include "common/error.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "mem_manager/device_streams.h"
 #include "runtime/task.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ using mem_manager::Blob;
 namespace {
 
 constexpr int kRounds = 5;
+constexpr int kLaunches = 10;     ///< of one measurement on another device
 constexpr double kEnough = 20e6;  ///< ns spent on one node after which no further round begins
 
 /// Of memory that displaces what one core's L2 cache holds.
@@ -39,11 +41,29 @@ int fill_of(DataType type) {
     }
 }
 
+RefactorDeviceStreams const& streams_of(mem_manager::Device const& device) {
+    auto const* table = static_cast<RefactorDeviceStreams const*>(device.extension(RG_STREAMS_EXTENSION));
+    if (!table) throw DeviceError(device.name() + " has no streams", 0, "candidates cannot be measured");
+    return *table;
+}
+
+std::shared_ptr<void> stream_on(mem_manager::Device& device) {
+    auto const& streams = streams_of(device);
+    char text[512] = "";
+    void* stream = nullptr;
+    if (auto code = streams.create(device.handle(), &stream, text, sizeof text))
+        throw DeviceError(device.name() + ": streams.create", code, text);
+    return {stream, [&](void* one) { streams.destroy(device.handle(), one); }};
+}
+
 }  // namespace
 
-KernelTimer::KernelTimer(int threads)
-    : pool_(threads),
-      eviction_(Blob::make(mem_manager::cpu_device(), eviction_bytes() * static_cast<size_t>(pool_.threads()))) {}
+KernelTimer::KernelTimer(int threads, mem_manager::Device& device) : pool_(threads), device_(device) {
+    if (device.kind() == "cpu")
+        eviction_ = Blob::make(device, eviction_bytes() * static_cast<size_t>(pool_.threads()));
+    else
+        stream_ = stream_on(device);
+}
 
 void KernelTimer::evict() {
     auto* begin = static_cast<std::byte*>(eviction_->data());
@@ -54,34 +74,45 @@ void KernelTimer::evict() {
 }
 
 double KernelTimer::time_once(runtime::Task const& task, std::byte* workspace) {
-    evict();
+    auto launches = stream_ ? kLaunches : 1;
+    if (!stream_) evict();
     auto begin = std::chrono::steady_clock::now();
-    task.run(arguments_.data(), {pool_, workspace});
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    for (int i = 0; i < launches; ++i) task.run(arguments_.data(), {pool_, workspace, stream_.get()});
+    if (stream_) {
+        char text[512] = "";
+        if (auto code = streams_of(device_).synchronize(device_.handle(), stream_.get(), text, sizeof text))
+            throw DeviceError(device_.name() + ": streams.synchronize", code, text);
+    }
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / launches;
+}
+
+void KernelTimer::add(TensorDesc const* desc, Blob const* constant) {
+    if (!desc) return arguments_.push_back(nullptr);
+    auto bytes = constant ? constant->bytes() : storage_bytes(desc->dtype, desc->stored_count());
+    auto& blob = operands_.emplace_back(Blob::make(device_, std::max<size_t>(bytes, 1)));
+    arguments_.push_back(blob->data());
+    if (constant) return device_.copy_from_host(blob->data(), Blob::Reader(*constant).data(), bytes);
+    std::vector<char> made_up(bytes, static_cast<char>(fill_of(desc->dtype)));
+    device_.copy_from_host(blob->data(), made_up.data(), bytes);
 }
 
 std::vector<double> KernelTimer::fastest(std::span<runtime::Task const* const> tasks, BindArgs const& args,
                                          std::span<Blob const* const> constants) {
     FlushDenormals flush;
-    auto& device = mem_manager::cpu_device();
     operands_.clear(), arguments_.clear();
     std::vector<std::unique_ptr<Blob::Reader>> readers;
-    auto add = [&](TensorDesc const* desc, Blob const* constant) {
-        if (!desc) return arguments_.push_back(nullptr);
-        if (constant) {
-            readers.push_back(std::make_unique<Blob::Reader>(*constant));
-            return arguments_.push_back(const_cast<void*>(readers.back()->data()));
+    for (size_t i = 0; i < args.inputs.size(); ++i) {
+        if (stream_ || !constants[i] || !args.inputs[i]) {
+            add(args.inputs[i], constants[i]);
+            continue;
         }
-        auto bytes = storage_bytes(desc->dtype, desc->stored_count());
-        auto& blob = operands_.emplace_back(Blob::make(device, std::max<size_t>(bytes, 1)));
-        std::memset(blob->data(), fill_of(desc->dtype), blob->bytes());
-        arguments_.push_back(blob->data());
-    };
-    for (size_t i = 0; i < args.inputs.size(); ++i) add(args.inputs[i], constants[i]);
+        readers.push_back(std::make_unique<Blob::Reader>(*constants[i]));
+        arguments_.push_back(const_cast<void*>(readers.back()->data()));
+    }
     for (auto const* output : args.outputs) add(output, nullptr);
     size_t workspace_bytes = 1;
     for (auto const* task : tasks) workspace_bytes = std::max(workspace_bytes, task->workspace_bytes());
-    auto workspace = Blob::make(device, workspace_bytes);
+    auto workspace = Blob::make(device_, workspace_bytes);
 
     constexpr auto kFailed = std::numeric_limits<double>::infinity();
     std::vector<double> best(tasks.size(), kFailed);

@@ -4,22 +4,28 @@
 
 namespace refactor::mem_manager {
 class Blob;
-}
+class Device;
+}  // namespace refactor::mem_manager
 
 namespace refactor::kernel {
 
-/// Runs candidates of one node on made-up operands, each in turn, with cold L2 caches as between the steps of a model.
+/// Runs candidates of one node on made-up operands, each in turn: on the CPU with cold L2 caches as between the steps
+/// of a model, on another device several times one after another, for a launch alone takes longer than many kernels.
 class KernelTimer {
     ThreadPool pool_;
+    mem_manager::Device& device_;
+    std::shared_ptr<void> stream_;  ///< null on the CPU
     std::shared_ptr<mem_manager::Blob> eviction_;
     std::vector<std::shared_ptr<mem_manager::Blob>> operands_;
     std::vector<void*> arguments_;
 
     void evict();
+    void add(TensorDesc const* desc, mem_manager::Blob const* constant);
     double time_once(runtime::Task const& task, std::byte* workspace);
 
 public:
-    explicit KernelTimer(int threads);
+    /// Throws `DeviceError`.
+    KernelTimer(int threads, mem_manager::Device& device);
     /// ns of the fastest run of each; infinity for one that fails on made-up operands. `constants`: what inputs hold,
     /// null for those computed in a run. Throws `OutOfMemory`.
     std::vector<double> fastest(std::span<runtime::Task const* const> tasks, BindArgs const& args,

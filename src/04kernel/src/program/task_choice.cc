@@ -1,5 +1,6 @@
 #include "program/task_choice.h"
 
+#include "mem_manager/device.h"
 #include "runtime/task.h"
 
 #include <algorithm>
@@ -32,6 +33,7 @@ std::string TaskChoice::key_of(ProgramNode const& node, BindArgs const& args) co
     key += " ->";
     for (auto const* output : args.outputs) add(output, false);
     for (auto value : args.params) key += ' ' + std::to_string(value);
+    if (parts_.device != "cpu") return key + " @" + mem_manager::find_device(parts_.device, 0).name();
     return key + " x" + std::to_string(args.threads);
 }
 
@@ -50,7 +52,7 @@ std::string TaskChoice::measure(ProgramNode const& node, BindArgs const& args, C
     if (kernels.size() < 2) return candidates[0].kernel->id();
     std::vector<mem_manager::Blob const*> constants;
     for (auto edge : node.inputs) constants.push_back(edge == kNoEdge ? nullptr : parts_.edges[edge].constant.get());
-    if (!timer_) timer_ = std::make_unique<KernelTimer>(args.threads);
+    if (!timer_) timer_ = std::make_unique<KernelTimer>(args.threads, mem_manager::find_device(parts_.device, 0));
     auto times = timer_->fastest(runnable, args, constants);
     return kernels[static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin())]->id();
 }

@@ -52,6 +52,7 @@ class Fusion {
     Graph& graph_;
     NodePtr host_, node_;
     kernel::Epilogue epilogue_;
+    DataType type_;  ///< of what the host computes
     Expression expression_;
 
     /// The instruction that alone reads the host's output, if there is exactly one such use.
@@ -76,15 +77,14 @@ class Fusion {
         uint16_t number = 0;
         while (expression_.inputs[number] != host_->output()) ++number;
         expression_.code[i] = {};
-        expression_.code[i].op = ExprOp::Input, expression_.code[i].dtype = DataType::F32;
+        expression_.code[i].op = ExprOp::Input, expression_.code[i].dtype = type_;
         expression_.code[i].operands[0] = number;
         expression_.normalize();
     }
 
     bool take_activation(uint16_t i) {
         auto const& instruction = expression_.code[i];
-        if (instruction.dtype != DataType::F32 || expression_.input(instruction.operands[0]) != host_->output())
-            return false;
+        if (instruction.dtype != type_ || expression_.input(instruction.operands[0]) != host_->output()) return false;
         auto activation = activation_of(expression_, i);
         if (!activation || epilogue_.activation.kind != ActivationKind::None) return false;
         epilogue_.activation = *activation;
@@ -94,10 +94,10 @@ class Fusion {
 
     bool take_residual(uint16_t i) {
         auto const& instruction = expression_.code[i];
-        if (instruction.op != ExprOp::Add || instruction.dtype != DataType::F32 || epilogue_.residual) return false;
+        if (instruction.op != ExprOp::Add || instruction.dtype != type_ || epilogue_.residual) return false;
         auto* other = expression_.input(instruction.operands[0]);
         if (other == host_->output()) other = expression_.input(instruction.operands[1]);
-        if (!other || other == host_->output() || other->is_source() || other->value.dtype != DataType::F32 ||
+        if (!other || other == host_->output() || other->is_source() || other->value.dtype != type_ ||
             other->value.shape != host_->output()->value.shape)
             return false;
         epilogue_.residual = true;
@@ -109,7 +109,12 @@ class Fusion {
 
 public:
     Fusion(Graph& graph, NodePtr host, NodePtr node, kernel::Epilogue epilogue)
-        : graph_(graph), host_(host), node_(node), epilogue_(epilogue), expression_(Expression::of(node)) {}
+        : graph_(graph),
+          host_(host),
+          node_(node),
+          epilogue_(epilogue),
+          type_(host->output()->value.dtype),
+          expression_(Expression::of(node)) {}
 
     int run() {
         expression_.normalize();
@@ -137,13 +142,19 @@ public:
 
 }  // namespace
 
-int fuse_epilogues(Model& model, PassContext const&) {
+int fuse_epilogues(Model& model, PassContext const& context) {
+    // Halves are computed by f32 kernels on the CPU, by their own elsewhere, which round once.
+    auto is_fusible = [&](DataType type) {
+        bool half = type == DataType::F16 || type == DataType::BF16;
+        return type == DataType::F32 || (half && context.options.device != "cpu");
+    };
     int changes = 0;
     for (auto* host : model.graph.topological()) {
         if (host->outputs().size() != 1 || host->output()->value.keep) continue;
         auto epilogue = epilogue_of(host);
         auto* node = epilogue ? host->output()->only_consumer() : nullptr;
         if (!node || !info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
+        if (!is_fusible(host->output()->value.dtype)) continue;
         if (node->output()->value.shape != host->output()->value.shape || epilogue->residual_last) continue;
         changes += Fusion(model.graph, host, node, *epilogue).run();
     }

@@ -1,0 +1,234 @@
+#include "conv/conv.h"
+#include "conv/geometry.h"
+#include "cuda/dnn.h"
+#include "cuda/epilogue_program.h"
+#include "cuda/function_cache.h"
+#include "cuda/kernels.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace refactor::kernel::cuda {
+
+namespace {
+
+/// Of an activation in `RefactorConvolution`; nothing if the library has none like it.
+std::optional<int32_t> number_of(Activation const& activation) {
+    switch (activation.kind) {
+        case ActivationKind::None:
+            return 0;
+        case ActivationKind::Relu:
+            return 1;
+        case ActivationKind::Clip:
+            return 2;
+        case ActivationKind::LeakyRelu:
+            return 3;
+        case ActivationKind::Sigmoid:
+            return 4;
+        case ActivationKind::Silu:
+            return 5;
+        case ActivationKind::GeluErf:
+            return 6;
+        case ActivationKind::GeluTanh:
+            return 7;
+        case ActivationKind::Tanh:
+            return 8;
+        default:
+            return std::nullopt;
+    }
+}
+
+class DnnConvTask final : public runtime::Task {
+    Dnn dnn_;
+    DnnPlan plan_;
+    ConvOperands operands_;
+    std::unique_ptr<runtime::Task> epilogue_;  ///< null if the plan does everything
+    double operations_;
+
+public:
+    DnnConvTask(Dnn const& dnn, DnnPlan plan, ConvOperands const& operands, std::unique_ptr<runtime::Task> epilogue,
+                double operations)
+        : dnn_(dnn),
+          plan_(std::move(plan)),
+          operands_(operands),
+          epilogue_(std::move(epilogue)),
+          operations_(operations) {}
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto address = [&](int number) { return number < 0 ? nullptr : arguments[number]; };
+        auto *y = arguments[operands_.output], *bias = address(operands_.bias), *residual = address(operands_.residual);
+        void const* operands[]{arguments[0], arguments[1], bias, residual};
+        dnn_.run(plan_, context.stream, operands, y, context.workspace);
+        if (!epilogue_) return;
+        void* steps[4];
+        int count = 0;
+        for (auto* operand : {y, bias, residual, y})
+            if (operand) steps[count++] = operand;
+        epilogue_->run(steps, context);
+    }
+    size_t workspace_bytes() const override { return plan_.workspace_bytes; }
+    double operations() const override { return operations_; }
+};
+
+/// What the two operators have in common.
+struct Convolution {
+    Window window;
+    int64_t group;
+    Epilogue epilogue;
+    bool transposed;
+};
+
+class DnnConvKernel final : public Kernel {
+    Convolution info_;
+    DataType dtype_;
+    Dnn dnn_;
+    int rank_;
+    Precision precision_;
+    std::unique_ptr<Kernel> behind_;  ///< the epilogue by itself; null if there is none
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        if (!g) return g;
+        g->group = info_.group;
+        if (g->empty()) return Err{Rejection{"nothing to compute"}};
+        for (int axis = 0; info_.transposed && axis < 3; ++axis) {
+            auto reach = g->dilation[axis] * (g->kernel[axis] - 1) + 1;
+            auto rest = g->out[axis] + 2 * g->pad[axis] - reach;
+            if (rest < 0 || rest / g->stride[axis] + 1 != g->in[axis])
+                return Err{Rejection{"axis " + std::to_string(axis) + " has other pads at its end than at its begin"}};
+        }
+        return g;
+    }
+
+    RefactorConvolution describe(Geometry const& g) const {
+        RefactorConvolution c{};
+        c.dtype = static_cast<int32_t>(dtype_), c.transposed = info_.transposed;
+        c.exact = precision_ == Precision::Exact, c.tf32 = precision_ == Precision::Tf32;
+        c.batch = g.batch, c.groups = g.group, c.in_channels = g.in_channels, c.out_channels = g.out_channels;
+        std::copy_n(g.in, 3, c.in), std::copy_n(g.out, 3, c.out), std::copy_n(g.kernel, 3, c.kernel);
+        std::copy_n(g.stride, 3, c.stride), std::copy_n(g.dilation, 3, c.dilation);
+        std::copy_n(g.pad, 3, c.pad_begin), std::copy_n(g.pad_end, 3, c.pad_end);
+        return c;
+    }
+
+    /// The plan with the epilogue inside, if the library has one.
+    Result<DnnPlan, Rejection> whole(RefactorConvolution c) const {
+        auto const& after = info_.epilogue;
+        auto activation = number_of(after.activation);
+        if (!activation) return Err{Rejection{"cuDNN has no such activation"}};
+        c.bias = after.bias, c.residual = after.residual, c.residual_last = after.residual_last;
+        c.activation = *activation;
+        c.alpha = static_cast<double>(after.activation.alpha), c.beta = static_cast<double>(after.activation.beta);
+        return dnn_.convolution(c, rank_);
+    }
+
+    MaybeTask bind_behind(BindArgs const& args, ConvOperands const& at) const {
+        auto const& y = *args.outputs[0];
+        SmallVector<TensorDesc const*, 4> inputs{&y};
+        TensorDesc bias{dtype_, Layout::Plain, Dims(y.dims.size() - 1, 1)};
+        bias.dims[0] = y.dims[1];
+        if (at.bias >= 0) inputs.push_back(&bias);
+        if (at.residual >= 0) inputs.push_back(args.inputs[static_cast<size_t>(at.residual)]);
+        return behind_->bind({inputs, args.outputs, {}, args.packs, args.threads});
+    }
+
+public:
+    DnnConvKernel(Convolution info, DataType dtype, Dnn const& dnn, int rank, Precision precision,
+                  std::unique_ptr<Kernel> behind)
+        : info_(std::move(info)),
+          dtype_(dtype),
+          dnn_(dnn),
+          rank_(rank),
+          precision_(precision),
+          behind_(std::move(behind)) {}
+
+    std::string id() const override {
+        auto algorithm = rank_ ? "cudnn_" + std::to_string(rank_) : std::string("cudnn");
+        return id_of(info_.transposed ? "conv_transpose" : "conv", algorithm.c_str(), dtype_);
+    }
+
+    /// Reading operands, or 70 % of the units (tensor cores for f16 and bf16); with few channels of a group the
+    /// library's engines waste most of a tile.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        bool half = dtype_ == DataType::F16 || dtype_ == DataType::BF16;
+        auto group_out = g->out_channels / g->group;
+        auto filling = std::min(1., static_cast<double>(group_out) / 32);
+        auto computing = operations(*g) / 2 /
+                         (kProcessors * kTiledRate *
+                          (half                            ? 8
+                           : precision_ == Precision::Tf32 ? 4
+                                                           : 1.2) *
+                          filling);
+        double bytes = 0;
+        for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
+        bytes *= bits_of(dtype_) / 8;
+        return kLaunchTime + std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_);
+    }
+
+    MaybeTask bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        ConvOperands at(info_.epilogue);
+        auto convolution = describe(*g);
+        std::unique_ptr<runtime::Task> epilogue;
+        auto plan = whole(convolution);
+        if (!plan && behind_) {
+            plan = dnn_.convolution(convolution, rank_);
+            if (!plan) return Err{plan.error()};
+            auto bound = bind_behind(args, at);
+            if (!bound) return Err{bound.error()};
+            epilogue = std::move(bound).value();
+        }
+        if (!plan) return Err{plan.error()};
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<DnnConvTask>(dnn_, std::move(plan).value(), at, std::move(epilogue), operations(*g)));
+    }
+
+private:
+    double operations(Geometry const& g) const {
+        auto positions = info_.transposed ? g.in_size() : g.out_size();
+        return 2. * static_cast<double>(g.batch * positions * g.taps()) *
+               static_cast<double>(g.in_channels / g.group * g.out_channels);
+    }
+};
+
+MaybeKernel make(Convolution info, Request const& request, int rank) {
+    auto dnn = Dnn::of(request);
+    if (!dnn) return Err{dnn.error()};
+    if (auto why = conv_operand_mismatch(info.epilogue, request); !why.empty()) return Err{Rejection{why}};
+    auto dtype = request.inputs[0].dtype;
+    if (dtype != DataType::F32 && dtype != DataType::F64 && dtype != DataType::F16 && dtype != DataType::BF16)
+        return Err{Rejection{"dtype " + std::string(refactor::name_of(dtype)) + ", expected f32, f64, f16 or bf16"}};
+    for (auto const* list : {&request.inputs, &request.outputs})
+        for (auto const& operand : *list)
+            if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
+    std::unique_ptr<Kernel> behind;
+    if (!(info.epilogue == Epilogue{})) {
+        std::vector<Operand> inputs{request.outputs[0]};
+        inputs.insert(inputs.end(), request.inputs.begin() + 2, request.inputs.end());
+        if (info.epilogue.bias) {
+            auto& bias = inputs[1].dims;
+            while (bias.size() + 1 < request.outputs[0].dims.size()) bias.push_back(1);
+        }
+        auto inner = request;
+        inner.inputs = inputs;
+        auto made = elementwise_nvrtc(program_of(info.epilogue, dtype), inner);
+        if (!made) return Err{made.error()};
+        behind = std::move(made).value();
+    }
+    return std::unique_ptr<Kernel>(
+        std::make_unique<DnnConvKernel>(std::move(info), dtype, *dnn, rank, request.precision, std::move(behind)));
+}
+
+}  // namespace
+
+MaybeKernel conv_cudnn(ConvInfo const& info, Request const& request, int rank) {
+    return make({info.window, info.group, info.epilogue, false}, request, rank);
+}
+MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const& info, Request const& request, int rank) {
+    return make({info.window, info.group, info.epilogue, true}, request, rank);
+}
+
+}  // namespace refactor::kernel::cuda

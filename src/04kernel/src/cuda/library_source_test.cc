@@ -1,0 +1,143 @@
+// Convolutions, products and attention, compiled by NVRTC. What they compute is tested by tests/test_cuda_libs.py.
+#include "cuda/attention_source.h"
+#include "cuda/block_product_source.h"
+#include "cuda/conv_source.h"
+#include "cuda/product_source.h"
+#include "kernel/device_dnn.h"
+#include "kernel/device_kernels.h"
+#include "mem_manager/device_plugin.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+namespace refactor::kernel::cuda {
+
+namespace {
+
+using enum DataType;
+
+std::vector<std::string> sources() {
+    std::vector<std::string> all;
+    for (auto dtype : {F32, F16, BF16, F64})
+        for (bool odd : {false, true}) {
+            ConvKind conv;
+            conv.dtype = dtype, conv.transposed = conv.epilogue.residual = conv.wide = odd;
+            conv.epilogue.bias = conv.vector = !odd, conv.rank = odd ? 3 : 2;
+            conv.epilogue.activation.kind = odd ? ActivationKind::Silu : ActivationKind::HardSwish;
+            all.push_back(direct_conv_source(conv));
+            for (auto const& tile : kConvTiles)
+                if (dtype != F64 || tile.rows <= 64) all.push_back(implicit_conv_source(conv, tile));
+            AttentionKind attention;
+            attention.dtype = dtype, attention.mask = odd ? Bool : dtype;
+            attention.info.has_mask = true, attention.info.has_sinks = attention.info.k_transposed = odd;
+            attention.info.causal = attention.vector = !odd;
+            attention.values = 2, attention.wide = odd;
+            all.push_back(row_attention_source(attention));
+            attention.values = odd ? 64 : 128;
+            if (dtype != F64) all.push_back(tiled_attention_source(attention));
+        }
+    std::pair<DataType, DataType> const types[] = {{F32, F32}, {F16, F16},  {BF16, BF16}, {F64, F64}, {F32, F16},
+                                                   {F32, I8},  {F32, BF16}, {I32, I32},   {U64, U64}};
+    for (auto [a, b] : types)
+        for (bool odd : {false, true}) {
+            ProductKind product;
+            product.a = a, product.b = b, product.info.trans_b = product.wide = odd;
+            product.info.scaled = b == I8, product.vector_a = product.vector_b = !odd, product.rows = odd ? 8 : 1;
+            if (is_float(a)) all.push_back(row_product_source(product));
+            product.info.trans_a = odd, product.tile = odd && a != F64 && a != U64 ? 128 : 64;
+            all.push_back(tiled_product_source(product));
+        }
+    for (int bits : {2, 4, 8})
+        for (bool odd : {false, true}) {
+            BlockProductKind block;
+            block.bits = bits, block.zeros = bits == 2 ? Undefined : odd ? U8 : F32, block.words = odd ? 1 : 4;
+            block.rows = odd ? 8 : 1, block.ordered = block.vector = !odd, block.bias = block.wide = odd;
+            all.push_back(row_block_source(block)), all.push_back(tiled_block_source(block));
+        }
+    return all;
+}
+
+/// An extension of the plugin; null, and why.
+void const* extension(char const* name, std::string& why) {
+    if (!*RG_CUDA_PLUGIN) {
+        why = "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";
+        return nullptr;
+    }
+    auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        auto const* reason = dlerror();
+        why = reason ? reason : "the CUDA plugin cannot be loaded";
+        return nullptr;
+    }
+    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
+    char text[256] = "";
+    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
+    why = table ? std::string("the plugin has no ") + name : text;
+    return table ? table->extension(name) : nullptr;
+}
+
+TEST(CudaPlugin, CompilesConvolutionsProductsAndAttention) {
+    std::string why;
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(extension(RG_KERNELS_EXTENSION, why));
+    if (!kernels) GTEST_SKIP() << why;
+    char text[4096] = "";
+    char const* const architectures[] = {"sm_80", "sm_90a", "sm_100"};
+    size_t number = 0;
+    for (auto const& source : sources()) {
+        // Each on one of them: what they differ in is the compiler's concern.
+        auto const* architecture = architectures[number++ % std::size(architectures)];
+        void* code = nullptr;
+        size_t bytes = 0;
+        ASSERT_EQ(kernels->compile(source.c_str(), architecture, &code, &bytes, text, sizeof text), 0)
+            << architecture << ": " << text;
+        kernels->release(code);
+    }
+}
+
+/// An H200, as cuDNN describes devices.
+constexpr char const* kDescribed = R"({"version": 1, "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+    "pciDeviceId": 9013, "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132, "warpSize": 32,
+    "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024,
+    "maxThreadsPerSM": 2048, "maxBlockSize": [1024, 1024, 64], "maxGridSize": [2147483647, 65535, 65535],
+    "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024,
+    "totalGlobalMem": 150000000000, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "memoryBusWidth": 6144,
+    "l2CacheSize": 62914560})";
+
+RefactorConvolution convolution(DataType dtype, int64_t groups, int64_t in, int64_t out, int64_t size, int64_t kernel) {
+    RefactorConvolution c{};
+    c.dtype = static_cast<int32_t>(dtype), c.batch = 1, c.groups = groups, c.in_channels = in, c.out_channels = out;
+    for (int axis = 0; axis < 3; ++axis) {
+        bool used = axis > 0;
+        c.in[axis] = c.out[axis] = used ? size : 1, c.kernel[axis] = used ? kernel : 1;
+        c.stride[axis] = c.dilation[axis] = 1, c.pad_begin[axis] = c.pad_end[axis] = used ? kernel / 2 : 0;
+    }
+    return c;
+}
+
+TEST(CudaPlugin, PlansConvolutionsForADescribedDevice) {
+    std::string why;
+    auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
+    if (!dnn) GTEST_SKIP() << why;
+    ASSERT_EQ(dnn->bytes, sizeof(RefactorDeviceDnn));
+    char text[4096] = "";
+    if (dnn->version(text, sizeof text)) GTEST_SKIP() << text;
+    auto plain = convolution(F32, 1, 64, 64, 56, 3);
+    if (dnn->convolution_check(kDescribed, &plain, text, sizeof text) != 0 &&
+        std::string(text).find("LOADING_FAILED") != std::string::npos)
+        GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
+    for (auto dtype : {F32, F16, BF16, F64})
+        for (auto c : {convolution(dtype, 1, 64, 64, 56, 3), convolution(dtype, 1, 3, 64, 112, 7),
+                       convolution(dtype, 96, 96, 96, 56, 3), convolution(dtype, 4, 64, 128, 14, 3)})
+            for (bool follows : {false, true}) {
+                c.bias = c.activation = follows, c.residual = follows && c.groups == 1;
+                EXPECT_EQ(dnn->convolution_check(kDescribed, &c, text, sizeof text), 0)
+                    << name_of(dtype) << ", " << c.groups << " groups, epilogue " << follows << ": " << text;
+            }
+    auto unknown = convolution(I32, 1, 8, 8, 8, 3);
+    EXPECT_NE(dnn->convolution_check(kDescribed, &unknown, text, sizeof text), 0);
+    EXPECT_NE(std::string(text).find("dtype"), std::string::npos) << text;
+}
+
+}  // namespace
+
+}  // namespace refactor::kernel::cuda

@@ -1,0 +1,285 @@
+#include "cuda/product_source.h"
+
+#include <bit>
+#include <cstdio>
+
+namespace refactor::kernel::cuda {
+
+namespace {
+
+char const* const kArguments = R"cuda(
+struct rg_product_args {
+    rg_u64 a, b, scales, bias, residual, y, partial;
+    rg_i64 m, n, k, batches;
+    rg_i64 size[4], step_a[4], step_b[4];
+    rg_i64 row_tiles, column_tiles, splits, inner_each;
+};
+RG_FN void find_batch(rg_product_args const& p, Index batch, A const*& a, B const*& b) {
+    a = (A const*)p.a, b = (B const*)p.b;
+    for (int axis = 0; axis < 4; ++axis) {
+        Index i = batch % (Index)p.size[axis];
+        batch /= (Index)p.size[axis];
+        a += i * (Index)p.step_a[axis], b += i * (Index)p.step_b[axis];
+    }
+}
+// Ends the sum of Y[row, column] of a batch.
+RG_FN void finish(rg_product_args const& p, Index batch, int row, int column, Sum value) {
+    Index target = (batch * (Index)p.m + row) * (Index)p.n + column;
+    if (kScaled) value *= (Sum)((float const*)p.scales)[column];
+    if (kAlpha != 1.f) value *= (Sum)kAlpha;
+    if (kBias) value += rg_load(((A const*)p.bias)[kScalarBias ? 0 : column]);
+    Sum residual = kResidual ? (Sum)rg_load(((A const*)p.residual)[target]) : Sum(0);
+    if (!kResidualLast) value += residual;
+    value = activate(value);
+    if (kResidualLast) value += residual;
+    rg_store(((A*)p.y)[target], value);
+}
+)cuda";
+
+char const* const kTiled = R"cuda(
+// A line of A or B that is contiguous along the inner size.
+template <class Element, bool VECTOR, int RUN> struct Line {
+    static constexpr bool runs = true;
+    Element const* line;
+    bool inside;
+    int count, first;
+    RG_MEMBER void fetch(int slab, Sum* to) {
+        int k = slab * Tile::depth + first;
+        rg_vec<Element, RUN> run = {};
+        if (VECTOR) {
+            if (inside && k < count) run = *(rg_vec<Element, RUN> const*)(line + k);
+        } else {
+#pragma unroll
+            for (int i = 0; i < RUN; ++i)
+                if (inside && k + i < count) run.v[i] = line[k + i];
+        }
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) to[i] = (Sum)rg_load(run.v[i]);
+    }
+};
+// One that has a step between its elements.
+template <class Element, int RUN> struct Stepped {
+    static constexpr bool runs = false;
+    Element const* line;
+    bool inside;
+    int count, first;
+    Index step;
+    RG_MEMBER Sum at(int slab, int i) {
+        int k = slab * Tile::depth + i;
+        return inside && k < count ? (Sum)rg_load(line[k * step]) : Sum(0);
+    }
+    RG_MEMBER void fetch(int slab, Sum* to) {
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) to[i] = at(slab, first + i);
+    }
+};
+
+template <class Rows>
+RG_FN void multiply(Tile& tile, Tile::Shared& shared, Rows& rows, B const* b, int column, int n, int k) {
+    rg_no_plan none;
+    int slabs = (k + Tile::depth - 1) / Tile::depth;
+    if constexpr (kTransB) {
+        Line<B, kVectorB, Tile::b_run> columns{b + column * (Index)k, column < n, k, Tile::b_place(true, 0)};
+        tile.run(shared, 0, slabs, none, rows, columns);
+    } else {
+        Stepped<B, Tile::b_run> columns{b + column, column < n, k, 0, n};
+        tile.run(shared, 0, slabs, none, rows, columns);
+    }
+}
+
+RG_GLOBAL rg_product(rg_product_args p) {
+    __shared__ Tile::Shared shared;
+    unsigned block = blockIdx.x;
+    const int first_row = block % (unsigned)p.row_tiles * Tile::rows; block /= (unsigned)p.row_tiles;
+    const int first_column = block % (unsigned)p.column_tiles * Tile::columns; block /= (unsigned)p.column_tiles;
+    const Index batch = block;
+    const int m = p.m, n = p.n, k = p.k;
+    A const* a;
+    B const* b;
+    find_batch(p, batch, a, b);
+
+    Tile tile;
+    tile.clear();
+    int row = first_row + Tile::a_row(), column = first_column + Tile::b_column(kTransB);
+    if constexpr (kTransA) {
+        Stepped<A, Tile::a_run> rows{a + row, row < m, k, Tile::a_first(), m};
+        multiply(tile, shared, rows, b, column, n, k);
+    } else {
+        Line<A, kVectorA, Tile::a_run> rows{a + row * (Index)k, row < m, k, Tile::a_first()};
+        multiply(tile, shared, rows, b, column, n, k);
+    }
+#pragma unroll
+    for (int i = 0; i < Tile::rows_each; ++i) {
+        row = first_row + tile.row(i);
+#pragma unroll
+        for (int j = 0; j < Tile::columns_each; ++j) {
+            column = first_column + tile.column(j);
+            if (row < m && column < n) finish(p, batch, row, column, tile.sum[i][j]);
+        }
+    }
+}
+)cuda";
+
+char const* const kRows = R"cuda(
+constexpr int kRun = 16 / sizeof(B), kUnroll = 4;
+typedef rg_vec<B, kRun> Run;
+
+RG_FN Run run_at(B const* b, bool vector, int left) {
+    Run run = {};
+    if (vector) return *(Run const*)b;
+#pragma unroll
+    for (int i = 0; i < kRun; ++i)
+        if (i < left) run.v[i] = b[i];
+    return run;
+}
+RG_FN void put(rg_product_args const& p, Index batch, int split, int row, int column, Sum value) {
+    if (p.splits == 1)
+        finish(p, batch, row, column, value);
+    else
+        ((Sum*)p.partial)[(((Index)split * (Index)p.batches + batch) * (Index)p.m + row) * (Index)p.n + column] = value;
+}
+
+// A warp has 4 columns, its threads runs of their inner size.
+RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int first, A const* a, B const* b) {
+    const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * 4;
+    int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
+    end = end < k ? end : k;
+    Sum sum[kRows][4] = {};
+    for (int i = begin + lane * kRun; i < end; i += 32 * kRun) {
+        Run run[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+            if (column + j < n) run[j] = run_at(b + (column + j) * (Index)k + i, kVectorB, end - i);
+            else run[j] = {};
+#pragma unroll
+        for (int row = 0; row < kRows; ++row) {
+            rg_vec<A, kRun> x = {};
+            if (kVectorA) x = *(rg_vec<A, kRun> const*)(a + row * (Index)k + i);
+#pragma unroll
+            for (int e = 0; e < kRun; ++e) {
+                if (!kVectorA && i + e < end) x.v[e] = a[row * (Index)k + i + e];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run[j].v[e]), sum[row][j]);
+            }
+        }
+    }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            for (int other = 16; other > 0; other /= 2) sum[row][j] += __shfl_xor_sync(0xffffffffu, sum[row][j], other);
+            if (lane == 0 && column + j < n) put(p, batch, split, row, column + j, sum[row][j]);
+        }
+}
+
+// 8 threads have a run of columns each, and of those there are 32 for different places in the inner size.
+RG_FN void runs_of_columns(rg_product_args const& p, Index batch, int split, int first, A const* a, B const* b) {
+    __shared__ Sum shared[8][8 * kRun];
+    const int n = p.n, k = p.k, thread = threadIdx.x, column = first + thread % 8 * kRun;
+    int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
+    end = end < k ? end : k;
+    Sum sum[kRows][kRun] = {};
+    if (column < n)
+        for (int i = begin + thread / 8; i < end; i += 32 * kUnroll) {
+            Run run[kUnroll];
+#pragma unroll
+            for (int u = 0; u < kUnroll; ++u)
+                if (i + u * 32 < end) run[u] = run_at(b + (i + u * 32) * (Index)n + column, kVectorB, n - column);
+                else run[u] = {};
+#pragma unroll
+            for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+                for (int row = 0; row < kRows; ++row) {
+                    Sum x = i + u * 32 < end ? (Sum)rg_load(a[row * (Index)k + i + u * 32]) : Sum(0);
+#pragma unroll
+                    for (int e = 0; e < kRun; ++e) sum[row][e] = rg_mad(x, (Sum)rg_load(run[u].v[e]), sum[row][e]);
+                }
+        }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+        for (int e = 0; e < kRun; ++e) {
+            Sum& x = sum[row][e];
+            x += __shfl_xor_sync(0xffffffffu, x, 8);
+            x += __shfl_xor_sync(0xffffffffu, x, 16);
+            if (thread % 32 < 8) shared[thread / 32][thread % 8 * kRun + e] = x;
+        }
+        __syncthreads();
+        if (thread < 8 * kRun && first + thread < n) {
+            Sum value = Sum(0);
+            for (int warp = 0; warp < 8; ++warp) value += shared[warp][thread];
+            put(p, batch, split, row, first + thread, value);
+        }
+        __syncthreads();
+    }
+}
+
+RG_GLOBAL rg_product(rg_product_args p) {
+    unsigned block = blockIdx.x;
+    const int tile = block % (unsigned)p.column_tiles; block /= (unsigned)p.column_tiles;
+    const int split = block % (unsigned)p.splits; block /= (unsigned)p.splits;
+    A const* a;
+    B const* b;
+    find_batch(p, (Index)block, a, b);
+    if (kTransB)
+        columns_of_warp(p, block, split, tile * 32, a, b);
+    else
+        runs_of_columns(p, block, split, tile * 8 * kRun, a, b);
+}
+
+RG_GLOBAL rg_product_sum(rg_product_args p) {
+    const Index matrix = (Index)p.m * (Index)p.n, total = (Index)p.batches * matrix;
+    RG_FOR(Index, target, total) {
+        Sum sum = Sum(0);
+        for (int split = 0; split < (int)p.splits; ++split) sum += ((Sum const*)p.partial)[split * total + target];
+        finish(p, target / matrix, target % matrix / (Index)p.n, target % (Index)p.n, sum);
+    }
+}
+)cuda";
+
+std::string constant(char const* name, bool value) {
+    return std::string("constexpr bool ") + name + " = " + (value ? "true" : "false") + ";\n";
+}
+
+std::string beginning(ProductKind const& kind) {
+    auto const& after = kind.info.epilogue;
+    char alpha[40];
+    std::snprintf(alpha, sizeof alpha, "%.9ef", static_cast<double>(kind.info.alpha));
+    return std::string("typedef ") + element_text(kind.a) + " A;\ntypedef " + element_text(kind.b) + " B;\ntypedef " +
+           sum_text(kind.a) + " Sum;\ntypedef " + (kind.wide ? "rg_i64" : "int") +
+           " Index;\nconstexpr int kRows = " + std::to_string(kind.rows) + ";\nconstexpr float kAlpha = " + alpha +
+           ";\n" + constant("kTransA", kind.info.trans_a) + constant("kTransB", kind.info.trans_b) +
+           constant("kScaled", kind.info.scaled) + constant("kVectorA", kind.vector_a) +
+           constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
+           constant("kScalarBias", kind.scalar_bias) + constant("kResidual", after.residual) +
+           constant("kResidualLast", after.residual_last) + activation_source(after.activation, "activate") +
+           kArguments;
+}
+
+}  // namespace
+
+std::string ProductKind::key() const {
+    std::string key = std::to_string(rows) + '/' + std::to_string(tile);
+    for (bool flag : {scalar_bias, wide, vector_a, vector_b}) key += flag ? '1' : '0';
+    return key;
+}
+
+ProductWords::ProductWords(MatMulShape const& shape) : m(shape.m), n(shape.n), k(shape.k), batches(shape.batches) {
+    for (size_t i = 0; i < kMostBatchAxes; ++i) {
+        bool exists = i < shape.batch.size();
+        auto axis = exists ? shape.batch[shape.batch.size() - 1 - i] : MatMulShape::Axis{1, 0, 0};
+        size[i] = axis.size, step_a[i] = axis.a, step_b[i] = axis.b;
+    }
+}
+
+std::string tiled_product_source(ProductKind const& kind) {
+    auto tile = kind.tile == 128 ? "128, 128, 8, 8, 8" : "64, 64, 16, 4, 4";
+    return std::string(kPrelude) + kElementSource + kTileSource + beginning(kind) + "typedef rg_tile<Sum, " + tile +
+           "> Tile;\n" + kTiled;
+}
+
+std::string row_product_source(ProductKind const& kind) {
+    return std::string(kPrelude) + kElementSource + beginning(kind) + kRows;
+}
+
+}  // namespace refactor::kernel::cuda

@@ -1,0 +1,44 @@
+#pragma once
+#include "cuda/source_text.h"
+#include "matmul/matmul.h"
+
+namespace refactor::kernel::cuda {
+
+/// What the code of a generated product depends on.
+struct ProductKind {
+    DataType a = DataType::F32, b = DataType::F32;
+    MatMulInfo info;
+    bool scalar_bias = false;
+    bool wide = false;                        ///< indices need 64 bits
+    bool vector_a = false, vector_b = false;  ///< rows are read several elements at a time
+    int rows = 1;                             ///< of A, where a thread keeps them all
+    int tile = 64;                            ///< rows and columns of a block, where they are in shared memory
+
+    std::string key() const;
+};
+
+/// Leading axes that a kernel walks through by itself.
+inline constexpr size_t kMostBatchAxes = 4;
+
+/// The argument of all functions after the addresses of A, B, scales, bias, residual, Y and partial sums.
+struct ProductWords {
+    int64_t m, n, k, batches;
+    int64_t size[kMostBatchAxes], step_a[kMostBatchAxes], step_b[kMostBatchAxes];  ///< innermost first
+    int64_t row_tiles = 1, column_tiles = 1, splits = 1, inner_each = 0;
+
+    explicit ProductWords(MatMulShape const&);
+};
+
+/// `rg_product`: tiles of Y from slabs of A and B in shared memory; any types, any transposition.
+std::string tiled_product_source(ProductKind const&);
+/// `rg_product`: for few rows of A, every thread reads 16 bytes of B at a time; `rg_product_sum` adds up the splits of
+/// the inner size, if there are several.
+std::string row_product_source(ProductKind const&);
+
+/// Columns of Y that a block of `row_product_source` computes: 8 threads of 16 bytes each make a line of the cache; B
+/// transposed, its 8 warps take 4 columns each.
+constexpr int row_product_columns(int64_t b_bytes, bool trans_b) {
+    return trans_b ? 32 : 8 * static_cast<int>(16 / b_bytes);
+}
+
+}  // namespace refactor::kernel::cuda

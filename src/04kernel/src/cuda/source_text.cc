@@ -1,0 +1,109 @@
+#include "cuda/source_text.h"
+
+#include <bit>
+#include <cstdio>
+
+namespace refactor::kernel::cuda {
+
+char const* const kElementSource = R"cuda(
+#ifdef RG_HOST
+#define RG_MEMBER inline
+RG_FN float rg_mad(float x, float y, float z) { return x * y + z; }
+RG_FN double rg_mad(double x, double y, double z) { return x * y + z; }
+#else
+#define RG_MEMBER __device__ __forceinline__
+RG_FN float rg_mad(float x, float y, float z) { return fmaf(x, y, z); }
+RG_FN double rg_mad(double x, double y, double z) { return fma(x, y, z); }
+#endif
+template <class T> RG_FN T rg_mad(T x, T y, T z) { return rg_Add(rg_Mul(x, y), z); }
+
+struct rg_f16 { unsigned short bits; };
+struct rg_bf16 { unsigned short bits; };
+template <class T> RG_FN T rg_load(T x) { return x; }
+RG_FN float rg_load(rg_f16 x) { return rg_from_f16(x.bits); }
+RG_FN float rg_load(rg_bf16 x) { return rg_from_bf16(x.bits); }
+template <class T> RG_FN void rg_store(T& y, T x) { y = x; }
+RG_FN void rg_store(rg_f16& y, float x) { y.bits = rg_to_f16(x); }
+RG_FN void rg_store(rg_bf16& y, float x) { y.bits = rg_to_bf16(x); }
+)cuda";
+
+char const* element_text(DataType type) {
+    switch (type) {
+        case DataType::F32:
+            return "float";
+        case DataType::F64:
+            return "double";
+        case DataType::F16:
+            return "rg_f16";
+        case DataType::BF16:
+            return "rg_bf16";
+        case DataType::I8:
+            return "signed char";
+        case DataType::U8:
+            return "unsigned char";
+        case DataType::I16:
+            return "short";
+        case DataType::U16:
+            return "unsigned short";
+        case DataType::I32:
+            return "int";
+        case DataType::U32:
+            return "unsigned";
+        case DataType::I64:
+            return "rg_i64";
+        case DataType::U64:
+            return "rg_u64";
+        default:
+            return nullptr;
+    }
+}
+
+char const* sum_text(DataType type) {
+    return type == DataType::F16 || type == DataType::BF16 ? "float" : element_text(type);
+}
+
+namespace {
+
+/// The call of an operator of the prelude on `x`; empty if nothing is done.
+std::string activation_call(Activation const& activation) {
+    auto constant = [](float value) {
+        char text[32];
+        std::snprintf(text, sizeof text, "rg_f32(0x%xu)", std::bit_cast<uint32_t>(value));
+        return std::string(text);
+    };
+    auto parameters = ", " + constant(activation.alpha) + ", " + constant(activation.beta) + ")";
+    switch (activation.kind) {
+        case ActivationKind::Relu:
+            return "rg_Relu(x)";
+        case ActivationKind::Clip:
+            return "rg_Clip(x, (Sum)" + constant(activation.alpha) + ", (Sum)" + constant(activation.beta) + ")";
+        case ActivationKind::LeakyRelu:
+            return "rg_LeakyRelu(x" + parameters;
+        case ActivationKind::Sigmoid:
+            return "rg_Sigmoid(x)";
+        case ActivationKind::Silu:
+            return "rg_Silu(x)";
+        case ActivationKind::HardSigmoid:
+            return "rg_HardSigmoid(x" + parameters;
+        case ActivationKind::HardSwish:
+            return "rg_HardSwish(x)";
+        case ActivationKind::GeluErf:
+            return "rg_GeluErf(x)";
+        case ActivationKind::GeluTanh:
+            return "rg_GeluTanh(x)";
+        case ActivationKind::Tanh:
+            return "rg_Tanh(x)";
+        case ActivationKind::None:
+            break;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string activation_source(Activation const& activation, std::string const& name) {
+    auto call = activation_call(activation);
+    return "RG_FN Sum " + name + "(Sum x) { return " + (call.empty() ? "x" : call) + "; }\n";
+}
+
+}  // namespace refactor::kernel::cuda

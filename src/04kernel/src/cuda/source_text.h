@@ -1,0 +1,24 @@
+#pragma once
+#include "kernel/epilogue.h"
+#include "kernel/kernel.h"
+
+#include <string>
+
+namespace refactor::kernel::cuda {
+
+/// Functions that all sources begin with.
+extern char const* const kPrelude;
+/// Elements as they lie in memory: `rg_f16`, `rg_bf16`, `rg_load` and `rg_store`, `rg_mad`.
+extern char const* const kElementSource;
+/// `rg_tile`: sums of products by 256 threads; needs `kElementSource`.
+extern char const* const kTileSource;
+
+/// The type of an element in memory ("rg_f16"), and of sums of its products ("float"); null where generated products
+/// have no code for it.
+char const* element_text(DataType type);
+char const* sum_text(DataType type);
+
+/// `RG_FN Sum <name>(Sum x)`: an activation.
+std::string activation_source(Activation const& activation, std::string const& name);
+
+}  // namespace refactor::kernel::cuda

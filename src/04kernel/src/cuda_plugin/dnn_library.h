@@ -1,0 +1,68 @@
+#pragma once
+#include "cuda_plugin/device.h"
+
+#include <string>
+#include <vector>
+
+#include <cudnn_graph.h>
+
+namespace refactor::cuda_plugin {
+
+/// cuDNN's functions, of a library that is loaded when it is first needed: whoever has none can use everything else.
+struct DnnLibrary {
+    decltype(&cudnnGetVersion) version = nullptr;
+    decltype(&cudnnCreate) create = nullptr;
+    decltype(&cudnnSetStream) set_stream = nullptr;
+    decltype(&cudnnGetErrorString) error_text = nullptr;
+    decltype(&cudnnGetLastErrorString) last_error = nullptr;
+    decltype(&cudnnBackendCreateDescriptor) create_descriptor = nullptr;
+    decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
+    decltype(&cudnnBackendSetAttribute) set_attribute = nullptr;
+    decltype(&cudnnBackendGetAttribute) get_attribute = nullptr;
+    decltype(&cudnnBackendFinalize) finalize = nullptr;
+    decltype(&cudnnBackendExecute) execute = nullptr;
+    std::string missing;  ///< why it cannot be used; empty if it can
+
+    static DnnLibrary const& get();
+};
+
+/// A cuDNN call that failed; leaves the functions of this plugin as their code and text.
+struct DnnFailure {
+    cudnnStatus_t status;
+    std::string text;
+};
+/// Throws `DnnFailure` unless `status` is success.
+void check(cudnnStatus_t status, char const* call);
+
+/// A backend descriptor. Setters throw `DnnFailure`.
+class Descriptor {
+    cudnnBackendDescriptor_t native_ = nullptr;
+
+public:
+    explicit Descriptor(cudnnBackendDescriptorType_t type);
+    ~Descriptor();
+    Descriptor(Descriptor&& other) noexcept : native_(other.native_) { other.native_ = nullptr; }
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+
+    cudnnBackendDescriptor_t native() const { return native_; }
+    Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                    void const* values);
+    Descriptor& set(cudnnBackendAttributeName_t name, Descriptor const& value);
+    Descriptor& set(cudnnBackendAttributeName_t name, std::vector<Descriptor> const& values);
+    Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
+        return set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
+    }
+    Descriptor& set(cudnnBackendAttributeName_t name, int64_t value) { return set(name, CUDNN_TYPE_INT64, 1, &value); }
+    Descriptor& set(cudnnBackendAttributeName_t name, float value) { return set(name, CUDNN_TYPE_FLOAT, 1, &value); }
+    Descriptor& set(cudnnBackendAttributeName_t name, double value) { return set(name, CUDNN_TYPE_DOUBLE, 1, &value); }
+    Descriptor& set(cudnnBackendAttributeName_t name, bool value) { return set(name, CUDNN_TYPE_BOOLEAN, 1, &value); }
+    Descriptor& set(cudnnBackendAttributeName_t name, std::vector<int64_t> const& values) {
+        return set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+    }
+    Descriptor&& finished();
+};
+
+}  // namespace refactor::cuda_plugin
