@@ -247,8 +247,21 @@ def test_debugging(target, tmp_path):
 def test_missing_kernels_are_named():
     if missing_gpu():
         pytest.skip(missing_gpu())
-    with pytest.raises(Unsupported, match="no kernel for nvidia yet"):
-        make_compiler(models.mlp()).compile("cuda")
+    counted = helper.make_node(
+        "TfIdfVectorizer",
+        ["x"],
+        ["y"],
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=[0, 1],
+        pool_int64s=[2, 3],
+    )
+    proto = models.model([counted], [models.value("x", ["N"], TensorProto.INT64)], [models.value("y", None)])
+    with pytest.raises(Unsupported, match="TfIdfVectorizer.*not on nvidia"):
+        make_compiler(proto).compile("cuda")
 
 
 @pytest.mark.skipif(not missing_gpu(), reason="an NVIDIA device is present")

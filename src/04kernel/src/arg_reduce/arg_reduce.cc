@@ -1,5 +1,7 @@
 #include "arg_reduce/arg_reduce.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 std::string ArgReduceInfo::attributes() const {
@@ -8,6 +10,10 @@ std::string ArgReduceInfo::attributes() const {
 
 Candidates candidates(ArgReduceInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("arg_reduce:nvidia:nvrtc", cuda::arg_reduce_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "arg_reduce/arg_reduce_kernels.inc"
 #undef RG_KERNEL

@@ -1,6 +1,7 @@
 #include "convert/convert.h"
 
 #include "common/thread_pool.h"
+#include "cuda/kernels.h"
 
 #include <cstring>
 
@@ -77,6 +78,10 @@ MaybeKernel make_convert_blocks(ConvertInfo const& info, Request const& request)
 
 Candidates candidates(ConvertInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("convert:nvidia:nvrtc", cuda::convert_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "convert/convert_kernels.inc"
 #undef RG_KERNEL

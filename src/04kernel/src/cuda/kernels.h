@@ -1,9 +1,16 @@
 #pragma once
+#include "kernel/ops/cache.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
+#include "kernel/ops/fourier.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/quantize.h"
+#include "kernel/ops/random.h"
+#include "kernel/ops/recurrent.h"
+#include "kernel/ops/reduce.h"
+#include "kernel/ops/vision.h"
 
 namespace refactor::kernel::cuda {
 
@@ -44,6 +51,42 @@ MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
 MaybeKernel conv_cudnn(ConvInfo const&, Request const&, int rank);
 MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const&, Request const&, int rank);
 MaybeKernel attention_cudnn(AttentionInfo const&, Request const&);
+
+/// Generated code. Sums of floats below f64 are made in f32, of integers in 64 bits; a warp or a block for a reduced
+/// set, or several blocks and a second launch where outputs are few.
+MaybeKernel reduce_nvrtc(ReduceInfo const&, Request const&);
+MaybeKernel arg_reduce_nvrtc(ArgReduceInfo const&, Request const&);
+MaybeKernel global_pool_nvrtc(GlobalPoolInfo const&, Request const&);
+/// One read of memory where rows fit in registers.
+MaybeKernel softmax_nvrtc(SoftmaxInfo const&, Request const&);
+MaybeKernel layer_norm_nvrtc(LayerNormInfo const&, Request const&);
+MaybeKernel group_norm_nvrtc(GroupNormInfo const&, Request const&);
+/// A thread for each output.
+MaybeKernel pool_nvrtc(PoolInfo const&, Request const&);
+MaybeKernel integer_pool_nvrtc(IntegerPoolInfo const&, Request const&);
+MaybeKernel lrn_nvrtc(LrnInfo const&, Request const&);
+/// Of equal positions the last one wins, in any order of the threads.
+MaybeKernel max_unpool_nvrtc(MaxUnpoolInfo const&, Request const&);
+/// Eight elements a thread; packed integers and small floats too.
+MaybeKernel quantize_nvrtc(QuantizeInfo const&, Request const&);
+MaybeKernel dequantize_nvrtc(DequantizeInfo const&, Request const&);
+MaybeKernel convert_nvrtc(ConvertInfo const&, Request const&);
+/// One block for each sequence if a multiprocessor reads the weights of a step in the time of a launch, else a launch
+/// for each step; the products of all inputs by the plugin.
+MaybeKernel recurrent_nvrtc(RecurrentInfo const&, Request const&);
+/// Squares of 64 or 32 sums by four-byte dot products; convolutions as products over what their windows cover.
+MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const&, Request const&);
+MaybeKernel integer_conv_nvrtc(IntegerConvInfo const&, Request const&);
+/// The numbers of the CPU's kernels, up to the rounding of the device's f64 functions.
+MaybeKernel random_nvrtc(RandomInfo const&, Request const&);
+MaybeKernel multinomial_nvrtc(MultinomialInfo const&, Request const&);
+/// A block for 32 columns of a head's state, which is kept in registers.
+MaybeKernel linear_attention_nvrtc(LinearAttentionInfo const&, Request const&);
+/// A block for each matrix.
+MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
+/// In two steps over the factors of the length nearest to its root, in f64.
+MaybeKernel fourier_nvrtc(FourierInfo const&, Request const&);
+MaybeKernel stft_nvrtc(StftInfo const&, Request const&);
 
 inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
     return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));

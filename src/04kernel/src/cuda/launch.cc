@@ -36,17 +36,21 @@ void const* base_of(Address const& address, void* const* arguments, runtime::Run
 
 }  // namespace
 
-void LaunchTask::run(void* const* arguments, runtime::RunContext const& context) const {
+void start(Library const& library, Launch const& launch, void* const* arguments, runtime::RunContext const& context,
+           uint64_t const* first) {
     std::array<uint64_t, kMostWords> words;
-    for (auto const& launch : launches_) {
-        auto* word = words.data();
-        for (auto const& address : launch.addresses) {
-            auto base = reinterpret_cast<uint64_t>(base_of(address, arguments, context));
-            *word++ = base ? base + address.offset : 0;
-        }
-        std::copy(launch.numbers.begin(), launch.numbers.end(), word);
-        library_.launch(context.stream, launch.function, launch.blocks, launch.threads, words.data());
+    auto* word = words.data();
+    for (auto const& address : launch.addresses) {
+        auto base = reinterpret_cast<uint64_t>(base_of(address, arguments, context));
+        *word++ = base ? base + address.offset : 0;
     }
+    std::copy(launch.numbers.begin(), launch.numbers.end(), word);
+    if (first) *word = *first;
+    library.launch(context.stream, launch.function, launch.blocks, launch.threads, words.data());
+}
+
+void LaunchTask::run(void* const* arguments, runtime::RunContext const& context) const {
+    for (auto const& launch : launches_) start(library_, launch, arguments, context);
 }
 
 }  // namespace refactor::kernel::cuda

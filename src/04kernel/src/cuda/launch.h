@@ -38,6 +38,10 @@ constexpr uint32_t blocks_for(int64_t items, int64_t items_of_a_block) {
 /// The addresses of the first `count` operands.
 std::vector<Address> all_operands(size_t count);
 
+/// Puts a launch into the stream of the run, with `first` for its first number if there is one.
+void start(Library const& library, Launch const& launch, void* const* arguments, runtime::RunContext const& context,
+           uint64_t const* first = nullptr);
+
 /// Launches one after another on the stream of the run.
 class LaunchTask final : public runtime::Task {
     Library library_;

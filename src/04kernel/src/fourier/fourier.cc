@@ -1,5 +1,6 @@
 #include "fourier/fourier.h"
 
+#include "cuda/kernels.h"
 #include "reduce/scalar_type.h"
 
 namespace refactor::kernel {
@@ -13,15 +14,15 @@ std::shared_ptr<FftPlan const> FftPlans::get(int64_t n) {
 
 namespace {
 
-using MaybeRows = Result<FourierRows, Rejection>;
-
 std::string text_of(std::span<int64_t const> dims) {
     std::string text = "[";
     for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
     return text + "]";
 }
 
-MaybeRows rows_of(FourierInfo const& info, BindArgs const& args) {
+}  // namespace
+
+Result<FourierRows, Rejection> fourier_rows(FourierInfo const& info, BindArgs const& args) {
     auto const &x = args.inputs[0]->dims, &y = args.outputs[0]->dims;
     auto rank = static_cast<int64_t>(x.size());
     if (rank < 2 || y.size() != x.size() || info.axis < 0 || info.axis > rank - 2)
@@ -46,7 +47,7 @@ MaybeRows rows_of(FourierInfo const& info, BindArgs const& args) {
     return r;
 }
 
-MaybeRows rows_of(StftInfo const& info, BindArgs const& args) {
+Result<FourierRows, Rejection> fourier_rows(StftInfo const& info, BindArgs const& args) {
     auto const &x = args.inputs[0]->dims, &y = args.outputs[0]->dims;
     auto step = args.params[0], n = args.params[1];
     if (x.size() != 3 || y.size() != 4 || x[2] < 1 || x[2] > 2 || y[3] != 2)
@@ -69,6 +70,8 @@ MaybeRows rows_of(StftInfo const& info, BindArgs const& args) {
     return r;
 }
 
+namespace {
+
 template <class Info>
 class FourierKernel final : public Kernel {
     FftFunctions const& functions_;
@@ -87,12 +90,12 @@ public:
           info_(std::move(info)) {}
     std::string id() const override { return id_; }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto rows = rows_of(info_, args);
+        auto rows = fourier_rows(info_, args);
         if (!rows) return Err{rows.error()};
         return fourier_ns(*rows, lanes_);
     }
     MaybeTask bind(BindArgs const& args) const override {
-        auto rows = rows_of(info_, args);
+        auto rows = fourier_rows(info_, args);
         if (!rows) return Err{rows.error()};
         return make_fourier_task(functions_, *rows, plans_->get(rows->length), args.inputs[0]->dtype, args.threads);
     }
@@ -148,6 +151,10 @@ std::string StftInfo::attributes() const {
 
 Candidates candidates(FourierInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("fourier:nvidia:nvrtc", cuda::fourier_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "fourier/fourier_kernels.inc"
 #undef RG_KERNEL
@@ -155,6 +162,10 @@ Candidates candidates(FourierInfo const& info, Request const& request) {
 }
 Candidates candidates(StftInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("stft:nvidia:nvrtc", cuda::stft_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "fourier/stft_kernels.inc"
 #undef RG_KERNEL

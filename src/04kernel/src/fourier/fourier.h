@@ -30,6 +30,10 @@ struct FourierRows {
     int64_t rows = 0, inner = 1, outer_in = 0, inner_in = 0, outer_out = 0, inner_out = 0;
 };
 
+/// The rows of these operands, or why they do not fit together.
+Result<FourierRows, Rejection> fourier_rows(FourierInfo const&, BindArgs const&);
+Result<FourierRows, Rejection> fourier_rows(StftInfo const&, BindArgs const&);
+
 /// Binds `rows` for operands of a float type.
 std::unique_ptr<runtime::Task> make_fourier_task(FftFunctions const&, FourierRows const&,
                                                  std::shared_ptr<FftPlan const>, DataType, int threads);

@@ -1,5 +1,7 @@
 #include "global_pool/global_pool.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 std::string GlobalPoolInfo::attributes() const { return kind == PoolKind::Max ? "max" : "average"; }
@@ -18,6 +20,10 @@ std::string global_pool_mismatch(Request const& request) {
 
 Candidates candidates(GlobalPoolInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("global_pool:nvidia:nvrtc", cuda::global_pool_nvrtc(info, request));
+        return result;
+    }
 #define RG_GLOBAL_POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "global_pool/global_pool_kernels.inc"
 #undef RG_GLOBAL_POOL_KERNEL

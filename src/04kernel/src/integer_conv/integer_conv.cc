@@ -1,5 +1,7 @@
 #include "integer_conv/integer_conv.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 namespace {
@@ -61,6 +63,10 @@ std::string IntegerConvInfo::attributes() const {
 
 Candidates candidates(IntegerConvInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("integer_conv:nvidia:nvrtc", cuda::integer_conv_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "integer_conv/integer_conv_kernels.inc"
 #undef RG_KERNEL

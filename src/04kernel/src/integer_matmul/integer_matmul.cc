@@ -1,5 +1,7 @@
 #include "integer_matmul/integer_matmul.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 namespace {
@@ -82,6 +84,10 @@ std::string IntegerMatMulInfo::attributes() const { return result.attributes(); 
 
 Candidates candidates(IntegerMatMulInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("integer_matmul:nvidia:nvrtc", cuda::integer_matmul_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "integer_matmul/integer_matmul_kernels.inc"
 #undef RG_KERNEL

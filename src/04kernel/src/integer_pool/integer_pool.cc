@@ -1,6 +1,7 @@
 #include "integer_pool/integer_pool.h"
 
 #include "common/thread_pool.h"
+#include "cuda/kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -80,13 +81,8 @@ public:
           to_float_(args.outputs[0]->dtype == DataType::F32),
           threads_(args.threads) {}
     static MaybeTask make(IntegerPoolInfo const& info, IntegerPoolLoops loops, BindArgs const& args) {
-        auto x = channels_first(*args.inputs[0]), y = channels_first(*args.outputs[0]);
-        TensorDesc const *inputs[]{&x}, *outputs[]{&y};
-        auto kernel = info.kernel.empty() ? Dims(x.dims.begin() + 2, x.dims.end()) : info.kernel;
-        auto geometry = geometry_of(info.window, kernel, {inputs, outputs, args.params, args.packs, args.threads});
+        auto geometry = integer_pool_geometry(info, args);
         if (!geometry) return reject(geometry.error().reason);
-        if (geometry->in_channels != geometry->out_channels || (info.kernel.empty() && geometry->out_size() != 1))
-            return reject("X " + dims_text(args.inputs[0]->dims) + " pooled to " + dims_text(args.outputs[0]->dims));
         return std::unique_ptr<runtime::Task>(new IntegerPoolTask(info, *geometry, loops, args));
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -162,6 +158,17 @@ std::string IntegerPoolInfo::attributes() const {
     return text + " scale=" + exact_text(scale) + " zeros=" + std::to_string(x_zero) + "," + std::to_string(y_zero);
 }
 
+Result<Geometry, Rejection> integer_pool_geometry(IntegerPoolInfo const& info, BindArgs const& args) {
+    auto x = channels_first(*args.inputs[0]), y = channels_first(*args.outputs[0]);
+    TensorDesc const *inputs[]{&x}, *outputs[]{&y};
+    auto kernel = info.kernel.empty() ? Dims(x.dims.begin() + 2, x.dims.end()) : info.kernel;
+    auto geometry = geometry_of(info.window, kernel, {inputs, outputs, args.params, args.packs, args.threads});
+    if (!geometry) return geometry;
+    if (geometry->in_channels != geometry->out_channels || (info.kernel.empty() && geometry->out_size() != 1))
+        return reject("X " + dims_text(args.inputs[0]->dims) + " pooled to " + dims_text(args.outputs[0]->dims));
+    return geometry;
+}
+
 IntegerPoolLoops integer_pool_loops_reference() { return {max_reference, average_reference}; }
 
 MaybeKernel make_integer_pool_reference(IntegerPoolInfo const& info, Request const& request) {
@@ -183,6 +190,10 @@ MaybeKernel make_integer_pool_avx2(IntegerPoolInfo const& info, Request const& r
 
 Candidates candidates(IntegerPoolInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("integer_pool:nvidia:nvrtc", cuda::integer_pool_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "integer_pool/integer_pool_kernels.inc"
 #undef RG_KERNEL

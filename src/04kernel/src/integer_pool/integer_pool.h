@@ -24,6 +24,9 @@ IntegerPoolLoops integer_pool_loops_avx2();
 /// Scalar definition.
 IntegerPoolLoops integer_pool_loops_reference();
 
+/// Sizes with the channels in front; an empty kernel covers all positions.
+Result<Geometry, Rejection> integer_pool_geometry(IntegerPoolInfo const&, BindArgs const&);
+
 MaybeKernel make_integer_pool_avx2(IntegerPoolInfo const&, Request const&);
 MaybeKernel make_integer_pool_reference(IntegerPoolInfo const&, Request const&);
 

@@ -1,6 +1,7 @@
 #include "linear_attention/linear_attention.h"
 
 #include "common/thread_pool.h"
+#include "cuda/kernels.h"
 #include "reduce/scalar_type.h"
 
 #include <algorithm>
@@ -165,6 +166,10 @@ MaybeKernel make_linear_attention_reference(LinearAttentionInfo const& info, Req
 
 Candidates candidates(LinearAttentionInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("linear_attention:nvidia:nvrtc", cuda::linear_attention_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "linear_attention/linear_attention_kernels.inc"
 #undef RG_KERNEL

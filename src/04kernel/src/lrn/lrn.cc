@@ -1,5 +1,6 @@
 #include "lrn/lrn.h"
 
+#include "cuda/kernels.h"
 #include "lrn/lrn_tile.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
@@ -18,6 +19,10 @@ std::string LrnInfo::attributes() const {
 
 Candidates candidates(LrnInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("lrn:nvidia:nvrtc", cuda::lrn_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "lrn/lrn_kernels.inc"
 #undef RG_KERNEL

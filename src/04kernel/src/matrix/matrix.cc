@@ -1,5 +1,6 @@
 #include "matrix/matrix.h"
 
+#include "cuda/kernels.h"
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
 
@@ -15,6 +16,10 @@ std::string MatrixInfo::attributes() const { return kind == MatrixKind::Inverse 
 
 Candidates candidates(MatrixInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("matrix:nvidia:nvrtc", cuda::matrix_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "matrix/matrix_kernels.inc"
 #undef RG_KERNEL

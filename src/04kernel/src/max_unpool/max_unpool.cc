@@ -1,6 +1,7 @@
 #include "max_unpool/max_unpool.h"
 
 #include "common/error.h"
+#include "cuda/kernels.h"
 #include "movement/indices.h"
 
 namespace refactor::kernel {
@@ -10,6 +11,10 @@ using movement::TaskResult;
 
 Candidates candidates(MaxUnpoolInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("max_unpool:nvidia:nvrtc", cuda::max_unpool_nvrtc(info, request));
+        return result;
+    }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));
 #include "max_unpool/max_unpool_kernels.inc"
 #undef RG_KERNEL

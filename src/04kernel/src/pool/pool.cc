@@ -1,6 +1,7 @@
 #include "pool/pool.h"
 
 #include "conv/geometry.h"
+#include "cuda/kernels.h"
 
 namespace refactor::kernel {
 
@@ -32,6 +33,10 @@ std::string pool_mismatch(PoolInfo const& info, Request const& request) {
 
 Candidates candidates(PoolInfo const& info, Request const& request) {
     Candidates result;
+    if (request.device != "cpu") {
+        result.add("pool:nvidia:nvrtc", cuda::pool_nvrtc(info, request));
+        return result;
+    }
 #define RG_POOL_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "pool/pool_kernels.inc"
 #undef RG_POOL_KERNEL

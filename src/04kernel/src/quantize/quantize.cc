@@ -1,5 +1,7 @@
 #include "quantize/quantize.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 namespace {
@@ -40,6 +42,10 @@ std::string DequantizeInfo::attributes() const { return text_of(granularity); }
 
 Candidates candidates(QuantizeInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("quantize:nvidia:nvrtc", cuda::quantize_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "quantize/quantize_kernels.inc"
 #undef RG_KERNEL
@@ -48,6 +54,10 @@ Candidates candidates(QuantizeInfo const& info, Request const& request) {
 
 Candidates candidates(DequantizeInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("dequantize:nvidia:nvrtc", cuda::dequantize_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "quantize/dequantize_kernels.inc"
 #undef RG_KERNEL

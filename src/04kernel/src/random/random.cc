@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "common/thread_pool.h"
+#include "cuda/kernels.h"
 #include "random/philox.h"
 #include "reduce/scalar_type.h"
 
@@ -177,6 +178,10 @@ MaybeKernel make_multinomial_reference(MultinomialInfo const& info, Request cons
 
 Candidates candidates(RandomInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("random:nvidia:nvrtc", cuda::random_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "random/random_kernels.inc"
 #undef RG_KERNEL
@@ -184,6 +189,10 @@ Candidates candidates(RandomInfo const& info, Request const& request) {
 }
 Candidates candidates(MultinomialInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("multinomial:nvidia:nvrtc", cuda::multinomial_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "random/multinomial_kernels.inc"
 #undef RG_KERNEL

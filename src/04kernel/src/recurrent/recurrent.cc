@@ -1,6 +1,7 @@
 #include "recurrent/recurrent.h"
 
 #include "common/error.h"
+#include "cuda/kernels.h"
 
 namespace refactor::kernel {
 namespace {
@@ -74,6 +75,10 @@ std::string RecurrentInfo::attributes() const {
 
 Candidates candidates(RecurrentInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("recurrent:nvidia:nvrtc", cuda::recurrent_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "recurrent/recurrent_kernels.inc"
 #undef RG_KERNEL

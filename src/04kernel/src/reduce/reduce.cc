@@ -1,5 +1,7 @@
 #include "reduce/reduce.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 ReduceShape::ReduceShape(std::span<int64_t const> dims, std::span<int64_t const> axes) {
@@ -43,6 +45,10 @@ std::string ReduceInfo::attributes() const {
 
 Candidates candidates(ReduceInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("reduce:nvidia:nvrtc", cuda::reduce_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "reduce/reduce_kernels.inc"
 #undef RG_KERNEL

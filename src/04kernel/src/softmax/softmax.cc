@@ -1,5 +1,7 @@
 #include "softmax/softmax.h"
 
+#include "cuda/kernels.h"
+
 namespace refactor::kernel {
 
 std::string SoftmaxInfo::attributes() const {
@@ -9,6 +11,10 @@ std::string SoftmaxInfo::attributes() const {
 
 Candidates candidates(SoftmaxInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("softmax:nvidia:nvrtc", cuda::softmax_nvrtc(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "softmax/softmax_kernels.inc"
 #undef RG_KERNEL

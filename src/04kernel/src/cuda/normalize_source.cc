@@ -1,0 +1,182 @@
+#include "cuda/rows_source.h"
+
+namespace refactor::kernel::cuda {
+
+char const* const kNormalizeSource = R"cuda(
+// Number of elements, their mean and the sum of squared distances from it (Chan, Golub and LeVeque 1979); with `rms`
+// the sum of squares alone.
+template <bool rms, class W> struct rg_moments {
+    W count, mean, square;
+    static RG_MEMBER rg_moments none() { return {W(0), W(0), W(0)}; }
+    RG_MEMBER void merge(rg_moments o) {
+        if constexpr (rms) {
+            count += o.count, square += o.square;
+        } else {
+            W all = count + o.count, distance = o.mean - mean;
+            if (all == W(0)) return;
+            mean = (mean * count + o.mean * o.count) / all;
+            square += o.square + distance * distance * (count * o.count / all);
+            count = all;
+        }
+    }
+    RG_MEMBER rg_moments exchanged(int step) const {
+        return {rg_exchanged(count, step), rg_exchanged(mean, step), rg_exchanged(square, step)};
+    }
+    RG_MEMBER W factor(W epsilon) const { return W(1) / m_sqrt(square / count + epsilon); }
+};
+
+// Words: x, scale, bias, residual, y, sum, parts (null: there is none); sets, vectors of a set, bits of epsilon (f32),
+// steps of scale and bias (0: one element for all); for channels: groups, channels of a group, vectors of a channel;
+// blocks of a set.
+template <class T, int kVector> struct rg_normalize_set {
+    typedef rg_wide<T> W;
+    typedef rg_vec<T, kVector> Vector;
+    Vector const *x, *residual;
+    Vector *y, *sum;
+    RG_MEMBER rg_normalize_set(rg_u64 const* w, rg_u64 set) {
+        rg_u64 first = set * w[8];
+        x = (Vector const*)w[0] + first, y = (Vector*)w[4] + first;
+        residual = w[3] ? (Vector const*)w[3] + first : (Vector const*)0;
+        sum = w[5] ? (Vector*)w[5] + first : (Vector*)0;
+    }
+    RG_MEMBER void load(rg_u64 i, W (&v)[kVector]) const {
+        Vector in = x[i];
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) v[k] = rg_widen(in.v[k]);
+        if (!residual) return;
+        in = residual[i];
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) v[k] += rg_widen(in.v[k]);
+    }
+};
+// Scale and bias of the `kVector` elements from vector `i` of a set on.
+template <class T, int kVector, bool channels> struct rg_affine {
+    typedef rg_wide<T> W;
+    typedef rg_vec<T, kVector> Vector;
+    T const *scale, *bias;
+    rg_u64 scale_step, bias_step, positions;
+    RG_MEMBER rg_affine(rg_u64 const* w, rg_u64 set) {
+        rg_u64 first = channels ? set % w[12] * w[13] : 0;
+        scale = (T const*)w[1] + first, bias = w[2] ? (T const*)w[2] + first : (T const*)0;
+        scale_step = w[10], bias_step = w[11], positions = channels ? w[14] : 1;
+    }
+    RG_MEMBER void get(rg_u64 i, W (&a)[kVector], W (&b)[kVector]) const {
+        if constexpr (channels) {
+            rg_u64 channel = i / positions;
+            W one_scale = rg_widen(scale[channel]), one_bias = rg_widen(bias[channel]);
+#pragma unroll
+            for (int k = 0; k < kVector; ++k) a[k] = one_scale, b[k] = one_bias;
+        } else {
+            pick(scale, scale_step, i, a);
+            if (bias) pick(bias, bias_step, i, b);
+        }
+    }
+    static RG_MEMBER void pick(T const* values, rg_u64 step, rg_u64 i, W (&to)[kVector]) {
+        if (step) {
+            Vector v = ((Vector const*)values)[i];
+#pragma unroll
+            for (int k = 0; k < kVector; ++k) to[k] = rg_widen(v.v[k]);
+        } else {
+            W v = rg_widen(values[0]);
+#pragma unroll
+            for (int k = 0; k < kVector; ++k) to[k] = v;
+        }
+    }
+};
+template <class T, int kVector, bool channels, class W>
+RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_affine<T, kVector, channels> const& affine,
+                              rg_u64 i, W const (&v)[kVector], W mean, W factor) {
+    W scale[kVector], bias[kVector];
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) bias[k] = W(0);
+    affine.get(i, scale, bias);
+    rg_vec<T, kVector> out;
+    if (set.sum) {
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) out.v[k] = rg_narrow<T>(v[k]);
+        set.sum[i] = out;
+    }
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) out.v[k] = rg_narrow<T>((v[k] - mean) * factor * scale[k] + bias[k]);
+    set.y[i] = out;
+}
+
+// The moments of what a thread has in registers, `count` elements of each thread that has any, over `kLanes` threads:
+// first the mean, then the distances from it.
+template <bool rms, int kLanes, int kItems, int kVector, class W>
+RG_FN rg_moments<rms, W> rg_moments_of(W const (&v)[kItems][kVector], unsigned first, unsigned vectors) {
+    rg_moments<rms, W> m = {(W)vectors * W(kVector), W(0), W(0)};
+    if constexpr (!rms) {
+        rg_sum<W> sum = {W(0)};
+#pragma unroll
+        for (int i = 0; i < kItems; ++i)
+            if (first + i * kLanes < vectors)
+#pragma unroll
+                for (int k = 0; k < kVector; ++k) sum.v += v[i][k];
+        m.mean = rg_combined<kLanes>(sum).v / m.count;
+    }
+    rg_sum<W> square = {W(0)};
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+        if (first + i * kLanes < vectors)
+#pragma unroll
+            for (int k = 0; k < kVector; ++k) square.v += (v[i][k] - m.mean) * (v[i][k] - m.mean);
+    m.square = rg_combined<kLanes>(square).v;
+    return m;
+}
+
+// Sets that fit in registers: one read.
+template <class T, bool rms, bool channels, int kVector, int kItems, int kLanes>
+RG_FN void rg_normalize_registers(rg_u64 const* w) {
+    typedef rg_wide<T> W;
+    rg_u64 number = (rg_u64)blockIdx.x * (256 / kLanes) + threadIdx.x / kLanes;
+    unsigned vectors = number < w[7] ? (unsigned)w[8] : 0, first = threadIdx.x % kLanes;
+    rg_normalize_set<T, kVector> set(w, number);
+    W v[kItems][kVector];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+        if (first + i * kLanes < vectors) set.load(first + i * kLanes, v[i]);
+    rg_moments<rms, W> m = rg_moments_of<rms, kLanes>(v, first, vectors);
+    W factor = m.factor((W)rg_f32((unsigned)w[9]));
+    rg_affine<T, kVector, channels> affine(w, number);
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+        if (first + i * kLanes < vectors) rg_normalize_store(set, affine, first + i * kLanes, v[i], m.mean, factor);
+}
+
+// Sets that blocks share, `kItems` vectors of each thread: first the moments of each block's part, then a launch that
+// combines them and normalises.
+template <class T, bool rms, int kVector, int kItems> RG_FN void rg_normalize_parts(rg_u64 const* w) {
+    typedef rg_wide<T> W;
+    rg_u64 number = blockIdx.x / w[15], part = blockIdx.x % w[15], begin = part * 256 * kItems;
+    rg_normalize_set<T, kVector> set(w, number);
+    unsigned vectors = (unsigned)(w[8] - begin < 256 * kItems ? w[8] - begin : 256 * kItems);
+    W v[kItems][kVector];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+        if (threadIdx.x + i * 256 < vectors) set.load(begin + threadIdx.x + i * 256, v[i]);
+    rg_moments<rms, W> m = rg_moments_of<rms, 256>(v, threadIdx.x, vectors);
+    if (threadIdx.x == 0) ((rg_moments<rms, W>*)w[6])[blockIdx.x] = m;
+}
+template <class T, bool rms, bool channels, int kVector, int kItems> RG_FN void rg_normalize_apply(rg_u64 const* w) {
+    typedef rg_wide<T> W;
+    rg_u64 number = blockIdx.x / w[15], begin = blockIdx.x % w[15] * 256 * kItems;
+    rg_moments<rms, W> const* parts = (rg_moments<rms, W> const*)w[6] + number * w[15];
+    rg_moments<rms, W> m = rg_moments<rms, W>::none();
+    for (rg_u64 i = threadIdx.x; i < w[15]; i += 256) m.merge(parts[i]);
+    m = rg_combined<256>(m);
+    rg_normalize_set<T, kVector> set(w, number);
+    rg_affine<T, kVector, channels> affine(w, number);
+    W factor = m.factor((W)rg_f32((unsigned)w[9]));
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+        rg_u64 at = begin + threadIdx.x + i * 256;
+        if (at >= w[8]) continue;
+        W v[kVector];
+        set.load(at, v);
+        rg_normalize_store(set, affine, at, v, m.mean, factor);
+    }
+}
+)cuda";
+
+}  // namespace refactor::kernel::cuda
