@@ -380,3 +380,32 @@ def test_packed_weights(target, bits, rows, zeros):
     actual = make_compiler(proto).compile(target)({"a": a})["y"]
     magnitude = np.abs(a) @ np.abs((numbers + np.abs(point[..., None])) * scales[..., None]).reshape(n, -1)[:, :k].T
     assert np.all(np.abs(actual - a @ weights.T) <= 2 * k * 2.0**-23 * magnitude)
+
+
+def test_halves_are_fused(target):
+    """Softmax between products, in f16."""
+    if target == "cpu":
+        pytest.skip("halves are computed in f32 there")
+    random = models.generator(11)
+    q, k, v = (random.standard_normal((2, 3, 40, 16)).astype(np.float16) for _ in range(3))
+    weights, bias = (random.standard_normal(shape).astype(np.float16) for shape in ((16, 24), (24,)))
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "kt"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["a"]),
+        helper.make_node("MatMul", ["a", "w"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["n"]),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    constants = [models.constant(name, array) for name, array in (("w", weights), ("b", bias))]
+    constants.append(models.constant("scale", np.float16(0.25)))
+    inputs = [models.value(name, q.shape, TensorProto.FLOAT16) for name in "qkv"]
+    proto = models.model(nodes, inputs, [models.value("y", None, TensorProto.FLOAT16)], constants)
+    outputs, executor = run(proto, {"q": q, "k": k, "v": v}, target)
+    attended = attention(q, k, v, None, False, 0.25)
+    wanted = np.maximum(attended @ weights.astype(np.float64) + bias, 0)
+    # Averages of size 1 are rounded once, then sums of 16 products with them.
+    np.testing.assert_allclose(outputs["y"].astype(np.float64), wanted, rtol=2.0**-9, atol=2.0**-7)
+    assert "attention:nvidia:" in executor.dbg(quiet=True)

@@ -48,7 +48,7 @@ RG_GLOBAL rg_block_product(rg_block_args p) {
 #pragma unroll
                 for (int j = 0; j < 4; ++j)
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) number[j][e] = (float)(packed[j].v[w] >> (i + e) * kBits & kMask);
+                    for (int e = 0; e < 4; ++e) number[j][e] = rg_small(packed[j].v[w] >> (i + e) * kBits & kMask);
 #pragma unroll
                 for (int row = 0; row < kRows; ++row) {
                     rg_vec<float, 4> x = {};

@@ -22,6 +22,9 @@ struct rg_bf16 { unsigned short bits; };
 template <class T> RG_FN T rg_load(T x) { return x; }
 RG_FN float rg_load(rg_f16 x) { return rg_from_f16(x.bits); }
 RG_FN float rg_load(rg_bf16 x) { return rg_from_bf16(x.bits); }
+// Small numbers as the mantissa of a float: conversions have an eighth of the throughput.
+RG_FN float rg_small(unsigned below_2_23) { return rg_f32(0x4b000000u | below_2_23) - 8388608.f; }
+RG_FN float rg_load(signed char x) { return rg_f32(0x4b000000u | ((unsigned char)x ^ 0x80u)) - 8388736.f; }
 template <class T> RG_FN void rg_store(T& y, T x) { y = x; }
 RG_FN void rg_store(rg_f16& y, float x) { y.bits = rg_to_f16(x); }
 RG_FN void rg_store(rg_bf16& y, float x) { y.bits = rg_to_bf16(x); }

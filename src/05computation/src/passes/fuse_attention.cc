@@ -111,11 +111,13 @@ EdgePtr untransposed_keys(Graph& graph, EdgePtr edge) {
     return node->output();
 }
 
-bool fuse(Graph& graph, NodePtr softmax) {
+bool fuse(Graph& graph, NodePtr softmax, bool halves) {
     auto const* info = info_of<kernel::SoftmaxInfo>(*softmax->value.op);
     auto const& shape = softmax->output()->value.shape;
-    if (!info || info->log || info->axes != 1 || info->axis != 3 || shape.size() != 4 ||
-        softmax->output()->value.dtype != DataType::F32 || !is_private(softmax->output()))
+    auto type = softmax->output()->value.dtype;
+    bool has_kernel = type == DataType::F32 || (halves && (type == DataType::F16 || type == DataType::BF16));
+    if (!info || info->log || info->axes != 1 || info->axis != 3 || shape.size() != 4 || !has_kernel ||
+        !is_private(softmax->output()))
         return false;
     auto scores = scores_of(softmax->input(0));
     if (!scores) return false;
@@ -144,7 +146,7 @@ bool fuse(Graph& graph, NodePtr softmax) {
         return s.size() == 4 && s[0] == shape[0] && s[1] == shape[1];
     };
     if (!batched(queries) || !batched(keys) || !batched(values)) return false;
-    if (scores->mask && scores->mask->value.dtype != DataType::F32) return false;
+    if (scores->mask && scores->mask->value.dtype != type) return false;
     attention.has_mask = scores->mask != nullptr;
     attention.nan_to_zero = nan_to_zero;
     attention.k_transposed = !first_info->trans_b;
@@ -162,9 +164,11 @@ bool fuse(Graph& graph, NodePtr softmax) {
 
 }  // namespace
 
-int fuse_attention(Model& model, PassContext const&) {
+int fuse_attention(Model& model, PassContext const& context) {
+    // On the CPU, products of halves are computed in f32 before this pass.
+    bool halves = context.options.device != "cpu";
     int fused = 0;
-    for (auto* node : model.graph.topological()) fused += fuse(model.graph, node);
+    for (auto* node : model.graph.topological()) fused += fuse(model.graph, node, halves);
     return fused;
 }
 
