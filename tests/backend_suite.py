@@ -4,7 +4,7 @@
     python -m tests.backend_suite --update   run, and write the golden list
     python -m tests.backend_suite --device CUDA [--update]
                                              run the cases of the list on a GPU, which may refuse cases but not fail;
-                                             `--update` writes docs/cuda_operators.md
+                                             `--update` writes build/cuda_operators.md
 
 The golden list names the cases that must pass. A case that passes without being listed is a difference too, so that
 the list is always the truth about what the tree can do. A worker that dies fails the case that it was running, and no
@@ -33,7 +33,7 @@ from typing import Any
 GOLDEN = Path(__file__).parent / "golden" / "onnx_backend.txt"
 """One case a line: category, a slash, name."""
 
-PAGE = Path(__file__).parents[1] / "docs" / "cuda_operators.md"
+PAGE = Path(__file__).parents[1] / "build" / "cuda_operators.md"
 
 EXCLUDED = {
     r"/test_(bernoulli|randomuniform|randomnormal|multinomial)": "its outputs are random",
@@ -219,6 +219,7 @@ def _write_page(outcomes: dict[str, str | None]) -> None:
     for operator, reasons in sorted(rows.items()):
         why = "; ".join(sorted({_short(reason) for reason in reasons if reason}))
         text += f"| {operator} | {len(reasons)} | {reasons.count(None)} | {why} |\n"
+    PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(text, encoding="utf-8")
 
 
