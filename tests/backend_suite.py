@@ -2,6 +2,9 @@
 
     python -m tests.backend_suite            run, and compare with the golden list
     python -m tests.backend_suite --update   run, and write the golden list
+    python -m tests.backend_suite --device CUDA [--update]
+                                             run the cases of the list on a GPU, which may refuse cases but not fail;
+                                             `--update` writes build/cuda_operators.md
 
 The golden list names the cases that must pass. A case that passes without being listed is a difference too, so that
 the list is always the truth about what the tree can do. A worker that dies fails the case that it was running, and no
@@ -30,6 +33,8 @@ from typing import Any
 GOLDEN = Path(__file__).parent / "golden" / "onnx_backend.txt"
 """One case a line: category, a slash, name."""
 
+PAGE = Path(__file__).parents[1] / "build" / "cuda_operators.md"
+
 EXCLUDED = {
     r"/test_(bernoulli|randomuniform|randomnormal|multinomial)": "its outputs are random",
     r"/test_training_dropout_(?!zero_ratio)": "its outputs are random",
@@ -50,8 +55,8 @@ class Outcome:
     reason: str | None
 
 
-def _cases() -> dict[str, Case]:
-    """All cases for the CPU by name."""
+def _cases(device: str) -> dict[str, Case]:
+    """All cases for a kind of device ("CPU", "CUDA") by name."""
     from onnx.backend.test import BackendTest
     from refactor_graph.backend import Backend
 
@@ -63,19 +68,20 @@ def _cases() -> dict[str, Case]:
             return True
 
         @classmethod
-        def supports_device(cls, device: str) -> bool:
-            return device == "CPU"
+        def supports_device(cls, name: str) -> bool:
+            return name == device
 
     cases = {}
     with warnings.catch_warnings():  # the suite computes overflows and divisions by zero on purpose
         warnings.simplefilter("ignore")
         suites = BackendTest(Suite, __name__).test_cases
+    ending = f"_{device.lower()}"
     for suite, holder in suites.items():
         category = suite.removeprefix("OnnxBackend").removesuffix("ModelTest")
         instance = holder()
         for name in dir(holder):
-            full = f"{category}/{name.removesuffix('_cpu')}"
-            if name.startswith("test_") and name.endswith("_cpu") and not any(re.search(p, full) for p in EXCLUDED):
+            full = f"{category}/{name.removesuffix(ending)}"
+            if name.startswith("test_") and name.endswith(ending) and not any(re.search(p, full) for p in EXCLUDED):
                 cases[full] = getattr(instance, name)
     return cases
 
@@ -128,10 +134,11 @@ class _Worker:
         self.connection.close()
 
 
-def run(jobs: int, pattern: str = "") -> Iterator[Outcome]:
-    """Run the cases whose names match `pattern` in `jobs` processes."""
-    cases = _cases()
-    waiting = sorted((name for name in cases if re.search(pattern, name)), reverse=True)
+def run(jobs: int, pattern: str = "", device: str = "CPU", among: set[str] | None = None) -> Iterator[Outcome]:
+    """Run the cases whose names match `pattern`, of those named `among` if given, in `jobs` processes."""
+    cases = _cases(device)
+    chosen = (name for name in cases if re.search(pattern, name) and (among is None or name in among))
+    waiting = sorted(chosen, reverse=True)
     workers: list[_Worker] = []
     try:
         while waiting or workers:
@@ -161,10 +168,78 @@ def read_golden() -> set[str]:
     return set(GOLDEN.read_text(encoding="utf-8").split())
 
 
+def _operators() -> dict[str, str]:
+    """Operator of each case that is about a single node."""
+    from onnx.backend.test.loader import load_model_tests
+
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in load_model_tests(kind="node"):
+            nodes = list(case.model.graph.node) if case.model else []
+            if len(nodes) == 1:
+                domain = "" if nodes[0].domain in ("", "ai.onnx") else f"{nodes[0].domain}."
+                found[f"Node/{case.name}"] = domain + nodes[0].op_type
+    return found
+
+
+def _is_refusal(reason: str | None) -> bool:
+    return reason is not None and reason.startswith("Unsupported: ")
+
+
+_PAGE_HEAD = """\
+# Operators on CUDA
+
+Made by `python -m tests.backend_suite --device CUDA --update`: how many of the cases of ONNX's own test suite that pass
+on the CPU run with `compile("cuda")`, by operator, and why the others are refused. What is refused still runs with
+`compile(["cuda", "cpu"])`. No case may give a wrong result.
+
+{run} of {all} cases run.
+
+| operator | cases | run | refused because |
+|---|---|---|---|
+"""
+
+
+def _short(reason: str) -> str:
+    """Take the first thing that a refusal says, without names."""
+    text = reason.removeprefix("Unsupported: ").replace("these node(s) run on the CPU only: ", "")
+    found = re.search(r"(\w+):nvidia:? ?[^;]*", text) or re.search(r"\w+ node[^;]*", text)
+    text = found.group(0) if found else text
+    return re.sub(r' "[^"]*"| node :', "", text)[:120].replace("|", "/").strip()
+
+
+def _write_page(outcomes: dict[str, str | None]) -> None:
+    rows: dict[str, list[str | None]] = {}
+    for name, operator in _operators().items():
+        if name in outcomes:
+            rows.setdefault(operator, []).append(outcomes[name])
+    passes = sum(reason is None for reason in outcomes.values())
+    text = _PAGE_HEAD.format(run=passes, all=len(outcomes))
+    for operator, reasons in sorted(rows.items()):
+        why = "; ".join(sorted({_short(reason) for reason in reasons if reason}))
+        text += f"| {operator} | {len(reasons)} | {reasons.count(None)} | {why} |\n"
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def _compare_device(options: argparse.Namespace, outcomes: dict[str, str | None]) -> int:
+    passes = [name for name, reason in outcomes.items() if reason is None]
+    wrong = [name for name, reason in outcomes.items() if reason is not None and not _is_refusal(reason)]
+    print(f"{len(passes)} of {len(outcomes)} cases pass, {len(outcomes) - len(passes) - len(wrong)} are refused")
+    for name in sorted(outcomes):
+        if name in wrong or (options.verbose and outcomes[name]):
+            print(f"  {'must not fail: ' if name in wrong else ''}{name}: {outcomes[name]}")
+    if options.update and not options.filter:
+        _write_page(outcomes)
+    return int(bool(wrong))
+
+
 def main() -> int:
     """Return 1 if the outcome differs from the golden list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the golden list")
+    parser.add_argument("--device", choices=["CPU", "CUDA"], default="CPU")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--filter", default="", help="regular expression; only cases that match are run and compared")
     parser.add_argument("--verbose", action="store_true", help="show every failure, expected ones too")
@@ -172,7 +247,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.pop("ONNX_MODELS", None)
         os.environ["ONNX_HOME"] = folder  # the suite writes the data of its large models there
-        outcomes = {item.name: item.reason for item in run(options.jobs, options.filter)}
+        among = None if options.device == "CPU" else read_golden()
+        outcomes = {item.name: item.reason for item in run(options.jobs, options.filter, options.device, among)}
+    if options.device != "CPU":
+        return _compare_device(options, outcomes)
     passes = {name for name, reason in outcomes.items() if reason is None}
     print(f"{len(passes)} of {len(outcomes)} cases pass")
     if options.verbose:

@@ -183,6 +183,15 @@ def test_a_new_shape_compiles_nothing(target):
         np.testing.assert_array_equal(executor({"x": array})["y"], array.T)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"])
+def test_casts_to_eight_bits(target, kind):
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=getattr(TensorProto, kind))]
+    proto = models.model(nodes, [models.value("x", [70])], [helper.make_empty_tensor_value_info("y")], opset=19)
+    array = models.generator(8).standard_normal(70, np.float32) * 300
+    actual, wanted = (make_compiler(proto).compile(name)({"x": array})["y"] for name in (target, "cpu"))
+    np.testing.assert_array_equal(actual.view(np.uint8), wanted.view(np.uint8))
+
+
 FAULTS = {
     "gather_elements": (Case("GatherElements", {"x": x(4, 9), "i": index(9, 9, 3, 9)}, axis=1), "index 9"),
     "gather_nd": (Case("GatherND", {"x": x(4, 5), "i": index(-7, -7, 3, 2)}), "index -7"),

@@ -11,6 +11,7 @@ import re
 from tree import Tree
 
 _NAMESPACE = re.compile(r"^(?:inline )?namespace\s*([\w:]*)\s*\{")
+_RAW = re.compile(r'R"(\w*)\(')
 _TYPE = re.compile(
     r"^(?:template\s*<.*>\s*)?(?:struct|class|union|enum(?: class| struct)?)\s+(?:alignas\([^)]*\)\s*)?([\w:]+)(.*)$"
 )
@@ -23,8 +24,13 @@ def definitions(lines: list[str]) -> list[tuple[int, str]]:
     """
     found = []
     scope: list[str] = []
+    ending = ""  # of the raw string that a line is within: generated kernels are programs of their own
     for number, line in enumerate(lines, 1):
-        if match := _NAMESPACE.match(line):
+        if ending:
+            ending = "" if ending in line else ending
+        elif (match := _RAW.search(line)) and f'){match[1]}"' not in line[match.end() :]:
+            ending = f'){match[1]}"'
+        elif match := _NAMESPACE.match(line):
             if "}" not in line[match.end() :]:
                 scope.append(match[1])
         elif re.match(r"^\}\s*// namespace", line) and scope:

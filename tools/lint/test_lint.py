@@ -165,6 +165,8 @@ TYPE = "namespace refactor::test {\nstruct Tensor {\n    int x;\n};\n}  // names
         (TYPE.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace"), 0),
         (TYPE.replace("struct", "void f() {\n}\nstruct"), 1),
         (TYPE.replace("Tensor", "Tensor::Impl"), 0),
+        (TYPE.replace("struct", 'auto text = R"x(\nstruct').replace("};", '};\n)x";'), 0),
+        (TYPE.replace("struct", 'auto text = R"x(\n)x";\nstruct'), 1),
     ],
 )
 def test_types(tmp_path, other, count):
