@@ -62,24 +62,29 @@ def test_indices_out_of_range_are_faults():
             executor({"x": x, "i": np.array([1, -6])})
 
 
+ADDENDS = 60
+
+
 def residual():
-    """The determinant has no kernel for a GPU; what comes before is used behind it again."""
+    """Two sums of more inputs than a kernel of a GPU takes; what comes before is used behind them again."""
+    addends = [f"p{i}" for i in range(ADDENDS)]
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"], name="before"),
-        helper.make_node("Det", ["a"], ["d"], name="determinant"),
-        helper.make_node("Exp", ["a"], ["b"], name="beside"),
-        helper.make_node("Mul", ["b", "d"], ["c"], name="both"),
-        helper.make_node("Det", ["c"], ["e"], name="again"),
-        helper.make_node("Add", ["a", "e"], ["y"], name="behind"),
+        helper.make_node("Softmax", ["x"], ["a"], name="before"),
+        helper.make_node("Sum", ["a", *addends], ["d"], name="wide"),
+        helper.make_node("Softmax", ["a"], ["b"], name="beside", axis=0),
+        helper.make_node("MatMul", ["b", "d"], ["c"], name="both"),
+        helper.make_node("Sum", ["c", *addends], ["e"], name="again"),
+        helper.make_node("MatMul", ["a", "e"], ["y"], name="behind"),
     ]
-    return models.model(nodes, [models.value("x", ["N", "N"])], [models.value("y", None)])
+    inputs = [models.value(name, ["N", "N"]) for name in ["x", *addends]]
+    return models.model(nodes, inputs, [models.value("y", None)])
 
 
 def test_missing_kernels_are_refused_all_at_once():
-    with pytest.raises(Unsupported) as info:
+    with pytest.raises(Unsupported, match="61 inputs, at most") as info:
         make_compiler(residual()).compile("cuda")
     text = str(info.value)
-    assert "determinant" in text
+    assert "wide" in text
     assert "again" in text
     assert "before" not in text
 
@@ -90,14 +95,14 @@ def test_two_targets(passes):
     executor = make_compiler(proto).compile(["cuda", "cpu"], passes=passes)
     assert executor.program.calls == 5
     for size in (3, 2, 3):
-        x = {"x": random(size, size, seed=size)}
-        models.assert_close(executor(x)["y"], models.expected(proto, x)[0])
+        inputs = {port.name: random(size, size, seed=i + size) for i, port in enumerate(proto.graph.input)}
+        (wanted,) = models.expected(proto, inputs)
+        models.assert_close(executor(inputs)["y"], wanted)
     text = executor.dbg(quiet=True)
-    assert 'node "determinant" runs on the host' in text
+    assert 'node "wide" runs on the host' in text
     assert '"a" (f32[N, N]) is copied to the host' in text
     assert {row.kernel.split(":")[1] for row in executor.bench(repeats=2, quiet=True)} == {"cpu", "nvidia"}
-    clone = executor.clone()
-    models.assert_close(clone(x)["y"], models.expected(proto, x)[0])
+    models.assert_close(executor.clone()(inputs)["y"], wanted)
 
 
 def test_two_targets_where_one_suffices():

@@ -6,11 +6,13 @@
 #include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_phases.h"
 #include "passes/move_quantization.h"
@@ -48,7 +50,9 @@ std::span<Pass const> pipeline() {
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
+        {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},
+        {"look_up_one_hots", look_up_one_hots},
         {"lower_precision", lower_precision},
         {"store_weights", store_weights},
         {"remove_dead_nodes", remove_dead_nodes},

@@ -8,6 +8,7 @@ char const* const kPrelude = R"cuda(
 typedef unsigned long long rg_u64;
 typedef long long rg_i64;
 #define RG_FN static __device__ __forceinline__
+#define RG_MEMBER __device__ __forceinline__
 #define RG_GLOBAL extern "C" __global__ void __launch_bounds__(256)
 #define RG_FOR(Index, g, n) \
     for (Index g = (Index)blockIdx.x * 256 + threadIdx.x; g < (n); g += (Index)gridDim.x * 256)
@@ -27,6 +28,8 @@ RG_FN void rg_report(rg_u64* word, unsigned fault, rg_i64 number) {
     if (word) *(rg_u64 volatile*)word = (rg_u64)fault << 32 | (unsigned)number;
 }
 
+struct rg_f16 { unsigned short bits; };
+struct rg_bf16 { unsigned short bits; };
 template <class T, int N> struct alignas(sizeof(T) * N) rg_vec { T v[N]; };
 template <class T> struct rg_is_real { static constexpr bool value = false; };
 template <> struct rg_is_real<float> { static constexpr bool value = true; };

@@ -3,14 +3,7 @@
 namespace refactor::kernel::cuda {
 
 char const* const kRowsPrelude = R"cuda(
-#ifndef RG_HOST
-#define RG_MEMBER __device__ __forceinline__
-#else
-#define RG_MEMBER inline
-#endif
 template <int N> struct rg_words { rg_u64 w[N]; };
-struct rg_f16 { unsigned short bits; };
-struct rg_bf16 { unsigned short bits; };
 template <class A, class B> struct rg_is_same { static constexpr bool value = false; };
 template <class A> struct rg_is_same<A, A> { static constexpr bool value = true; };
 template <bool first, class A, class B> struct rg_choose { typedef A type; };

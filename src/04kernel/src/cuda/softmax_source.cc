@@ -6,13 +6,15 @@ char const* const kSoftmaxSource = R"cuda(
 // What is stored for an element of a row whose largest element and sum are known: exactly what `normalized` gives.
 template <bool log, bool nan_to_zero, class W> struct rg_softmax_row {
     W most, factor;
+    bool zeros;
     RG_MEMBER rg_softmax_row(W most_, W sum) : most(most_) {
         bool finite = most - most == W(0);
+        zeros = nan_to_zero && !(finite && sum == sum);
         factor = !finite ? rg_nan<W>() : log ? m_log(sum) : W(1) / sum;
     }
-    RG_MEMBER W of_exponential(W e) const { return nan_to_zero && most == -rg_infinity<W>() ? W(0) : e * factor; }
+    RG_MEMBER W of_exponential(W e) const { return zeros ? W(0) : e * factor; }
     RG_MEMBER W of(W x) const {
-        if constexpr (log) return nan_to_zero && most == -rg_infinity<W>() ? W(0) : x - most - factor;
+        if constexpr (log) return zeros ? W(0) : x - most - factor;
         else return of_exponential(m_exp(x - most));
     }
 };

@@ -7,18 +7,14 @@ namespace refactor::kernel::cuda {
 
 char const* const kElementSource = R"cuda(
 #ifdef RG_HOST
-#define RG_MEMBER inline
 RG_FN float rg_mad(float x, float y, float z) { return x * y + z; }
 RG_FN double rg_mad(double x, double y, double z) { return x * y + z; }
 #else
-#define RG_MEMBER __device__ __forceinline__
 RG_FN float rg_mad(float x, float y, float z) { return fmaf(x, y, z); }
 RG_FN double rg_mad(double x, double y, double z) { return fma(x, y, z); }
 #endif
 template <class T> RG_FN T rg_mad(T x, T y, T z) { return rg_Add(rg_Mul(x, y), z); }
 
-struct rg_f16 { unsigned short bits; };
-struct rg_bf16 { unsigned short bits; };
 template <class T> RG_FN T rg_load(T x) { return x; }
 RG_FN float rg_load(rg_f16 x) { return rg_from_f16(x.bits); }
 RG_FN float rg_load(rg_bf16 x) { return rg_from_bf16(x.bits); }

@@ -58,6 +58,10 @@ class StepFuser {
             Step fused = cast;
             fused.key.code = TileCode::RoundToByte;
             fused.operands[0] = rounded->operands[0], fused.operands[1] = sum->operands[1 - side], fused.arity = 2;
+            auto const* quotient = made_by(fused.operands[0], ExprOp::Div);
+            if (!quotient) return fused;
+            fused.key.code = TileCode::QuantizeToByte, fused.arity = 3;
+            fused.operands[0] = quotient->operands[0], fused.operands[2] = quotient->operands[1];
             return fused;
         }
         return std::nullopt;

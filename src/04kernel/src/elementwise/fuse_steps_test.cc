@@ -2,6 +2,7 @@
 
 #include "reduce/kernel_test.h"
 
+#include <cmath>
 #include <limits>
 
 namespace refactor::kernel::test {
@@ -33,6 +34,23 @@ ElementwiseInfo quantize(DataType type, double low, double high) {
              Code{.op = ExprOp::Clip, .dtype = DataType::F32, .operands = {4, 5, 6}},
              Code{.op = ExprOp::Cast, .dtype = type, .operands = {7}}},
             {8}};
+}
+
+/// round(x / scale) + zero, saturated; inputs x, zero, scale.
+ElementwiseInfo quantize_scaled(DataType type) {
+    double low = type == DataType::I8 ? -128 : 0;
+    return {{Code{.op = ExprOp::Input, .dtype = DataType::F32, .operands = {0}},
+             Code{.op = ExprOp::Input, .dtype = DataType::F32, .operands = {2}},
+             Code{.op = ExprOp::Div, .dtype = DataType::F32, .operands = {0, 1}},
+             Code{.op = ExprOp::Round, .dtype = DataType::F32, .operands = {2}},
+             Code{.op = ExprOp::Input, .dtype = type, .operands = {1}},
+             Code{.op = ExprOp::Cast, .dtype = DataType::F32, .operands = {4}},
+             Code{.op = ExprOp::Add, .dtype = DataType::F32, .operands = {3, 5}},
+             Code{.op = ExprOp::Constant, .dtype = DataType::F32, .value = low},
+             Code{.op = ExprOp::Constant, .dtype = DataType::F32, .value = low + 255},
+             Code{.op = ExprOp::Clip, .dtype = DataType::F32, .operands = {6, 7, 8}},
+             Code{.op = ExprOp::Cast, .dtype = type, .operands = {9}}},
+            {10}};
 }
 
 Tensor random_bytes(DataType type, Dims dims, std::mt19937& random) {
@@ -69,6 +87,30 @@ TEST(FuseSteps, BytesAreRounded) {
         }
 }
 
+/// Quotients halfway between integers, and next to it, round as those of a division.
+TEST(FuseSteps, QuotientsAreThoseOfADivision) {
+    std::mt19937 random(seed_of(333));
+    constexpr auto kInf = std::numeric_limits<float>::infinity();
+    constexpr float kSpecial[] = {kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 3e38f, -3e38f, 0.f, -0.f};
+    for (auto type : {DataType::U8, DataType::I8})
+        for (auto const& shape : kShapes)
+            for (int exponent : {-90, -12, -7, 0, 3, 70}) {
+                auto scale = random_f32(shape, random), x = random_f32({5, 7, 33}, random);
+                auto scales = scale.desc.count();
+                for (int64_t i = 0; i < scales; ++i)
+                    scale.as<float>()[i] = std::ldexp(1.f + static_cast<float>(random() % 8388608) / 8388608, exponent);
+                for (int64_t i = 0; i < 1155; ++i) {
+                    auto steps = static_cast<float>(static_cast<int>(random() % 600)) - 300.5f;
+                    auto value = steps * scale.as<float>()[random() % static_cast<size_t>(scales)];
+                    auto toward = random() % 3;
+                    x.as<float>()[i] = toward == 0 ? value : std::nextafter(value, toward == 1 ? kInf : -kInf);
+                }
+                for (auto value : kSpecial) x.as<float>()[random() % 1155] = value;
+                check_candidates(quantize_scaled(type), {x, random_bytes(type, shape, random), scale},
+                                 {Tensor(type, {5, 7, 33})}, {});
+            }
+}
+
 /// Steps of the program for an instruction set.
 size_t steps_of(ElementwiseInfo const& info, std::vector<Tensor> const& inputs, Tensor const& y, Isa isa) {
     auto in = operands_of(inputs), out = operands_of({y});
@@ -84,6 +126,7 @@ TEST(FuseSteps, StepsBecomeOne) {
     EXPECT_EQ(steps_of(dequantize(DataType::U8), {x, zero, scale}, y, Isa::Avx2), 2u);
     EXPECT_EQ(steps_of(dequantize(DataType::U8), {x, zero, scale}, y, Isa::Scalar), 4u);
     EXPECT_EQ(steps_of(quantize(DataType::U8, 0, 255), {y, zero}, x, Isa::Avx2), 2u);
+    EXPECT_EQ(steps_of(quantize_scaled(DataType::U8), {y, zero, scale}, x, Isa::Avx2), 2u);
     // Another range is no saturation.
     EXPECT_EQ(steps_of(quantize(DataType::U8, 0, 127), {y, zero}, x, Isa::Avx2), 5u);
     auto both = dequantize(DataType::U8);

@@ -39,6 +39,7 @@ enum class TileCode : uint8_t {
     SquareRootPower,  ///< pow(x, 0.5)
     Dequantize,       ///< (x - zero) * scale: u8 or i8, f32, f32
     RoundToByte,      ///< round(x) + zero within the range of u8 or i8: f32, f32
+    QuantizeToByte,   ///< the same of x / scale: f32, f32 (zero), f32
 };
 constexpr TileCode code_of(ExprOp op) { return static_cast<TileCode>(op); }
 constexpr ExprOp op_of(TileCode code) { return static_cast<ExprOp>(code); }

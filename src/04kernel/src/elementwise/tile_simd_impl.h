@@ -156,7 +156,7 @@ TileFunction isa_cast(TileKey key) {
 
 TileFunction find_tile_function(TileKey key) {
     if (auto word = word_function(key.code, word_bits(key.operand))) return word;
-    if (key.code == TileCode::Dequantize || key.code == TileCode::RoundToByte) return byte_function(key);
+    if (key.code >= TileCode::Dequantize && key.code <= TileCode::QuantizeToByte) return byte_function(key);
     bool cast = key.code == code_of(ExprOp::Cast);
     if (cast || key.code == TileCode::Round) {
         if (auto half = half_function(key)) return half;

@@ -16,6 +16,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Positions that a tile of Y holds before it is transposed: whole vectors of 16 bytes and whole register tiles. With
 /// `kColumns` output channels it stays in L1 (bytes) or L2 (32 bits).
 constexpr int64_t kPositions = 96, kColumns = 256;
+/// Positions of whole register tiles, of four or two vectors.
+constexpr int64_t kRounded = 12;
 
 /// Bytes of x plus 128, for depthwise convolutions on processors whose products take i16.
 void flip_signs(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
@@ -30,7 +32,8 @@ class IntegerConvTask final : public runtime::Task {
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
     std::vector<int64_t> taps_;      ///< bytes from a position to each run
     int8_t const* bytes_ = nullptr;  ///< weights of a depthwise convolution that reads X in place
-    size_t border_ = 0;              ///< with them: channels outside of X
+    bool linear_ = false;            ///< positions of X and Y are the same
+    size_t border_ = 0;              ///< with `bytes_`: channels outside of X
     WindowPointers windows_;         ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
@@ -61,7 +64,8 @@ class IntegerConvTask final : public runtime::Task {
         terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
         // A tile of Y, offsets and sums of its rows; or a line of X.
         auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
-        if (bytes_) tile += static_cast<int64_t>(windows_.bytes(kPositions));
+        if (bytes_)
+            tile += kPositions * static_cast<int64_t>(sizeof(DepthwiseWindow)) + windows_.offsets(kPositions) * 8;
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
         scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
     }
@@ -104,9 +108,10 @@ class IntegerConvTask final : public runtime::Task {
     void locate(int64_t first, int64_t count, int64_t* offsets) const {
         auto const& s = p_.s;
         auto x = first % s.out[2], y = first / s.out[2] % s.out[1], z = first / s.out[2] / s.out[1];
-        for (int64_t i = 0; i < count; ++i) {
-            offsets[i] = p_.image.at(z * s.stride[0], y * s.stride[1], x * s.stride[2]);
-            if (++x < s.out[2]) continue;
+        auto step = p_.image.at(0, 0, s.stride[2]);
+        for (int64_t i = 0; i < count;) {
+            auto place = p_.image.at(z * s.stride[0], y * s.stride[1], x * s.stride[2]);
+            for (auto end = std::min(count, i + s.out[2] - x); i < end; ++i, place += step) offsets[i] = place;
             x = 0;
             if (++y == s.out[1]) y = 0, ++z;
         }
@@ -124,18 +129,17 @@ class IntegerConvTask final : public runtime::Task {
 
     /// One tile of Y: where it begins in X, its size, and where it is stored.
     struct Part {
-        int64_t group, column, columns, positions;
+        int64_t group, column, columns, first, positions;
         int64_t const* offsets;
         int32_t* row_sums;
         uint8_t* y;
         int64_t y_row;
         uint8_t const* residual;
-        uint8_t const* const* pointers;
-        DepthwisePair const* pairs;
-        int64_t pair_count;
+        DepthwiseWindow const* windows;
+        int64_t window_count;
     };
     void multiply(void* const* arguments, std::byte* workspace, uint8_t const* x, Part const& p, bool sums) const {
-        auto [group, column, columns, positions, offsets, row_sums, tile, y_row, residual, pointers, pairs, count] = p;
+        auto [group, column, columns, first, positions, offsets, row_sums, tile, y_row, residual, windows, count] = p;
         auto t = terms(workspace, group);
         x += group * p_.image.group_bytes();
         auto const* w = weights(workspace, group);
@@ -143,9 +147,9 @@ class IntegerConvTask final : public runtime::Task {
         if (shift) shift += group * (p_.s.out_channels / groups_) + column;
         if (bytes_) {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
-            b.positions = positions, b.channels = columns, b.taps = p_.s.taps(), b.pointers = pointers;
+            b.channels = columns, b.taps = p_.s.taps(), b.windows = windows, b.window_count = count;
             b.flip = p_.s.x_signed ? 0x80 : 0, b.bytes = bytes_ + column * p_.depthwise_groups() * 4;
-            b.quads = p_.quads, b.pairs = p_.quads ? pairs : nullptr, b.pair_count = count;
+            b.quads = p_.quads;
             return p_.f.depthwise_bytes(b);
         }
         if (p_.depthwise) {
@@ -158,15 +162,24 @@ class IntegerConvTask final : public runtime::Task {
         auto b = block_of<IntegerBlock>(arguments, t, column, tile, y_row);
         b.shift = shift, b.residual = residual;
         b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
+        auto row = p_.image.channels * p_.image.element;
+        if (linear_) b.a += first * row, b.a_row = row;
         b.depth = p_.run_depth, b.b = w + column * p_.runs * p_.run_depth;
         if (sums) {
             for (int64_t i = 0; i < positions; ++i) {
                 row_sums[i] = 0;
-                for (auto tap : taps_) row_sums[i] += p_.f.sum(x + offsets[i] + tap, p_.run);
+                for (auto tap : taps_) row_sums[i] += p_.f.sum(b.a + (linear_ ? i * row : offsets[i]) + tap, p_.run);
             }
             b.row_sum = row_sums, b.b_zero = t.zero + column;
         }
         p_.f.multiply(b);
+    }
+
+    /// Where a part begins, or ends. Several parts are of one size, up to whole register tiles.
+    int64_t first_position(int64_t part) const {
+        auto all = p_.s.out_size();
+        if (part == position_parts_) return all;
+        return threads_ > 1 ? all * part / position_parts_ / kRounded * kRounded : part * kPositions;
     }
 
     /// A tile of Y of image n.
@@ -175,26 +188,28 @@ class IntegerConvTask final : public runtime::Task {
         auto const& s = p_.s;
         auto all_columns = s.out_channels / groups_;
         auto column = part % column_parts_ * columns_;
-        auto first = part / column_parts_ % position_parts_ * kPositions;
+        auto first = first_position(part / column_parts_ % position_parts_);
         auto group = part / column_parts_ / position_parts_;
-        auto positions = std::min(kPositions, s.out_size() - first), columns = std::min(columns_, all_columns - column);
+        auto positions = first_position(part / column_parts_ % position_parts_ + 1) - first;
+        auto columns = std::min(columns_, all_columns - column);
         auto* offsets = reinterpret_cast<int64_t*>(scratch);
         auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
-        if (!bytes_) locate(first, positions, offsets);
-        Part p{group, column, columns, positions, offsets, row_sums, tile, columns, nullptr, nullptr, nullptr, 0};
+        if (!bytes_ && !linear_) locate(first, positions, offsets);
+        Part p{group,    column, columns, first,   positions, linear_ ? nullptr : offsets,
+               row_sums, tile,   columns, nullptr, nullptr,   0};
         if (s.channels_last) {
             auto at = (n * s.out_size() + first) * s.out_channels + group * all_columns + column;
             p.y = static_cast<uint8_t*>(arguments[I::kInputs]) + at * y_bytes_, p.y_row = s.out_channels;
             if (arguments[I::kResidual])
                 p.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(s.residual, at);
             if (bytes_) {
-                auto* pairs = reinterpret_cast<DepthwisePair*>(tile);
-                auto** pointers = reinterpret_cast<uint8_t const**>(pairs + kPositions);
-                p.pointers = pointers, p.pairs = pairs;
-                p.pair_count =
+                auto* windows = reinterpret_cast<DepthwiseWindow*>(tile);
+                auto* places = reinterpret_cast<int64_t*>(windows + kPositions);
+                p.windows = windows;
+                p.window_count =
                     windows_.point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first,
-                                   positions, pointers, pairs);
+                                   positions, windows, places);
             }
             return multiply(arguments, workspace, x, p, sums);
         }
@@ -217,8 +232,14 @@ public:
           y_bytes_(bits_of(plan.s.y) / 8),
           groups_(p_.image.groups) {
         auto const& s = p_.s;
-        columns_ = std::max<int64_t>(p_.f.panel, kColumns / p_.f.panel * p_.f.panel);
+        // Windows of depthwise convolutions are found once for all channels.
+        columns_ = std::max<int64_t>(
+            p_.f.panel, p_.depthwise && s.channels_last ? p_.size.columns : kColumns / p_.f.panel * p_.f.panel);
         position_parts_ = ceil_div(s.out_size(), kPositions);
+        // Threads that each get as many parts find more of X where they left it, as Y of the layer before.
+        if (threads_ > 1 && position_parts_ > 1)
+            position_parts_ = std::min(ceil_div(ceil_div(s.out_size(), kPositions - kRounded), threads_) * threads_,
+                                       s.out_size() / kRounded);
         auto panels = p_.size.columns / p_.f.panel;
         // Fewer parts than threads: fewer channels in each.
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
@@ -229,6 +250,7 @@ public:
             for (int64_t y = 0; y < s.kernel[1]; ++y)
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
+        linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
         bool simple = y_bytes_ == 1 && !p_.result.rounded && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) bytes_ = p_.depthwise_bytes(packed_->data());
         if (bytes_) windows_ = WindowPointers(s, p_.quads != 0);

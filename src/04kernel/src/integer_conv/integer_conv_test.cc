@@ -66,12 +66,23 @@ TEST(IntegerConv, CandidatesAgreeOnGroups) {
         check(p, random);
 }
 
+TEST(IntegerConv, CandidatesAgreeOnFirstLayers) {
+    std::mt19937 random(seed_of(317));
+    for (auto const& p : {Convolution{{1, 3, 9, 11}, {32, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+                          Convolution{{2, 3, 7, 13}, {19, 3, 3, 3}, {1, 2}, {1, 1}, {0, 1}, {1, 0}},
+                          Convolution{{1, 4, 8, 9}, {70, 4, 3, 3}, {2, 1}, {1, 1}, {1, 0}, {0, 1}},
+                          Convolution{{1, 1, 9, 17}, {8, 1, 2, 8}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}})
+        check(p, random);
+}
+
 TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
     std::mt19937 random(seed_of(315));
     for (auto const& p : {Convolution{{2, 37, 15, 18}, {37, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 37},
                           Convolution{{1, 330, 9, 7}, {330, 1, 5, 5}, {2, 2}, {1, 2}, {2, 3}, {2, 1}, 330},
                           Convolution{{1, 64, 9, 7}, {64, 1, 2, 3}, {1, 2}, {1, 1}, {0, 0}, {1, 0}, 64},
                           Convolution{{1, 96, 7, 7}, {96, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 96},
+                          Convolution{{1, 96, 9, 12}, {96, 1, 3, 3}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, 96},
+                          Convolution{{1, 16, 1, 3}, {16, 1, 3, 5}, {1, 1}, {1, 1}, {2, 3}, {1, 4}, 16},
                           Convolution{{1, 70, 11, 23}, {70, 1, 7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, 70},
                           Convolution{{1, 21, 12, 1}, {21, 1, 5, 4}, {2, 1}, {2, 1}, {1, 2}, {0, 1}, 21}})
         for (auto x : {DataType::U8, DataType::I8})

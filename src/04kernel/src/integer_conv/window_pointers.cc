@@ -13,55 +13,53 @@ WindowPointers::WindowPointers(IntegerConvShape const& s, bool pairs) : channels
         for (int64_t y = 0; y < s.kernel[1]; ++y)
             for (int64_t i = 0; i < filled; ++i) {
                 auto x = std::min(i, width - 1);
-                Pixel pixel{{z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]}, 0};
-                pixel.offset = ((pixel.steps[0] * s.in[1] + pixel.steps[1]) * s.in[2] + pixel.steps[2]) * s.in_channels;
-                pixels_.push_back(pixel);
+                Steps steps{{z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]}};
+                pixels_.push_back(steps);
+                offsets_.push_back(((steps.of[0] * s.in[1] + steps.of[1]) * s.in[2] + steps.of[2]) * s.in_channels);
             }
+    auto room = in_[2] - 1 - last_[2] + pad_[2];
+    inside_[0] = std::max<int64_t>(0, (pad_[2] + stride_[2] - 1) / stride_[2]);
+    inside_[1] = room < 0 ? -1 : room / stride_[2];
 }
 
-size_t WindowPointers::bytes(int64_t positions) const {
-    return static_cast<size_t>(positions) * (pixels_.size() * sizeof(uint8_t const*) + sizeof(DepthwisePair));
-}
-
+/// Offsets of a window that the border cuts: `border` stands for what is outside.
 void WindowPointers::point_at_border(uint8_t const* corner, int64_t const (&begin)[3], uint8_t const* border,
-                                     uint8_t const** pointers) const {
-    for (auto const& pixel : pixels_) {
-        bool inside = true;
-        for (int axis = 0; axis < 3; ++axis) {
-            auto i = begin[axis] + pixel.steps[axis];
-            inside = inside && i >= 0 && i < in_[axis];
-        }
-        *pointers++ = inside ? corner + pixel.offset : border;
+                                     int64_t* offsets) const {
+    auto distance = border - corner;
+    for (size_t p = 0; p < pixels_.size(); ++p) {
+        auto inside = [&](int axis) {
+            return static_cast<uint64_t>(begin[axis] + pixels_[p].of[axis]) < static_cast<uint64_t>(in_[axis]);
+        };
+        offsets[p] = inside(0) & inside(1) & inside(2) ? offsets_[p] : distance;
     }
 }
 
 int64_t WindowPointers::point(uint8_t const* x, uint8_t const* border, int64_t first, int64_t count,
-                              uint8_t const** pointers, DepthwisePair* pairs) const {
+                              DepthwiseWindow* windows, int64_t* offsets) const {
     int64_t at[]{first / out_[2] / out_[1], first / out_[2] % out_[1], first % out_[2]};
-    auto pixels = static_cast<int64_t>(pixels_.size()), written = int64_t{0};
-    auto const* all = pixels_.data();
+    auto* window = windows;
+    auto column = stride_[2] * channels_;
     for (int64_t i = 0; i < count;) {
+        // The rest of a line, or of all.
         int64_t begin[3];
-        bool inside = true;
-        for (int axis = 0; axis < 3; ++axis) {
-            begin[axis] = at[axis] * stride_[axis] - pad_[axis];
-            inside = inside && begin[axis] >= 0 && begin[axis] + last_[axis] < in_[axis];
+        bool lines = true;
+        for (int axis = 0; axis < 3; ++axis) begin[axis] = at[axis] * stride_[axis] - pad_[axis];
+        for (int axis = 0; axis < 2; ++axis) lines = lines && begin[axis] >= 0 && begin[axis] + last_[axis] < in_[axis];
+        auto const* line = x + (begin[0] * in_[1] + begin[1]) * in_[2] * channels_ - pad_[2] * channels_;
+        auto end = std::min(out_[2], at[2] + count - i), start = at[2];
+        for (auto position = start; position < end; ++window) {
+            *window = {line + position * column, offsets_.data(), i + position - start, pairs_ && position + 1 < end};
+            if (!lines || position < inside_[0] || position > inside_[1]) {
+                begin[2] = position * stride_[2] - pad_[2];
+                point_at_border(window->corner, begin, border, offsets);
+                window->offsets = offsets, offsets += offsets_.size();
+            }
+            position += window->both ? 2 : 1;
         }
-        auto const* corner = x + ((begin[0] * in_[1] + begin[1]) * in_[2] + begin[2]) * channels_;
-        if (inside)
-            for (int64_t p = 0; p < pixels; ++p) pointers[p] = corner + all[p].offset;
-        else
-            point_at_border(corner, begin, border, pointers);
-        pointers += pixels;
-        bool both = pairs_ && i + 1 < count && at[2] + 1 < out_[2];
-        if (pairs_) pairs[written++] = {i, both};
-        auto step = both ? 2 : 1;
-        i += step, at[2] += step;
-        if (at[2] < out_[2]) continue;
-        at[2] = 0;
+        i += end - start, at[2] = 0;
         if (++at[1] == out_[1]) at[1] = 0, ++at[0];
     }
-    return written;
+    return window - windows;
 }
 
 }  // namespace refactor::kernel

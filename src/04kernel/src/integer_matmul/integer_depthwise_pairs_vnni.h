@@ -19,8 +19,9 @@ RG_SIMD void add_quad(__m512i (&c)[4], __m512i const (&quad)[4], int8_t const* w
     for (int k = 0; k < 4; ++k) c[k] = _mm512_dpbusd_epi32(c[k], quad[k], _mm512_loadu_si512(w + 64 * k));
 }
 
-/// 64 channels, or with `halves` up to 32 of two pairs at once. Every quad serves both positions of a pair.
-template <bool halves, bool flips, int quads>
+/// 64 channels, or with `halves` up to 32 of two pairs at once. Every quad serves both positions of a pair. `whole`:
+/// that many channels are left.
+template <bool whole, bool halves, bool flips, int quads>
 RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel,
                              int8_t const* weights) {
     int64_t left = t.channels - channel, count = quads ? quads : t.quads;
@@ -33,10 +34,10 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, 
 #pragma GCC unroll 4
         for (int k = 0; k < 4; ++k) add[k] = low_twice(add[k]), scale[k] = low_twice(scale[k]);
     constexpr int64_t kStep = halves ? 2 : 1;
-    for (int64_t i = 0; i < t.pair_count; i += kStep) {
-        int64_t other = halves && i + 1 < t.pair_count ? i + 1 : i;
-        uint8_t const* const* x = t.pointers + i * count * 4;
-        uint8_t const* const* z = t.pointers + other * count * 4;
+    for (int64_t i = 0; i < t.window_count; i += kStep) {
+        int64_t other = halves && i + 1 < t.window_count ? i + 1 : i;
+        DepthwiseWindow const &a = t.windows[i], &b = t.windows[other];
+        uint8_t const *x = a.corner + channel, *z = b.corner + channel;
         __m512i first[4] = {add[0], add[1], add[2], add[3]}, second[4] = {add[0], add[1], add[2], add[3]};
         int8_t const* w = weights;
 #pragma GCC unroll 3
@@ -44,8 +45,8 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, 
             __m512i pixel[4], quad[4];
 #pragma GCC unroll 4
             for (int64_t j = 0; j < 4; ++j) {
-                pixel[j] = halves ? load_two(x[q * 4 + j] + channel, z[q * 4 + j] + channel, mask)
-                                  : _mm512_maskz_loadu_epi8(mask, x[q * 4 + j] + channel);
+                pixel[j] = halves ? load_two<whole>(x + a.offsets[q * 4 + j], z + b.offsets[q * 4 + j], mask)
+                                  : load_some<whole>(x + a.offsets[q * 4 + j], mask);
                 if (flips) pixel[j] = _mm512_xor_si512(pixel[j], bounds.flip);
             }
             interleave(pixel, quad);
@@ -53,7 +54,6 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, 
             add_quad(second, quad, w + 256);
         }
         auto* y = static_cast<uint8_t*>(t.y) + channel;
-        auto const &a = t.pairs[i], &b = t.pairs[other];
         __m512i here = finish_unpacked(first, scale, bounds), next = finish_unpacked(second, scale, bounds);
         auto *at = y + a.position * t.y_row, *there = y + b.position * t.y_row;
         if (!halves) {
@@ -69,23 +69,30 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, 
     }
 }
 
+template <bool halves, int quads>
+RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel,
+                             int8_t const* weights) {
+    bool whole = t.channels - channel >= (halves ? 32 : 64);
+    if (whole && t.flip) return depthwise_pairs<true, halves, true, quads>(t, bounds, channel, weights);
+    if (whole) return depthwise_pairs<true, halves, false, quads>(t, bounds, channel, weights);
+    if (t.flip) return depthwise_pairs<false, halves, true, quads>(t, bounds, channel, weights);
+    depthwise_pairs<false, halves, false, quads>(t, bounds, channel, weights);
+}
+
 template <int quads>
 RG_SIMD void depthwise_all_pairs(DepthwiseBlock const& t, ByteBounds const& bounds) {
     // Up to 15 quads (7 × 7 windows) of both halves alike, 8 KiB.
     constexpr int64_t kMostQuads = 16;
     for (int64_t channel = 0; channel < t.channels; channel += 64) {
         int8_t const* weights = t.bytes + channel * t.quads * 8;
-        if (t.channels - channel <= 32 && t.quads <= kMostQuads) {
-            alignas(64) int8_t both[kMostQuads * 512];
-            for (int64_t i = 0; i < t.quads * 8; ++i)
-                _mm512_store_si512(both + i * 64, low_twice(_mm512_loadu_si512(weights + i * 64)));
-            t.flip ? depthwise_pairs<true, true, quads>(t, bounds, channel, both)
-                   : depthwise_pairs<true, false, quads>(t, bounds, channel, both);
-        } else if (t.flip) {
-            depthwise_pairs<false, true, quads>(t, bounds, channel, weights);
-        } else {
-            depthwise_pairs<false, false, quads>(t, bounds, channel, weights);
+        if (t.channels - channel > 32 || t.quads > kMostQuads) {
+            depthwise_pairs<false, quads>(t, bounds, channel, weights);
+            continue;
         }
+        alignas(64) int8_t both[kMostQuads * 512];
+        for (int64_t i = 0; i < t.quads * 8; ++i)
+            _mm512_store_si512(both + i * 64, low_twice(_mm512_loadu_si512(weights + i * 64)));
+        depthwise_pairs<true, quads>(t, bounds, channel, both);
     }
 }
 

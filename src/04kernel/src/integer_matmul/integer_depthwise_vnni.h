@@ -41,8 +41,10 @@ RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[
     return b.packing.pack_unpacked(result);
 }
 
-RG_SIMD __m512i load_flipped(uint8_t const* p, __mmask64 mask, __m512i flip) {
-    return _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, p), flip);
+/// Bytes of `mask`; `whole`: that is all of them, as a load with a mask takes twice as long on some processors.
+template <bool whole>
+RG_SIMD __m512i load_some(uint8_t const* p, __mmask64 mask) {
+    return whole ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(mask, p);
 }
 
 /// c += four taps.
@@ -55,17 +57,21 @@ RG_SIMD void add_taps(__m512i (&c)[4], __m512i const (&t)[4], int8_t const* w) {
     c[3] = _mm512_dpbusd_epi32(c[3], _mm512_unpackhi_epi16(b, e), _mm512_loadu_si512(w + 192));
 }
 
-template <bool nine>
+template <bool full, bool nine>
 RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
-    int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
-    __mmask64 mask = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+    int64_t groups = (t.taps + 3) / 4;
+    __mmask64 mask = first_bytes(t.channels - channel);
+    auto load = [&](uint8_t const* p) __attribute__((always_inline)) {
+        return _mm512_xor_si512(load_some<full>(p, mask), bounds.flip);
+    };
     __m512i add[4], scale[4];
     load_unpacked(t.column_add + channel, add);
     load_unpacked(t.scale + channel, scale);
     int8_t const* weights = t.bytes + channel * groups * 4;
     __m512i const none = _mm512_setzero_si512();
-    for (int64_t i = 0; i < t.positions; ++i) {
-        uint8_t const* const* x = t.pointers + i * t.taps;
+    for (int64_t i = 0; i < t.window_count; ++i) {
+        uint8_t const* corner = t.windows[i].corner + channel;
+        int64_t const* x = t.windows[i].offsets;
         __m512i c[4] = {add[0], add[1], add[2], add[3]};
         int8_t const* w = weights;
         int64_t tap = 0, whole = nine ? 8 : t.taps - t.taps % 4;
@@ -73,17 +79,17 @@ RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, 
         for (; tap < whole; tap += 4, w += 256) {
             __m512i v[4];
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) v[j] = load_flipped(x[tap + j] + channel, mask, bounds.flip);
+            for (int j = 0; j < 4; ++j) v[j] = load(corner + x[tap + j]);
             add_taps(c, v, w);
         }
         if (nine) {
-            __m512i v[4] = {load_flipped(x[8] + channel, mask, bounds.flip), none, none, none};
+            __m512i v[4] = {load(corner + x[8]), none, none, none};
             add_taps(c, v, w);
         } else if (tap < t.taps) {
             __m512i v[4] = {none, none, none, none};
 #pragma GCC unroll 3
             for (int j = 0; j < 3; ++j)
-                if (tap + j < t.taps) v[j] = load_flipped(x[tap + j] + channel, mask, bounds.flip);
+                if (tap + j < t.taps) v[j] = load(corner + x[tap + j]);
             add_taps(c, v, w);
         }
         _mm512_mask_storeu_epi8(static_cast<uint8_t*>(t.y) + i * t.y_row + channel, mask,
@@ -91,14 +97,18 @@ RG_SIMD void depthwise_block(DepthwiseBlock const& t, ByteBounds const& bounds, 
     }
 }
 
-/// Bytes at two places, those of `mask` from each, which are in the lower half.
+/// Bytes at two places, those of `mask` from each, which are in the lower half; `whole`: all of that.
+template <bool whole>
 RG_SIMD __m512i load_two(uint8_t const* p, uint8_t const* q, __mmask64 mask) {
-    return _mm512_mask_loadu_epi8(_mm512_maskz_loadu_epi8(mask, p), mask << 32, q - 32);
+    if (!whole) return _mm512_mask_loadu_epi8(_mm512_maskz_loadu_epi8(mask, p), mask << 32, q - 32);
+    auto load = [](uint8_t const* from) { return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from)); };
+    return _mm512_inserti64x4(_mm512_castsi256_si512(load(p)), load(q), 1);
 }
 
 RG_SIMD __m512i low_twice(__m512i x) { return _mm512_shuffle_i64x2(x, x, 0x44); }
 
 /// Up to 32 channels from `channel` on, whose numbers fill lanes 0 and 1: two positions at a time.
+template <bool whole>
 RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, int64_t channel) {
     int64_t left = t.channels - channel, groups = (t.taps + 3) / 4;
     __mmask64 mask = first_bytes(left);
@@ -113,17 +123,18 @@ RG_SIMD void depthwise_half(DepthwiseBlock const& t, ByteBounds const& bounds, i
     for (int64_t i = 0; i < groups * 4; ++i)
         _mm512_store_si512(weights + i * 64, low_twice(_mm512_loadu_si512(t.bytes + channel * groups * 4 + i * 64)));
     __m512i const none = _mm512_setzero_si512();
-    for (int64_t i = 0; i < t.positions; i += 2) {
-        bool two = i + 1 < t.positions;
-        uint8_t const* const* x = t.pointers + i * t.taps;
-        uint8_t const* const* z = two ? x + t.taps : x;
+    for (int64_t i = 0; i < t.window_count; i += 2) {
+        bool two = i + 1 < t.window_count;
+        DepthwiseWindow const &a = t.windows[i], &b = t.windows[two ? i + 1 : i];
+        uint8_t const *here = a.corner + channel, *there = b.corner + channel;
         __m512i c[4] = {add[0], add[1], add[2], add[3]};
         for (int64_t tap = 0; tap < t.taps; tap += 4) {
             __m512i v[4] = {none, none, none, none};
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j)
                 if (tap + j < t.taps)
-                    v[j] = _mm512_xor_si512(load_two(x[tap + j] + channel, z[tap + j] + channel, mask), bounds.flip);
+                    v[j] = _mm512_xor_si512(
+                        load_two<whole>(here + a.offsets[tap + j], there + b.offsets[tap + j], mask), bounds.flip);
             add_taps(c, v, weights + tap * 64);
         }
         __m512i bytes = finish_unpacked(c, scale, bounds);
@@ -150,15 +161,16 @@ void depthwise_bytes(DepthwiseBlock const& t) {
                       f.store == IntegerStore::I8,
                       are_small(t.scale, t.channels),
                       Packing::of(f)};
-    if (t.pairs && t.quads == 3) return depthwise_all_pairs<3>(t, bounds);
-    if (t.pairs) return depthwise_all_pairs<0>(t, bounds);
-    for (int64_t channel = 0; channel < t.channels; channel += 64)
-        if (t.channels - channel <= 32 && t.taps <= kMostTaps)
-            depthwise_half(t, bounds, channel);
-        else if (t.taps == 9)
-            depthwise_block<true>(t, bounds, channel);
-        else
-            depthwise_block<false>(t, bounds, channel);
+    if (t.quads == 3) return depthwise_all_pairs<3>(t, bounds);
+    if (t.quads) return depthwise_all_pairs<0>(t, bounds);
+    int64_t channel = 0;
+    for (; t.channels - channel >= 64; channel += 64)
+        t.taps == 9 ? depthwise_block<true, true>(t, bounds, channel)
+                    : depthwise_block<true, false>(t, bounds, channel);
+    int64_t left = t.channels - channel;
+    if (left == 32 && t.taps <= kMostTaps) return depthwise_half<true>(t, bounds, channel);
+    if (left > 0 && left < 32 && t.taps <= kMostTaps) return depthwise_half<false>(t, bounds, channel);
+    if (left > 0) depthwise_block<false, false>(t, bounds, channel);
 }
 
 }  // namespace

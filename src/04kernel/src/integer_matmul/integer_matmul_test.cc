@@ -50,6 +50,15 @@ TEST(IntegerMatMul, CandidatesAgreeOnManySizes) {
         check(p, random);
 }
 
+TEST(IntegerMatMul, CandidatesAgreeOnFewProducts) {
+    std::mt19937 random(seed_of(304));
+    for (int64_t k : {5, 8, 14, 16, 23, 24, 29, 32})
+        for (int64_t n : {7, 16, 32, 47, 64, 85}) {
+            auto m = static_cast<int64_t>(1 + random() % 13);
+            check({{m, k}, {k, n}, {m, n}, {}, {}}, random);
+        }
+}
+
 TEST(IntegerMatMul, CandidatesAgreeOnBroadcasting) {
     std::mt19937 random(seed_of(302));
     for (auto const& p :

@@ -48,9 +48,11 @@ struct IntegerBlock {
     int64_t y_row;  ///< elements between rows of Y and residual
 };
 
-/// Two positions next to each other, of which the second may be none.
-struct DepthwisePair {
-    int64_t position;  ///< the first
+/// Where the pixels under one position of a depthwise convolution lie, or under two that are next to each other.
+struct DepthwiseWindow {
+    uint8_t const* corner;
+    int64_t const* offsets;  ///< bytes from `corner` to the channels of each pixel
+    int64_t position;        ///< the first
     bool both;
 };
 
@@ -61,14 +63,14 @@ struct DepthwiseBlock {
     int64_t const* offsets;  ///< bytes from `x` to each position
     int64_t taps;
     int64_t const* tap_offsets;
-    /// For `depthwise_bytes` instead of the three above: [positions][taps]; elements are exclusive-ored with `flip`.
-    uint8_t const* const* pointers;
+    /// For `depthwise_bytes` instead of the four above; elements are exclusive-ored with `flip`.
+    DepthwiseWindow const* windows;
+    int64_t window_count;
     uint8_t flip;
     int8_t const* bytes;  ///< and W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
-    /// Or pairs: `pointers` is [pairs][quads][4], where four pixels of a line make a quad, and `bytes` is
-    /// [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. Null: none.
-    DepthwisePair const* pairs;
-    int64_t pair_count, quads;
+    /// Or windows of two positions: their offsets are [quads][4], where four pixels of a line make a quad, and `bytes`
+    /// is [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. 0: of one.
+    int64_t quads;
     int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
     int64_t w_row;
     int32_t const* column_add;

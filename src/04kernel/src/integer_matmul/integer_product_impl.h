@@ -225,7 +225,8 @@ void multiply(IntegerBlock const& t) {
         // All tiles of a panel together ask for the one behind it, if L2 has room for both beside A.
         constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(int32_t)), kMost = 256 << 10;
         int64_t step = depth * kLine <= kMost ? (kLine + tiles - 1) / tiles : 0;
-        for (int64_t row = 0; row < t.rows; row += rows, next += step * depth)
+        int64_t row = multiply_shallow(t, f, column, vectors);
+        for (; row < t.rows; row += rows, next += step * depth)
             kTiles.of[t.rows - row < rows ? t.rows - row : rows][vectors](t, f, {next, step}, row, column);
     }
 }

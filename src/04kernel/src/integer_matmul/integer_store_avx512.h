@@ -77,10 +77,30 @@ RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset,
     return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), f.residual_scale.v, value));
 }
 
+/// Rows of a tile whose bytes fill a vector.
+constexpr int together(int vectors) { return vectors == 1 ? 4 : vectors == 2 ? 2 : 1; }
+
+/// Those rows, `y_row` bytes from each other; `mask`: the columns of each that there are.
+template <int vectors>
+RG_SIMD void store_packed(__m512i bytes, __mmask64 mask, uint8_t* y, int64_t y_row) {
+    if (vectors > 2) {
+        _mm512_mask_storeu_epi8(y, mask, bytes);
+    } else if (vectors == 2) {
+        _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
+        _mm256_mask_storeu_epi8(y + y_row, static_cast<__mmask32>(mask), _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+        auto some = static_cast<__mmask16>(mask);
+        _mm_mask_storeu_epi8(y, some, _mm512_castsi512_si128(bytes));
+        _mm_mask_storeu_epi8(y + y_row, some, _mm512_extracti32x4_epi32(bytes, 1));
+        _mm_mask_storeu_epi8(y + 2 * y_row, some, _mm512_extracti32x4_epi32(bytes, 2));
+        _mm_mask_storeu_epi8(y + 3 * y_row, some, _mm512_extracti32x4_epi32(bytes, 3));
+    }
+}
+
 template <Finish::Kind kind, int rows, int vectors>
 RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
-    constexpr int kTogether = vectors == 1 ? 4 : vectors == 2 ? 2 : 1;  // rows
+    constexpr int kTogether = together(vectors);
     static_assert(rows % kTogether == 0);
     Packing packing = Packing::of(f);
     __m512 offset = _mm512_mul_ps(_mm512_sub_ps(_mm512_setzero_ps(), f.residual_zero.v), f.residual_scale.v);
@@ -94,20 +114,8 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
             int64_t j = column + v * kWidth;
             results[k] = round_sum<kind>(t, f, offset, c[row][v], j, (first + row) * t.y_row + j);
         }
-        __m512i bytes = packing.pack(results);
-        auto* y = static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column;
-        if (vectors > 2) {
-            _mm512_mask_storeu_epi8(y, mask, bytes);
-        } else if (vectors == 2) {
-            _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
-            _mm256_mask_storeu_epi8(y + t.y_row, static_cast<__mmask32>(mask), _mm512_extracti64x4_epi64(bytes, 1));
-        } else {
-            auto some = static_cast<__mmask16>(mask);
-            _mm_mask_storeu_epi8(y, some, _mm512_castsi512_si128(bytes));
-            _mm_mask_storeu_epi8(y + t.y_row, some, _mm512_extracti32x4_epi32(bytes, 1));
-            _mm_mask_storeu_epi8(y + 2 * t.y_row, some, _mm512_extracti32x4_epi32(bytes, 2));
-            _mm_mask_storeu_epi8(y + 3 * t.y_row, some, _mm512_extracti32x4_epi32(bytes, 3));
-        }
+        store_packed<vectors>(packing.pack(results), mask, static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column,
+                              t.y_row);
     }
 }
 
@@ -149,3 +157,5 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 
 }  // namespace
 }  // namespace refactor::kernel
+
+#include "integer_matmul/integer_shallow_avx512.h"

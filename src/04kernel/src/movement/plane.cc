@@ -30,12 +30,25 @@ void transpose_plane_bytes(std::byte* dst, int64_t dst_stride, std::byte const* 
                     reinterpret_cast<uint8_t*>(dst), dst_stride);
 }
 
+#if RG_X86
+void transpose_plane_bytes_avx2(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride,
+                                int64_t rows, int64_t columns) {
+    int64_t done = 0;
+    if (columns == 3 && dst_stride == 3)
+        done = interleave_triples_avx2(reinterpret_cast<uint8_t*>(dst), reinterpret_cast<uint8_t const*>(src),
+                                       src_stride, rows);
+    if (done < rows)
+        transpose_plane_bytes(dst + done * dst_stride, dst_stride, src + done, src_stride, rows - done, columns);
+}
+#endif
+
 }  // namespace
 
 StridedCopy::PlaneFunction plane_function(int64_t element_bytes, [[maybe_unused]] Isa isa) {
 #if RG_X86
     if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_avx512;
     if (element_bytes == 4 && isa == Isa::Avx2) return transpose_plane_avx2;
+    if (element_bytes == 1 && isa >= Isa::Avx2) return transpose_plane_bytes_avx2;
 #endif
     if (element_bytes == 1) return transpose_plane_bytes;
     return with_word(element_bytes,

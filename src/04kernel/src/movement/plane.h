@@ -9,4 +9,7 @@ void transpose_plane_avx2(std::byte* dst, int64_t dst_stride, std::byte const* s
 void transpose_plane_avx512(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
                             int64_t columns);
 
+/// Three planes of bytes as pixels of three bytes. Returns how many, a multiple of 16.
+int64_t interleave_triples_avx2(uint8_t* dst, uint8_t const* src, int64_t src_stride, int64_t pixels);
+
 }  // namespace refactor::kernel::movement

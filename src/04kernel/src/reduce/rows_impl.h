@@ -212,8 +212,13 @@ void softmax(float const* x, float* y, int64_t size, bool log, bool nan_to_zero)
         if (!log) store_part(a, y + i, left);
     }
     float all = sum(sums[0] + sums[1]);
-    Vec factor = Vec::set(1 / all), log_sum = Vec::set(__builtin_logf(all));
-    for (i = 0; i < size; i += kWidth) {
+    if (nan_to_zero && all != all) {
+        for (i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
+        return;
+    }
+    Vec factor = Vec::set(1 / all), log_sum = Vec::set(log ? __builtin_logf(all) : 0);
+    for (i = 0; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
+    for (; i < size; i += kWidth) {
         int left = left_of(size - i);
         store_part(log ? load_part(x + i, left) - shift - log_sum : load_part(y + i, left) * factor, y + i, left);
     }
@@ -241,7 +246,7 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
             if (!is_log) put(e, k, v);
         }
     for (int v = 0; v < vectors; ++v) {
-        Mask none = top[v] == Vec::set(-kInf);
+        Mask none = (top[v] == Vec::set(-kInf)) | is_nan(sums[v]);
         Vec factor = is_log ? log(sums[v]) : Vec::set(1) / sums[v];
         for (int64_t k = 0; k < size; ++k) {
             Vec value = is_log ? at(x, k, v) - top[v] - factor : at(y, k, v) * factor;
@@ -278,7 +283,7 @@ void softmax_periodic(float const* x, float* y, int64_t count, int64_t n, bool i
         if (!is_log) store_part(e, y + i, left);
     }
     sums = fold_lanes<false>(sums, n);
-    Mask none = top == Vec::set(-kInf);
+    Mask none = (top == Vec::set(-kInf)) | is_nan(sums);
     Vec factor = is_log ? log(sums) : Vec::set(1) / sums;
     for (int64_t i = 0; i < count; i += kWidth) {
         int left = left_of(count - i);

@@ -107,22 +107,11 @@ RG_SIMD Vec erf(Vec x) {
     return select(t > Vec::set(0.927734375f), large, fma(p, x, x));
 }
 
-/// 0.5 x (1 + erf(x / sqrt 2)); absolute error below eps |x|.
-RG_SIMD Vec gelu_erf(Vec x) {
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, erf(x * Vec::set(0.70710678118f)), h);
-}
-
-/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))); absolute error below eps |x|.
-RG_SIMD Vec gelu_tanh(Vec x) {
-    Vec inner = x * fma(x * x, Vec::set(0.044715f * 0.79788456080f), Vec::set(0.79788456080f));
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, tanh(inner), h);
-}
-
 RG_SIMD Vec hard_sigmoid(Vec x, Vec alpha, Vec beta) {
     return min(Vec::set(1.f), max(Vec::zero(), fma(x, alpha, beta)));
 }
 
 }  // namespace
 }  // namespace refactor::kernel
+
+#include "simd/gelu.h"

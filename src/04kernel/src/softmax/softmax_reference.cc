@@ -25,7 +25,7 @@ class SoftmaxReference final : public runtime::Task {
             double max = -INFINITY, sum = 0;
             for (int64_t k = 0; k < size; ++k) max = std::fmax(max, widen(x[k * inner]));
             for (int64_t k = 0; k < size; ++k) sum += std::exp(widen(x[k * inner]) - max);
-            auto zero = self.info_.nan_to_zero && max == -INFINITY;
+            auto zero = self.info_.nan_to_zero && (max == -INFINITY || std::isnan(sum));
             auto log_sum = std::log(sum);
             for (int64_t k = 0; k < size; ++k) {
                 auto shifted = widen(x[k * inner]) - max;

@@ -81,6 +81,46 @@ TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {
     EXPECT_EQ(types, (Types{"Transpose", "Attention"}));
 }
 
+TEST(Passes, NanGuardsBecomePartOfSoftmax) {
+    TestGraph g(14);
+    Shape shape{64, 2};
+    // A row with a negative score is NaN.
+    auto* scores = g.elementwise(ExprOp::Sqrt, {g.input(shape)}, shape);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 1;
+    auto* p = g.add(softmax, {scores}, shape);
+    auto test = make_expression(ExprOp::IsNan, DataType::Bool, {p});
+    auto* is_nan = g.add(kernel::ElementwiseInfo{test.code, test.outputs}, {p}, shape, {}, DataType::Bool);
+    auto* guarded = g.elementwise(ExprOp::Where, {is_nan, g.scalar(0), p}, shape);
+    g.output(g.elementwise(ExprOp::Mul, {guarded, g.scalar(3)}, shape));
+    EXPECT_EQ(compare_passes(g, {{64, 2}}, kSums), (Types{"Elementwise", "Softmax", "Elementwise"}));
+    auto reports = compile(g.copy(), {}).passes;
+    auto folded = [](auto const& report) { return report.name == "fold_nan_guards" && report.changes == 1; };
+    EXPECT_TRUE(std::any_of(reports.begin(), reports.end(), folded));
+}
+
+TEST(Passes, ProductsOfOneHotRowsBecomeLookups) {
+    TestGraph g(15);
+    auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+    // Indices from about -12 to 12, of which 0 to 6 have a column.
+    auto* x = g.elementwise(ExprOp::Mul, {g.input({n, 5, 1}), g.scalar(4)}, {n, 5, 1});
+    auto cast = make_expression(ExprOp::Cast, DataType::I32, {x});
+    auto* indices = g.add(kernel::ElementwiseInfo{cast.code, cast.outputs}, {x}, {n, 5, 1}, {}, DataType::I32);
+    std::vector<int32_t> numbers{0, 1, 2, 3, 4, 5, 6};
+    auto blob = mem_manager::Blob::copy_of(numbers.data(), numbers.size() * sizeof(int32_t));
+    auto* range = g.model.graph.add_source({"range", DataType::I32, {1, 1, 7}, {}, blob, false});
+    auto test = make_expression(ExprOp::Equal, DataType::Bool, {indices, range});
+    Shape shape{n, 5, 7};
+    auto* equal = g.add(kernel::ElementwiseInfo{test.code, test.outputs}, {indices, range}, shape, {}, DataType::Bool);
+    auto widen = make_expression(ExprOp::Cast, DataType::F32, {equal});
+    auto* rows = g.add(kernel::ElementwiseInfo{widen.code, widen.outputs}, {equal}, shape);
+    auto* product = g.add(kernel::MatMulInfo{}, {rows, g.weights({7, 9})}, {n, 5, 9});
+    auto* biased = g.elementwise(ExprOp::Add, {product, g.weights({9})}, {n, 5, 9});
+    g.output(g.elementwise(ExprOp::Relu, {biased}, {n, 5, 9}));
+    // Indices are computed once for a row, then bounded.
+    EXPECT_EQ(compare_passes(g, {{11, 5, 1}}, kSums), (Types{"Elementwise", "Elementwise", "Reshape", "Gather"}));
+}
+
 TEST(Passes, LayerNormWrittenOutIsFound) {
     TestGraph g(5);
     auto* x = g.input({4, 6, 19});
