@@ -184,6 +184,11 @@ public:
                 *function = self;
                 return int32_t{0};
             };
+            table.matmul_create = [](void*, RefactorMatMul const*, void** plan, size_t* bytes, char*, size_t) {
+                *plan = nullptr, *bytes = 0;
+                return int32_t{0};
+            };
+            table.matmul_destroy = [](void*) {};
             return table;
         }();
         static RefactorDeviceStreams const streams = [] {
