@@ -69,9 +69,6 @@ void Executor::Remote::replace(std::shared_ptr<Blob>& held, std::shared_ptr<Blob
     held = value;
 }
 
-/// Kernels read 16 bytes at a time and libraries are told 64: a part of another library's array may begin anywhere.
-static bool is_aligned(void const* address) { return reinterpret_cast<uintptr_t>(address) % 64 == 0; }
-
 void Executor::Remote::upload(size_t index, Value const& value) {
     auto& copy = inputs_[index];
     auto& device = value.blob->device();
