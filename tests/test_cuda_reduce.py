@@ -209,6 +209,18 @@ def test_unpooling_out_of_range_is_reported(target):  # noqa: F811
         executor({"x": x, "i": np.array([[[1, 6, 0]]])})
 
 
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2FNUZ"])
+def test_small_floats(target, kind):  # noqa: F811
+    nodes = [
+        helper.make_node("Cast", ["x"], ["s"], to=getattr(TensorProto, kind)),
+        helper.make_node("Cast", ["s"], ["y"], to=F32),
+    ]
+    proto = models.model(nodes, [models.value("x", ["N"])], [models.value("y", None)], opset=19)
+    feeds = {"x": normal(37) * 300}
+    wanted = make_compiler(proto).compile("cpu")(feeds)["y"]
+    np.testing.assert_array_equal(make_compiler(proto).compile(target)(feeds)["y"], wanted)
+
+
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 8), (5, 4096), (0, 4)])
 def test_new_sizes(target, sizes):  # noqa: F811
     """One executor, sizes that need other kinds of kernels."""
