@@ -72,7 +72,9 @@ void Executor::Remote::replace(std::shared_ptr<Blob>& held, std::shared_ptr<Blob
 void Executor::Remote::upload(size_t index, Value const& value) {
     auto& copy = inputs_[index];
     auto& device = value.blob->device();
-    if (&device == &stream.device() && is_aligned(value.blob->data())) return replace(copy, value.blob);
+    // What kernels read begins at a multiple of 64 bytes; a view into a larger tensor may not.
+    bool aligned = reinterpret_cast<uintptr_t>(value.blob->data()) % 64 == 0;
+    if (&device == &stream.device() && aligned) return replace(copy, value.blob);
     auto bytes = storage_bytes(value.dtype, element_count(value.dims));
     // A block that another owner shares is an input of the caller's: not ours to write.
     if (!copy || copy.use_count() > 1 || copy->bytes() < bytes) {
