@@ -65,22 +65,12 @@ public:
     }
 };
 
-/// The program is one conversion of its only input.
-bool is_conversion(ElementwiseInfo const& info, Request const& request) {
-    return request.inputs.size() == 1 && request.outputs.size() == 1 && info.code.size() == 2 &&
-           info.code[0].op == ExprOp::Input && info.code[1].op == ExprOp::Cast;
-}
-
 }  // namespace
 
 MaybeKernel elementwise_nvrtc(ElementwiseInfo const& info, Request const& request) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    if (auto no = why_no_source(info, request)) {
-        // Programs have no registers for small floats.
-        if (is_conversion(info, request)) return convert_nvrtc(ConvertInfo{}, request);
-        return Err{*no};
-    }
+    if (auto no = why_no_source(info, request)) return Err{*no};
     return std::unique_ptr<Kernel>(std::make_unique<ExpressionKernel>(info, request, *library));
 }
 
