@@ -260,7 +260,7 @@ def test_missing_kernels_are_named():
         pool_int64s=[2, 3],
     )
     proto = models.model([counted], [models.value("x", ["N"], TensorProto.INT64)], [models.value("y", None)])
-    with pytest.raises(Unsupported, match="TfIdfVectorizer.*not on nvidia"):
+    with pytest.raises(Unsupported, match=r"TfIdfVectorizer.*not on nvidia"):
         make_compiler(proto).compile("cuda")
 
 
