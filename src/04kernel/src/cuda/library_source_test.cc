@@ -95,7 +95,8 @@ TEST(CudaPlugin, CompilesConvolutionsProductsAndAttention) {
 }
 
 /// An H200, as cuDNN describes devices.
-constexpr char const* kDescribed = R"({"version": 1, "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+constexpr char const* kDescribed =
+    R"({"version": 1, "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
     "pciDeviceId": 9013, "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132, "warpSize": 32,
     "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024,
     "maxThreadsPerSM": 2048, "maxBlockSize": [1024, 1024, 64], "maxGridSize": [2147483647, 65535, 65535],

@@ -1,6 +1,6 @@
 // Kernels that move, index and resample: on an emulated GPU against the host's reference, and through NVRTC.
-#include "cuda/device_test.h"
 #include "cuda/sampling_cases.h"
+#include "cuda/source_collector.h"
 #include "mem_manager/device_plugin.h"
 
 #include <cstdlib>

@@ -2,6 +2,7 @@
 #include "cuda/integer_cases.h"
 #include "cuda/layer_cases.h"
 #include "cuda/rows_cases.h"
+#include "cuda/source_collector.h"
 #include "cuda/window_cases.h"
 #include "mem_manager/device_plugin.h"
 

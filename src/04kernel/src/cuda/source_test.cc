@@ -278,7 +278,7 @@ TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
         if (f32) singles += c.source;
     }
     for (auto const& c : shapes.all) all += c.source;
-    for (auto const* architecture : {"sm_80", "sm_90a"}) {
+    for (auto const* architecture : {"sm_80", "sm_90a", "sm_100"}) {
         auto code = compiled(*kernels, all, architecture);
         ASSERT_GT(code.size(), 4u);
         EXPECT_EQ(code.substr(1, 3), "ELF") << architecture;

@@ -5,8 +5,6 @@ namespace refactor::cuda_emulator {
 // Blocks run one after another, so what they share may be static. Barriers go through `rg_grid`, which the emulator
 // sets after loading (struct Grid of grid.h).
 char const* const kBuiltins = R"cuda(
-#include <cmath>
-#include <cstring>
 #define RG_HOST
 #define __device__
 #define __host__
@@ -21,6 +19,23 @@ char const* const kBuiltins = R"cuda(
 #define __syncwarp(...) rg_wait_for_warp(__VA_ARGS__)
 #define __threadfence()
 #define __threadfence_block()
+// Of the C library, whose headers would take longer than most kernels.
+#define RG_REAL(name) extern "C" double name(double); extern "C" float name##f(float);
+#define RG_REAL2(name) extern "C" double name(double, double); extern "C" float name##f(float, float);
+RG_REAL(fabs) RG_REAL(floor) RG_REAL(ceil) RG_REAL(rint) RG_REAL(nearbyint) RG_REAL(round) RG_REAL(trunc) RG_REAL(sqrt)
+RG_REAL(cbrt) RG_REAL(exp) RG_REAL(exp2) RG_REAL(expm1) RG_REAL(log) RG_REAL(log2) RG_REAL(log10) RG_REAL(log1p)
+RG_REAL(erf) RG_REAL(erfc) RG_REAL(tgamma) RG_REAL(lgamma) RG_REAL(sin) RG_REAL(cos) RG_REAL(tan) RG_REAL(asin)
+RG_REAL(acos) RG_REAL(atan) RG_REAL(sinh) RG_REAL(cosh) RG_REAL(tanh) RG_REAL(asinh) RG_REAL(acosh) RG_REAL(atanh)
+RG_REAL2(atan2) RG_REAL2(copysign) RG_REAL2(fmax) RG_REAL2(fmin) RG_REAL2(fmod) RG_REAL2(hypot) RG_REAL2(pow)
+extern "C" double fma(double, double, double);
+extern "C" float fmaf(float, float, float);
+extern "C" double ldexp(double, int);
+extern "C" float ldexpf(float, int);
+extern "C" int abs(int) noexcept;
+template <class T> static inline bool isnan(T x) { return x != x; }
+template <class T> static inline bool isinf(T x) { return x - x != 0 && x == x; }
+template <class T> static inline bool isfinite(T x) { return x - x == 0; }
+template <class T> static inline bool signbit(T x) { return __builtin_signbit(x); }
 struct rg_unit { unsigned x, y = 1, z = 1; };
 struct rg_grid_state {
     rg_unit thread, block, threads, blocks;
@@ -38,11 +53,11 @@ static inline void rg_wait_for_warp(unsigned lanes = 0xffffffffu) { rg_grid->wai
 template <class T> static inline T rg_shuffle(unsigned lanes, T value, unsigned source, bool inside) {
     static_assert(sizeof(T) <= 8);
     auto self = threadIdx.x;
-    std::memcpy(&rg_grid->exchange[self], &value, sizeof(T));
+    __builtin_memcpy(&rg_grid->exchange[self], &value, sizeof(T));
     rg_wait_for_warp(lanes);
     T result = value;
     if (inside && (self & ~31u) + source < blockDim.x)
-        std::memcpy(&result, &rg_grid->exchange[(self & ~31u) + source], sizeof(T));
+        __builtin_memcpy(&result, &rg_grid->exchange[(self & ~31u) + source], sizeof(T));
     rg_wait_for_warp(lanes);
     return result;
 }
@@ -88,12 +103,12 @@ template <class T> static inline T atomicCAS(T* p, T expected, T v) { T old = *p
 template <class T> static inline T __ldg(T const* p) { return *p; }
 template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
 template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
-static inline float __uint_as_float(unsigned x) { float y; std::memcpy(&y, &x, 4); return y; }
-static inline unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, 4); return y; }
+static inline float __uint_as_float(unsigned x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
+static inline unsigned __float_as_uint(float x) { unsigned y; __builtin_memcpy(&y, &x, 4); return y; }
 static inline float __int_as_float(int x) { return __uint_as_float((unsigned)x); }
 static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
-static inline double __longlong_as_double(long long x) { double y; std::memcpy(&y, &x, 8); return y; }
-static inline long long __double_as_longlong(double x) { long long y; std::memcpy(&y, &x, 8); return y; }
+static inline double __longlong_as_double(long long x) { double y; __builtin_memcpy(&y, &x, 8); return y; }
+static inline long long __double_as_longlong(double x) { long long y; __builtin_memcpy(&y, &x, 8); return y; }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
@@ -112,16 +127,15 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
     for (int i = 0; i < 4; ++i) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
     return c;
 }
-static inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-// The C library has declared functions of these names.
-#define __expf(x) std::exp((float)(x))
-#define __logf(x) std::log((float)(x))
+static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+#define __expf(x) expf((float)(x))
+#define __logf(x) logf((float)(x))
 #define __fdividef(x, y) ((float)(x) / (float)(y))
-static inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 
 // Of the prelude: f16 by the compiler's own conversions, which round to nearest even.
-static inline float rg_from_f16(unsigned short x) { _Float16 y; std::memcpy(&y, &x, 2); return (float)y; }
-static inline unsigned short rg_to_f16(float x) { _Float16 y = (_Float16)x; unsigned short z; std::memcpy(&z, &y, 2); return z; }
+static inline float rg_from_f16(unsigned short x) { _Float16 y; __builtin_memcpy(&y, &x, 2); return (float)y; }
+static inline unsigned short rg_to_f16(float x) { _Float16 y = (_Float16)x; unsigned short z; __builtin_memcpy(&z, &y, 2); return z; }
 static inline unsigned short rg_to_bf16(float x) {
     unsigned bits = __float_as_uint(x);
     if (x != x) return (unsigned short)(bits >> 16 | 64);
@@ -129,7 +143,7 @@ static inline unsigned short rg_to_bf16(float x) {
 }
 template <class A> static inline void rg_call(void (*kernel)(A), void const* argument) {
     A copy;
-    std::memcpy(&copy, argument, sizeof copy);
+    __builtin_memcpy(&copy, argument, sizeof copy);
     kernel(copy);
 }
 template <class A> static constexpr unsigned long rg_argument_bytes(void (*)(A)) { return sizeof(A); }
