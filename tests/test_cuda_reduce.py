@@ -211,14 +211,15 @@ def test_unpooling_out_of_range_is_reported(target):  # noqa: F811
 
 @pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2FNUZ"])
 def test_small_floats(target, kind):  # noqa: F811
-    nodes = [
-        helper.make_node("Cast", ["x"], ["s"], to=getattr(TensorProto, kind)),
-        helper.make_node("Cast", ["s"], ["y"], to=F32),
-    ]
-    proto = models.model(nodes, [models.value("x", ["N"])], [models.value("y", None)], opset=19)
-    feeds = {"x": normal(37) * 300}
-    wanted = make_compiler(proto).compile("cpu")(feeds)["y"]
-    np.testing.assert_array_equal(make_compiler(proto).compile(target)(feeds)["y"], wanted)
+    small = getattr(TensorProto, kind)
+    values = normal(37) * 300
+    for source, to in ((F32, small), (small, F32)):
+        cast = helper.make_node("Cast", ["x"], ["y"], to=to)
+        proto = models.model([cast], [models.value("x", ["N"], source)], [models.value("y", None, to)], opset=19)
+        wanted = make_compiler(proto).compile("cpu")({"x": values})["y"]
+        actual = make_compiler(proto).compile(target)({"x": values})["y"]
+        np.testing.assert_array_equal(actual.astype(np.float32), wanted.astype(np.float32))
+        values = wanted
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 8), (5, 4096), (0, 4)])
