@@ -159,33 +159,14 @@ void bind_debugging(py::class_<PyExecutor>& type) {
         });
 }
 
-}  // namespace
-
-void bind_executor(py::module_& module) {
-    py::class_<runtime::CancellationToken>(module, "CancellationToken", "Asks a run to stop, from any thread.")
-        .def(py::init<>())
-        .def("cancel", &runtime::CancellationToken::cancel)
-        .def_property_readonly("cancelled", &runtime::CancellationToken::cancelled);
-
-    py::class_<PyExecutor> type(module, "Executor",
-                                py::custom_type_setup([](PyHeapTypeObject* heap) { heap->ht_type.tp_call = &call; }),
-                                "Runs a program.");
-    type.def(py::init<PyProgram, std::string, int>(), py::arg("program"), py::arg("allocator"), py::arg("threads"))
-        .def(py::init<PyExecutor const&>(), py::arg("other"))
-        .def_property_readonly("program", &PyExecutor::program, py::return_value_policy::reference_internal)
-        .def_property_readonly("inputs", [](PyExecutor& self) { return ports(self.native().executable().inputs); })
-        .def_property_readonly("outputs", [](PyExecutor& self) { return ports(self.native().executable().outputs); })
-        .def_property_readonly("num_threads", [](PyExecutor& self) { return self.native().threads(); })
-        .def_property_readonly("allocator", [](PyExecutor& self) { return self.native().allocator(); })
-        .def(
+void bind_values(py::class_<PyExecutor>& type) {
+    type.def(
             "set_input",
             [](PyExecutor& self, py::handle key, py::handle array) {
                 PyExecutor::Use use(self);
                 self.set_input(self.input_index(key), array, true);
             },
             py::arg("key"), py::arg("array"))
-        .def("run", &run, py::arg("timeout") = py::none(), py::arg("token") = py::none(),
-             py::arg("stream") = py::none())
         .def(
             "get_output",
             [](PyExecutor& self, py::handle key) {
@@ -206,8 +187,11 @@ void bind_executor(py::module_& module) {
                 PyExecutor::Use use(self);
                 return self.output_blob(self.output_index(key));
             },
-            py::arg("key"))
-        .def_property_readonly(
+            py::arg("key"));
+}
+
+void bind_places(py::class_<PyExecutor>& type) {
+    type.def_property_readonly(
             "device", [](PyExecutor& self) { return &self.native().device(); }, py::return_value_policy::reference)
         .def(
             "dispatch",
@@ -223,6 +207,30 @@ void bind_executor(py::module_& module) {
                 self.retarget(std::move(program), device, std::move(allocator));
             },
             py::arg("program"), py::arg("device"), py::arg("allocator"));
+}
+
+}  // namespace
+
+void bind_executor(py::module_& module) {
+    py::class_<runtime::CancellationToken>(module, "CancellationToken", "Asks a run to stop, from any thread.")
+        .def(py::init<>())
+        .def("cancel", &runtime::CancellationToken::cancel)
+        .def_property_readonly("cancelled", &runtime::CancellationToken::cancelled);
+
+    py::class_<PyExecutor> type(module, "Executor",
+                                py::custom_type_setup([](PyHeapTypeObject* heap) { heap->ht_type.tp_call = &call; }),
+                                "Runs a program.");
+    type.def(py::init<PyProgram, std::string, int>(), py::arg("program"), py::arg("allocator"), py::arg("threads"))
+        .def(py::init<PyExecutor const&>(), py::arg("other"))
+        .def_property_readonly("program", &PyExecutor::program, py::return_value_policy::reference_internal)
+        .def_property_readonly("inputs", [](PyExecutor& self) { return ports(self.native().executable().inputs); })
+        .def_property_readonly("outputs", [](PyExecutor& self) { return ports(self.native().executable().outputs); })
+        .def_property_readonly("num_threads", [](PyExecutor& self) { return self.native().threads(); })
+        .def_property_readonly("allocator", [](PyExecutor& self) { return self.native().allocator(); })
+        .def("run", &run, py::arg("timeout") = py::none(), py::arg("token") = py::none(),
+             py::arg("stream") = py::none());
+    bind_values(type);
+    bind_places(type);
     bind_debugging(type);
 }
 
