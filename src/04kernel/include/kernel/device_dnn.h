@@ -43,8 +43,8 @@ typedef struct RefactorDeviceDnn {
 
     /// The library's version for people; fails where it is missing.
     int32_t (*version)(char* text, size_t text_bytes);
-    /// Plans, the `rank`-th best by the library's own judgement. `plan` is freed by `destroy`; runs of it may overlap on
-    /// different streams. No such plan: a reason.
+    /// Plans, the `rank`-th best by the library's own judgement. `plan` is freed by `destroy`; runs of it may overlap
+    /// on different streams. No such plan: a reason.
     int32_t (*convolution_create)(void* device, RefactorConvolution const* convolution, int32_t rank, void** plan,
                                   size_t* workspace_bytes, char* text, size_t text_bytes);
     int32_t (*attention_create)(void* device, RefactorAttention const* attention, int32_t rank, void** plan,
