@@ -68,6 +68,12 @@ void Stream::copy_to_pinned(void* host, void const* source, size_t bytes) {
 
 void Stream::copy_from_peer(void* target, Device const& source_device, void const* source, size_t bytes) {
     if (!bytes) return;
+    if (&source_device == &device_) {
+        if (!table_) return device_.copy_within(target, source, bytes);
+        return checked(device_, "stream.copy_within", [&](char* text, size_t text_bytes) {
+            return table_->copy_within(device_.handle(), native_, target, source, bytes, text, text_bytes);
+        });
+    }
     checked(device_, "interop.copy_from_peer", [&](char* text, size_t text_bytes) {
         return interop().copy_from_peer(device_.handle(), native_, target, source_device.handle(), source, bytes, text,
                                         text_bytes);

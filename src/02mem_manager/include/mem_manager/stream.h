@@ -43,7 +43,7 @@ public:
     /// Without waiting; `host` is of `make_pinned` for this device, or the copy is one of the above.
     void copy_from_pinned(void* target, void const* host, size_t bytes);
     void copy_to_pinned(void* host, void const* source, size_t bytes);
-    /// From the memory of another device of the same kind.
+    /// From the memory of this device, or of another one of the same kind.
     void copy_from_peer(void* target, Device const& source_device, void const* source, size_t bytes);
 
     /// Whether work can be recorded.
