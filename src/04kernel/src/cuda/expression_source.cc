@@ -1,5 +1,6 @@
 #include "cuda/expression_source.h"
 
+#include "cuda/source_text.h"
 #include "elementwise/elementwise.h"
 #include "elementwise/reference.h"
 
@@ -14,36 +15,7 @@ namespace {
 bool is_half(DataType type) { return type == DataType::F16 || type == DataType::BF16; }
 
 /// Type of a register.
-char const* register_text(DataType type) {
-    switch (type) {
-        case DataType::F32:
-        case DataType::F16:
-        case DataType::BF16:
-            return "float";
-        case DataType::F64:
-            return "double";
-        case DataType::I8:
-            return "signed char";
-        case DataType::U8:
-            return "unsigned char";
-        case DataType::I16:
-            return "short";
-        case DataType::U16:
-            return "unsigned short";
-        case DataType::I32:
-            return "int";
-        case DataType::U32:
-            return "unsigned";
-        case DataType::I64:
-            return "rg_i64";
-        case DataType::U64:
-            return "rg_u64";
-        case DataType::Bool:
-            return "bool";
-        default:
-            return nullptr;
-    }
-}
+char const* register_text(DataType type) { return is_half(type) ? "float" : element_text(type); }
 
 /// Type in memory.
 char const* storage_text(DataType type) {

@@ -95,7 +95,7 @@ InstanceLaunches launches_of(FourierRows const& r, DataType type, bool window, I
     std::vector<Address> const addresses{operand(0), window ? operand(1) : kNowhere, scratch(), scratch(table),
                                          operand(window ? 2 : 1)};
     bool half = r.kind == FourierRows::Kind::FromHalf;
-    auto const* text = row_element_text(type);
+    auto const* text = element_text(type);
     InstanceLaunches launches;
     launches.workspace = table + static_cast<size_t>(r.rows * n) * kComplex;
     launches.operations = 8. * static_cast<double>(r.rows * n) * static_cast<double>(n1 + n / n1);

@@ -63,16 +63,6 @@ TaskResult make_launch_task(Library const& library, Launches launches, BindArgs 
         std::make_unique<LaunchTask>(library, std::move(launches.list), launches.workspace, launches.in_place));
 }
 
-Result<Request, Rejection> request_on_host(Request const& request) {
-    for (auto const* list : {&request.inputs, &request.outputs})
-        for (auto const& operand : *list)
-            if (!operand.absent() && operand.layout != Layout::Plain)
-                return Err{Rejection{"blocked layout, expected plain"}};
-    auto on_host = request;
-    on_host.device = "cpu", on_host.place = nullptr;
-    return on_host;
-}
-
 std::string index_kind(bool narrow) {
     return narrow ? "typedef unsigned Index; typedef int Signed;\n" : "typedef rg_u64 Index; typedef rg_i64 Signed;\n";
 }

@@ -94,9 +94,6 @@ private:
     Bind bind_;
 };
 
-/// The request as the host's kernels see it, or why no code is generated for it.
-Result<Request, Rejection> request_on_host(Request const& request);
-
 /// The kernel `op:nvidia:nvrtc:dtype` for what `reference` accepts: operators are defined for the same types and shapes
 /// on all devices.
 template <class Info>
@@ -105,7 +102,7 @@ KernelResult generate(Info const& info, char const* op, Request const& request,
                       Check check = Check::ByReference) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    auto on_host = request_on_host(request);
+    auto on_host = host_request(request);
     if (!on_host) return Err{on_host.error()};
     auto checks = reference(info, *on_host);
     if (!checks) return Err{checks.error()};

@@ -15,15 +15,4 @@ Launch Instances::launch(std::string const& name, std::string const& call, int64
     return {function, static_cast<uint32_t>(blocks), kBlockThreads, std::move(addresses), std::move(numbers)};
 }
 
-Result<Request, Rejection> host_request(Request const& request) {
-    for (auto const* list : {&request.inputs, &request.outputs})
-        for (auto const& operand : *list) {
-            if (operand.absent()) continue;
-            if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
-        }
-    auto on_host = request;
-    on_host.device = "cpu", on_host.place = nullptr;
-    return on_host;
-}
-
 }  // namespace refactor::kernel::cuda

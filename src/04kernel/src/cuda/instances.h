@@ -71,9 +71,6 @@ public:
     }
 };
 
-/// The request as it would be for the host, or why it cannot be for a GPU.
-Result<Request, Rejection> host_request(Request const& request);
-
 /// The kernel `op:nvidia:nvrtc:dtype` for what the host's reference accepts: operators are defined for the same types
 /// on all devices. `dtype` is the one that the id names.
 template <class Info, class Reference>

@@ -38,10 +38,10 @@ struct OperandTypes {
     bool sum_a, sum_b;  ///< zero points of B (of A) may be other than 0 after the shift to signed bytes
 
     explicit OperandTypes(BindArgs const& args)
-        : a(row_element_text(args.inputs[I::kA]->dtype)),
-          b(row_element_text(args.inputs[I::kB]->dtype)),
-          y(row_element_text(args.outputs[0]->dtype)),
-          residual(args.inputs[I::kResidual] ? row_element_text(args.inputs[I::kResidual]->dtype) : "float"),
+        : a(element_text(args.inputs[I::kA]->dtype)),
+          b(element_text(args.inputs[I::kB]->dtype)),
+          y(element_text(args.outputs[0]->dtype)),
+          residual(args.inputs[I::kResidual] ? element_text(args.inputs[I::kResidual]->dtype) : "float"),
           sum_a(args.inputs[I::kBZero] || args.inputs[I::kB]->dtype == DataType::U8),
           sum_b(args.inputs[I::kAZero] || args.inputs[I::kA]->dtype == DataType::U8) {}
 };

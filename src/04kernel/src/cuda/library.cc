@@ -73,4 +73,15 @@ void Library::copy(void* stream, void* target, void const* source, size_t bytes)
     });
 }
 
+Result<Request, Rejection> host_request(Request const& request) {
+    for (auto const* list : {&request.inputs, &request.outputs})
+        for (auto const& operand : *list) {
+            if (operand.absent()) continue;
+            if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
+        }
+    auto on_host = request;
+    on_host.device = "cpu", on_host.place = nullptr;
+    return on_host;
+}
+
 }  // namespace refactor::kernel::cuda

@@ -31,4 +31,7 @@ public:
     void copy(void* stream, void* target, void const* source, size_t bytes) const;
 };
 
+/// The request as it would be for the host, or why it cannot be for a GPU.
+Result<Request, Rejection> host_request(Request const& request);
+
 }  // namespace refactor::kernel::cuda

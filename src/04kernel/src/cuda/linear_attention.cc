@@ -95,7 +95,7 @@ Result<InstanceLaunches, Rejection> bind_linear_attention(LinearAttentionInfo co
     launches.operations = 2. * static_cast<double>(batch * steps * depth * width) *
                           static_cast<double>(info.heads + info.kv_heads * (1 + info.decay + info.delta));
     launches.list.push_back(instances.launch(
-        "rg_linear_attention", template_text("rg_linear_attention", row_element_text(q.dtype), rows),
+        "rg_linear_attention", template_text("rg_linear_attention", element_text(q.dtype), rows),
         batch * info.kv_heads * ceil_div(width, kColumns),
         {operand(0), operand(1), operand(2), past, decay, beta, operand(next), operand(next + 1)}, std::move(numbers)));
     return launches;

@@ -77,9 +77,9 @@ Result<InstanceLaunches, Rejection> bind_matrix(MatrixInfo const& info, BindArgs
     InstanceLaunches launches;
     launches.workspace = static_cast<size_t>(count * rows * rows) * (inverse ? 2 : 1) * sizeof(double);
     launches.operations = 2. / 3 * static_cast<double>(count * rows * rows) * static_cast<double>(rows);
-    launches.list.push_back(instances.launch("rg_matrix",
-                                             template_text("rg_matrix", row_element_text(x.dtype), inverse), count,
-                                             {operand(0), scratch(), operand(1)}, {static_cast<uint64_t>(rows)}));
+    launches.list.push_back(instances.launch("rg_matrix", template_text("rg_matrix", element_text(x.dtype), inverse),
+                                             count, {operand(0), scratch(), operand(1)},
+                                             {static_cast<uint64_t>(rows)}));
     return launches;
 }
 

@@ -36,7 +36,7 @@ InstanceLaunches launches_of(NormalizePlan const& plan, Instances const& instanc
     InstanceLaunches launches;
     launches.operations = 8. * static_cast<double>(plan.sets * plan.size);
     if (plan.sets * plan.size == 0) return launches;
-    auto const* type = row_element_text(plan.type);
+    auto const* type = element_text(plan.type);
     // A vector must not reach into another channel.
     RowsInRegisters rows(plan.type, plan.sets, plan.size, plan.channels ? plan.positions : plan.size);
     bool idle = rows.blocks() < kBusyBlocks / 4 && rows.length > 2 * kSharedItems * kBlockThreads;

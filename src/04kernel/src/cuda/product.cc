@@ -142,7 +142,8 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) 
     ProductKind kind;
     kind.info = info, kind.a = request.inputs[0].dtype, kind.b = request.inputs[1].dtype;
     for (auto type : {kind.a, kind.b})
-        if (!element_text(type)) return Err{Rejection{"dtype " + text_of(type) + " has no code"}};
+        if (!element_text(type) || type == DataType::Bool)
+            return Err{Rejection{"dtype " + text_of(type) + " has no code"}};
     if (few_rows && (info.trans_a || !is_float(kind.a)))
         return Err{Rejection{info.trans_a ? "A is transposed" : "products of " + text_of(kind.a)}};
     if (!is_float(kind.a) && (info.alpha != 1 || info.epilogue.activation.kind > ActivationKind::Relu))

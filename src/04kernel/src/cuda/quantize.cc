@@ -36,7 +36,7 @@ char const* narrow_text(DataType type) {
         case DataType::F8E8M0:
             return "rg_e8m0";
         default:
-            return row_element_text(type);
+            return element_text(type);
     }
 }
 

@@ -59,7 +59,7 @@ public:
 Launch random_launch(RandomInfo const& info, BindArgs const& args, Instances const& instances, size_t&) {
     auto const& y = *args.outputs[0];
     bool normal = info.distribution == Distribution::Normal;
-    return instances.launch("rg_random", template_text("rg_random", row_element_text(y.dtype), normal),
+    return instances.launch("rg_random", template_text("rg_random", element_text(y.dtype), normal),
                             ceil_div(y.count(), 2 * kBlockThreads), {operand(0)},
                             {0, static_cast<uint64_t>(y.count()), info.seed, std::bit_cast<uint64_t>(info.a),
                              std::bit_cast<uint64_t>(info.b)});
@@ -70,7 +70,7 @@ Launch multinomial_launch(MultinomialInfo const& info, BindArgs const& args, Ins
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
     workspace = static_cast<size_t>(x.count()) * sizeof(double);
     return instances.launch("rg_multinomial",
-                            template_text("rg_multinomial", row_element_text(x.dtype), row_element_text(y.dtype)),
+                            template_text("rg_multinomial", element_text(x.dtype), element_text(y.dtype)),
                             y.count() ? x.dims[0] : 0, {operand(0), scratch(), operand(1), {Address::kFault}},
                             {0, static_cast<uint64_t>(x.dims[1]), static_cast<uint64_t>(y.dims[1]), info.seed});
 }

@@ -143,7 +143,7 @@ public:
     }
     std::vector<Launch> launches(RecurrentBuffers const& b) const {
         auto tiles = ceil_div(s_.batch, rows_) * s_.directions;
-        auto const* type = row_element_text(type_);
+        auto const* type = element_text(type_);
         std::vector<Launch> list;
         if (s_.lengths >= 0)
             list.push_back(instances_.launch("rg_check_lengths", "rg_check_lengths", ceil_div(s_.batch, kBlockThreads),

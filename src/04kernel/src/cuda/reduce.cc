@@ -83,7 +83,7 @@ InstanceLaunches launches_of(ReducePlan const& plan, ReduceShape const& shape, i
     // Shared by whole blocks.
     if (shape.reduces_last && across < kBlockThreads) shares = 1;
     auto call = template_text(shape.reduces_last ? "rg_reduce_rows" : "rg_reduce_columns", plan.accumulator,
-                              row_element_text(plan.x), row_element_text(plan.y), wide ? "rg_u64" : "unsigned",
+                              element_text(plan.x), element_text(plan.y), wide ? "rg_u64" : "unsigned",
                               units.kept.size() / 2, units.reduced.size() / 2, units.vector, across);
     std::vector<uint64_t> numbers;
     for (auto number : {units.outputs, units.length, shares, shape.reduced_count})
@@ -96,7 +96,7 @@ InstanceLaunches launches_of(ReducePlan const& plan, ReduceShape const& shape, i
     launches.operations = static_cast<double>(elements);
     if (shares == 1) return launches;
     launches.workspace = static_cast<size_t>(outputs * shares) * plan.part_bytes;
-    call = template_text("rg_reduce_parts", plan.accumulator, row_element_text(plan.y));
+    call = template_text("rg_reduce_parts", plan.accumulator, element_text(plan.y));
     launches.list.push_back(instances.launch(
         "rg_reduce_parts", call, ceil_div(outputs, kBlockThreads / kWarp), {scratch(), operand(1)},
         {static_cast<uint64_t>(outputs), static_cast<uint64_t>(shares), static_cast<uint64_t>(shape.reduced_count)}));
@@ -104,8 +104,8 @@ InstanceLaunches launches_of(ReducePlan const& plan, ReduceShape const& shape, i
 }
 
 std::string accumulator_of(ReduceKind kind, DataType type) {
-    if (kind == ReduceKind::LogSumExp) return template_text("rg_log_sum_exp", row_element_text(type));
-    return template_text("rg_reduction", static_cast<int>(kind), row_element_text(type));
+    if (kind == ReduceKind::LogSumExp) return template_text("rg_log_sum_exp", element_text(type));
+    return template_text("rg_reduction", static_cast<int>(kind), element_text(type));
 }
 
 /// Accumulators hold one number of 4 or 8 bytes; two for LogSumExp.
@@ -127,7 +127,7 @@ Result<InstanceLaunches, Rejection> bind_reduce(ReduceInfo const& info, BindArgs
 Result<InstanceLaunches, Rejection> bind_arg_reduce(ArgReduceInfo const& info, BindArgs const& args,
                                                     Instances const& instances) {
     auto const& x = *args.inputs[0];
-    ReducePlan plan{template_text("rg_place", info.min, info.select_last_index, row_element_text(x.dtype)), x.dtype,
+    ReducePlan plan{template_text("rg_place", info.min, info.select_last_index, element_text(x.dtype)), x.dtype,
                     DataType::I64, 16};
     return launches_of(plan, ReduceShape(x.dims, Dims{info.axis}), x.count(), instances);
 }

@@ -119,39 +119,6 @@ template <class W> struct rg_exp_sum {
 };
 )cuda";
 
-char const* row_element_text(DataType type) {
-    switch (type) {
-        case DataType::F32:
-            return "float";
-        case DataType::F64:
-            return "double";
-        case DataType::F16:
-            return "rg_f16";
-        case DataType::BF16:
-            return "rg_bf16";
-        case DataType::I8:
-            return "signed char";
-        case DataType::U8:
-            return "unsigned char";
-        case DataType::I16:
-            return "short";
-        case DataType::U16:
-            return "unsigned short";
-        case DataType::I32:
-            return "int";
-        case DataType::U32:
-            return "unsigned";
-        case DataType::I64:
-            return "rg_i64";
-        case DataType::U64:
-            return "rg_u64";
-        case DataType::Bool:
-            return "bool";
-        default:
-            return nullptr;
-    }
-}
-
 std::string instance_text(std::string const& name, size_t words, std::string const& call) {
     return "RG_GLOBAL " + name + "(rg_words<" + std::to_string(words) + "> a) { " + call + "(a.w); }\n";
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "cuda/source_text.h"
 #include "kernel/kernel.h"
 
 #include <string>
@@ -35,8 +36,6 @@ extern char const* const kIntegerSource;
 /// `rg_random` and `rg_multinomial`.
 extern char const* const kRandomSource;
 
-/// Name of the element type in the text: "rg_f16"; null if it has no code.
-char const* row_element_text(DataType type);
 /// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`
 std::string instance_text(std::string const& name, size_t words, std::string const& call);
 

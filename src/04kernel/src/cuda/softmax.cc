@@ -13,7 +13,7 @@ Result<InstanceLaunches, Rejection> bind_softmax(SoftmaxInfo const& info, BindAr
     auto const& x = *args.inputs[0];
     AxisSplit split(x.dims, info.axis, info.axes);
     auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
-    auto const* type = row_element_text(x.dtype);
+    auto const* type = element_text(x.dtype);
     InstanceLaunches launches;
     launches.in_place = 1;
     launches.operations = 5. * static_cast<double>(x.count());

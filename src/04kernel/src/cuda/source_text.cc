@@ -52,6 +52,8 @@ char const* element_text(DataType type) {
             return "rg_i64";
         case DataType::U64:
             return "rg_u64";
+        case DataType::Bool:
+            return "bool";
         default:
             return nullptr;
     }

@@ -13,8 +13,8 @@ extern char const* const kElementSource;
 /// `rg_tile`: sums of products by 256 threads; needs `kElementSource`.
 extern char const* const kTileSource;
 
-/// The type of an element in memory ("rg_f16"), and of sums of its products ("float"); null where generated products
-/// have no code for it.
+/// The type of an element in memory ("rg_f16"; null where no code is generated for it), and of sums of its products
+/// ("float").
 char const* element_text(DataType type);
 char const* sum_text(DataType type);
 

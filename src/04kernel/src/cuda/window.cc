@@ -43,7 +43,7 @@ Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs con
     bool wide = std::max(x.count(), y.count()) > std::numeric_limits<int32_t>::max();
     std::vector<uint64_t> numbers{word(y.count())};
     add_window(numbers, *g);
-    auto call = template_text("rg_pool", row_element_text(x.dtype), static_cast<int>(info.kind), info.count_include_pad,
+    auto call = template_text("rg_pool", element_text(x.dtype), static_cast<int>(info.kind), info.count_include_pad,
                               info.column_major, indices, wide ? "rg_u64" : "unsigned");
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
@@ -63,8 +63,8 @@ Result<InstanceLaunches, Rejection> bind_integer_pool(IntegerPoolInfo const& inf
     std::vector<uint64_t> numbers{word(y.count()), word(g->in_channels), f32(static_cast<float>(info.x_zero)),
                                   f32(info.scale), word(info.y_zero)};
     add_window(numbers, *g);
-    auto call = template_text("rg_pool_bytes", row_element_text(x.dtype), row_element_text(y.dtype),
-                              static_cast<int>(info.kind));
+    auto call =
+        template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype), static_cast<int>(info.kind));
     InstanceLaunches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
     launches.list.push_back(
@@ -79,7 +79,7 @@ Result<InstanceLaunches, Rejection> bind_lrn(LrnInfo const& info, BindArgs const
     InstanceLaunches launches;
     launches.operations = 2. * static_cast<double>(x.count() * info.size);
     launches.list.push_back(instances.launch(
-        "rg_lrn", template_text("rg_lrn", row_element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
+        "rg_lrn", template_text("rg_lrn", element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
         {word(x.count()), word(x.dims[1]), word(positions), word((info.size - 1) / 2), word(info.size / 2), bits(alpha),
          bits(static_cast<double>(info.beta)), bits(static_cast<double>(info.bias))}));
     return launches;
