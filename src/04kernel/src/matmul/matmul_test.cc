@@ -81,10 +81,10 @@ TEST(MatMul, CandidatesAgreeOnEpilogues) {
 TEST(MatMul, HalvesOfManySizes) {
     std::mt19937 random(seed_of(88));
     // Rows that pair up, with an odd one, with a tile left over; several blocks of rows and depth; columns left over.
-    Case const cases[]{{{48, 66}, {66, 128}, {48, 128}},           {{97, 130}, {130, 256}, {97, 256}},
-                       {{101, 1800}, {1800, 130}, {101, 130}},     {{500, 130}, {130, 193}, {500, 193}},
-                       {{3, 53, 98}, {98, 200}, {3, 53, 200}},     {{2, 3, 60, 70}, {70, 140}, {2, 3, 60, 140}},
-                       {{6, 64, 1000}, {1000, 129}, {6, 64, 129}}, {{2, 530, 600}, {600, 129}, {2, 530, 129}}};
+    Case const cases[]{{{1, 48, 66}, {66, 128}, {1, 48, 128}},       {{1, 97, 130}, {130, 256}, {1, 97, 256}},
+                       {{1, 101, 1800}, {1800, 130}, {1, 101, 130}}, {{1, 500, 130}, {130, 193}, {1, 500, 193}},
+                       {{3, 53, 98}, {98, 200}, {3, 53, 200}},       {{2, 3, 60, 70}, {70, 140}, {2, 3, 60, 140}},
+                       {{6, 64, 1000}, {1000, 129}, {6, 64, 129}},   {{2, 530, 600}, {600, 129}, {2, 530, 129}}};
     int bits = 0;
     for (int round = 0; round < 2; ++round, bits += 3)
         for (auto const& c : cases) {
@@ -129,15 +129,17 @@ TEST(MatMul, RefusesHalves) {
         Dims a, b;
         bool constant, exact;
         char const* why;
-    } const cases[]{{{64, 64}, {64, 128}, true, true, "has a larger error than exact precision allows"},
-                    {{64, 64}, {64, 128}, false, false, "B is not one constant matrix"},
-                    {{64, 65}, {65, 128}, true, false, "needs an even K, got 65"},
-                    {{64, 64}, {64, 16}, true, false, "needs two panels of columns"},
-                    {{47, 64}, {64, 128}, true, false, "needs more rows, got 47"}};
+    } const cases[]{{{64, 64}, {64, 128}, true, false, "A is one matrix, whose rows may be samples"},
+                    {{1, 64, 64}, {64, 128}, true, true, "has a larger error than exact precision allows"},
+                    {{1, 64, 64}, {64, 128}, false, false, "B is not one constant matrix"},
+                    {{1, 64, 65}, {65, 128}, true, false, "needs an even K, got 65"},
+                    {{1, 64, 64}, {64, 16}, true, false, "needs two panels of columns"},
+                    {{1, 47, 64}, {64, 128}, true, false, "needs more rows, got 47"}};
     if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "no vector kernels";
     for (auto const& c : cases) {
         std::vector<Tensor> inputs{Tensor(DataType::F32, c.a), Tensor(DataType::F32, c.b)},
-            outputs{Tensor(DataType::F32, {c.a[0], c.b[1]})};
+            outputs{Tensor(DataType::F32, c.a)};
+        outputs[0].desc.dims.back() = c.b[1];
         if (c.constant) inputs[1].as_constant();
         auto in = operands_of(inputs), results = operands_of(outputs);
         auto request = request_of(in, results, cpu_features().isa, 1);

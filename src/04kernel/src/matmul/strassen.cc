@@ -124,6 +124,7 @@ class StrassenKernel final : public Kernel {
     /// Why these sizes are not for halves, or empty.
     std::string init(MatMulShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
+        if (args.inputs[0]->dims.size() < 3) return "A is one matrix, whose rows may be samples";
         if (shape.k % 2) return "needs an even K, got " + std::to_string(shape.k);
         if (shape.n < 2 * functions_.panel) return "needs two panels of columns";
         if (shape.m < 8 * functions_.rows) return "needs more rows, got " + std::to_string(shape.m);
