@@ -4,6 +4,7 @@
 #include "cuda/epilogue_program.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
+#include "cuda/library.h"
 
 #include <algorithm>
 #include <optional>
