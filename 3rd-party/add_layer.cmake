@@ -4,7 +4,7 @@
 #     [TESTS file_test.cc...] sorted; one GoogleTest executable <name>_test, registered with ctest
 #     [BENCHES file_bench.cc...]  sorted; one executable for each, built by the target `benches` only
 #     [LIBRARIES target...]   further libraries, linked PUBLIC
-#     [PRECOMPILE header...]  project headers that most sources include, precompiled with those of the standard library
+#     [PRECOMPILE header...]  sorted; project headers that most sources include, precompiled with those of the standard library
 #     [SMALL])                compiled for size: code that runs once for each node of a model that is read
 #
 # The public headers of a layer are in src/NNname/include, its private ones in src/NNname/src; paths are relative to src/NNname.
@@ -12,6 +12,7 @@
 # ISA files are known by their suffix and are compiled on x86-64 only (other architectures leave them out):
 #     *_avx2.cc  *_avx512.cc  *_avx512vnni.cc
 include_guard(GLOBAL)
+include(precompile)
 
 set(RG_ISA_AVX2 -mavx2 -mfma -mf16c)
 set(RG_ISA_AVX512 ${RG_ISA_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
@@ -71,7 +72,7 @@ function(add_layer number name)
         endif()
         list(APPEND links refactor::${dependency})
     endforeach()
-    foreach(kind SOURCES TESTS BENCHES)
+    foreach(kind SOURCES TESTS BENCHES PRECOMPILE)
         rg_check_sorted("${kind} of layer ${number}${name}" ${ARG_${kind}})
     endforeach()
 
