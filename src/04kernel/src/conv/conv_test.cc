@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <set>
 
 namespace refactor::kernel {
 namespace {
@@ -72,8 +73,10 @@ struct Expected {
 /// Runs every candidate for the layouts against the reference. Tolerance: a sum of K products in any order differs from
 /// the exact one by at most K/2 eps Σ|x w|; activations are 1.1-Lipschitz and add a few ulps. The transforms of
 /// Winograd mix the outputs of a tile, so that its error follows the largest Σ|x w| around; it was at most 23 eps of
-/// that in 10⁷ random outputs of 3 × 3 taps, 24 in 10⁶ of each form along one axis.
-void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected const& expected) {
+/// that in 10⁷ random outputs of 3 × 3 taps, 24 in 10⁶ of each form along one axis. Strassen's algorithm mixes those of
+/// two pixels and two channels, with less. Adds the ids of the kernels that ran to `ran`.
+void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected const& expected,
+           std::set<std::string>& ran) {
     SCOPED_TRACE(c.text() + " layouts " + std::to_string(block_of(in)) + " " + std::to_string(block_of(out)));
     auto const& epilogue = c.info.epilogue;
     auto const& [inputs, want, bound] = expected;
@@ -99,16 +102,17 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
             continue;
         }
         bench.run();
+        ran.insert(kernel->id());
         auto got = loaded(bench.output(), y.dims, out);
-        // Kernels that reorder may have chosen Winograd.
-        bool winograd = kernel->id().find("winograd") != std::string::npos ||
-                        (kernel->id().find("reordered") != std::string::npos && c.may_be_winograd());
+        // Kernels that reorder may have chosen one that mixes.
+        auto is = [&](char const* name) { return kernel->id().find(name) != std::string::npos; };
+        bool mixes = is("winograd") || is("strassen") || (is("reordered") && (c.may_be_winograd() || terms == c.w[1]));
         auto largest = bound.values.empty()
                            ? 0.
                            : static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
         for (size_t i = 0; i < got.values.size(); ++i) {
             auto tolerance = 1.1 * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
-                             4 * FLT_EPSILON * std::abs(want.values[i]) + (winograd ? 64 * FLT_EPSILON * largest : 0);
+                             4 * FLT_EPSILON * std::abs(want.values[i]) + (mixes ? 64 * FLT_EPSILON * largest : 0);
             ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
         }
     }
@@ -157,7 +161,9 @@ Case square_case(std::mt19937& rng, int64_t kernel, int64_t stride, int64_t grou
     return c;
 }
 
-void check_all(std::vector<Case> const& cases, std::mt19937& rng) {
+/// Returns the ids of the kernels that ran.
+std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rng) {
+    std::set<std::string> ran;
     struct Setup {
         Isa isa;
         Layout layout;
@@ -167,13 +173,14 @@ void check_all(std::vector<Case> const& cases, std::mt19937& rng) {
         for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
                            Setup{Isa::Avx512, Layout::Blocked16}}) {
             if (setup.isa > cpu_features().isa) continue;
-            check(c, setup.layout, setup.layout, setup.isa, 2, expected);
-            check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected);
-            check(c, Layout::Plain, setup.layout, setup.isa, 2, expected);
-            check(c, setup.layout, Layout::Plain, setup.isa, 1, expected);
-            if (::testing::Test::HasFatalFailure()) return;
+            check(c, setup.layout, setup.layout, setup.isa, 2, expected, ran);
+            check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
+            check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);
+            check(c, setup.layout, Layout::Plain, setup.isa, 1, expected, ran);
+            if (::testing::Test::HasFatalFailure()) return ran;
         }
     }
+    return ran;
 }
 
 class ConvTest : public ::testing::Test {
@@ -188,6 +195,22 @@ TEST_F(ConvTest, AnyRankAndWindow) {
     for (int i = 0; i < 18; ++i)
         cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), 1, pick(rng_, 1, 37), pick(rng_, 1, 53)));
     check_all(cases, rng_);
+}
+
+TEST_F(ConvTest, PixelsByStrassen) {
+    std::vector<Case> cases;
+    // Odd numbers of pixels, more depth and pixels than a block has, several images.
+    for (auto const& dims : {Dims{2, 64, 5, 11, 256}, Dims{1, 96, 7, 7, 128}, Dims{1, 1056, 6, 9, 256},
+                             Dims{3, 32, 30, 29, 128}, Dims{1, 192, 1, 70, 384}}) {
+        Case c;
+        c.info.epilogue = random_epilogue(rng_);
+        c.x = {dims[0], dims[1], dims[2], dims[3]}, c.w = {dims[4], dims[1], 1, 1};
+        c.info.window = {{1, 1}, {1, 1}, {0, 0}, {0, 0}};
+        cases.push_back(c);
+    }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:strassen:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:strassen:f32:avx512"), cpu_features().isa >= Isa::Avx512);
 }
 
 TEST_F(ConvTest, Groups) {

@@ -43,8 +43,12 @@ struct ProductBlock {
     float alpha;
     Activation activation;
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
-    int64_t group;             ///< rows among which `multiply_strassen` forms pairs
     float* scratch;            ///< `block_k * panel` elements, or what `multiply_strassen` asks for
+
+    // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
+    int64_t group;          ///< rows among which pairs are formed
+    int64_t run, run_step;  ///< a row of A comes in runs of `run` elements, `run_step` apart
+    int64_t y_vector;       ///< between the vectors of a row of Y
 };
 
 struct ProductFunctions {
@@ -56,7 +60,8 @@ struct ProductFunctions {
     /// `multiply_few_*`.
     void (*multiply_few)(ProductBlock const&);
     /// One level of Strassen's algorithm: the source is Packed, a_k 1, k and block_k even, block_m a multiple of
-    /// `group` unless m is less. `scratch` holds 2 * block_k * panel + 2 * rows * panel + block_k * block_m elements.
+    /// `group` unless m is less; if runs are shorter than k they are one vector, half of block_k a multiple of it, and
+    /// n one of two panels. `scratch` holds 2 * block_k * panel + 2 * rows * panel + block_k * block_m elements.
     void (*multiply_strassen)(ProductBlock const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);

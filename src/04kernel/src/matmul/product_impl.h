@@ -49,11 +49,11 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
 }
 
 template <int rows, int vectors>
-RG_SIMD void prefetch_tile(float const* y, int64_t y_row) {
+RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWidth) {
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * kWidth, 1);
+        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * y_vector, 1);
 }
 
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`: B ends there.

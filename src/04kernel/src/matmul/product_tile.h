@@ -30,15 +30,17 @@ struct Finish {
 
 RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
 
+/// `y_vector`: between the vectors of a row.
 template <int rows, int vectors>
-RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f) {
+RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f,
+                        int64_t y_vector = kWidth) {
     if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && !f.residual && f.low == -__builtin_inff() &&
         f.high == __builtin_inff()) {
         Vec alpha = Vec::set(f.alpha);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) (c[i][v] * alpha).store(y + i * y_row + v * kWidth);
+            for (int v = 0; v < vectors; ++v) (c[i][v] * alpha).store(y + i * y_row + v * y_vector);
         return;
     }
     Vec bias[vectors];
@@ -60,7 +62,7 @@ RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int ta
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
             bool part = v + 1 == vectors && tail != kWidth;
-            float* p = y + i * y_row + v * kWidth;
+            float* p = y + i * y_row + v * y_vector;
             Vec x = c[i][v];
             if (f.load) x = x + (part ? Vec::load_first(p, tail) : Vec::load(p));
             if (f.last) {
@@ -69,7 +71,7 @@ RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int ta
                 if (f.bias) x = x + bias[v];
                 Vec r = Vec::zero();
                 if (residual)
-                    r = part ? Vec::load_first(residual + v * kWidth, tail) : Vec::load(residual + v * kWidth);
+                    r = part ? Vec::load_first(residual + v * y_vector, tail) : Vec::load(residual + v * y_vector);
                 if (residual && !f.residual_last) x = x + r;
                 x = min(high, max(low, x));
                 if (residual && f.residual_last) x = x + r;

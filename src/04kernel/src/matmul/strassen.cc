@@ -2,61 +2,13 @@
 #include "matmul/matmul.h"
 #include "matmul/pack_weights.h"
 #include "matmul/product.h"
+#include "matmul/strassen_plan.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
 namespace {
 
 using mem_manager::Blob;
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-/// How a product is cut into parts for the threads, and a part into blocks.
-struct StrassenPlan {
-    int64_t batches, m;     ///< matrices, and rows of each
-    int64_t rows, columns;  ///< of a part
-    int64_t row_parts, column_parts;
-    int64_t group;  ///< rows among which pairs are formed
-    int64_t block_m, block_k;
-    double work = 0;  ///< of the busiest thread, in multiply-adds
-};
-
-/// Multiply-adds of a part, and what else takes as long as so many: a vector of a sum of two quadrants of B four
-/// cycles, of A three, of Y that is saved and read again two.
-double work_of(int64_t rows, int64_t columns, int64_t depth) {
-    auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
-    return 7 * m * n * k + 4 * 4 * n * k + 4 * 3 * m * k + 3 * 2 * m * n;
-}
-
-/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: A and its sums (2 m × k)
-/// may be twice as large as L2, for each pair of panels reads them once and in order. Several whole matrices that share
-/// B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of panels.
-StrassenPlan plan_of(ProductFunctions const& functions, MatMulShape const& shape, int threads) {
-    auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
-    auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
-    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), 2);
-    auto most = std::max<int64_t>(4 * functions.rows, floats / block_k);
-    bool gathers = shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
-    auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
-    auto unit = gathers ? shape.m : std::min<int64_t>(2 * functions.rows, m);
-    int64_t pair = 2 * functions.panel, pairs = ceil_div(shape.n, pair);
-    StrassenPlan best{};
-    for (int64_t across = 1; across <= (threads == 1 ? 1 : std::min<int64_t>(pairs, 4 * threads)); ++across)
-        for (int64_t down = 1; down <= (threads == 1 ? 1 : 2 * threads); ++down) {
-            auto rows = round_up(ceil_div(m, down), unit), columns = ceil_div(pairs, across) * pair;
-            StrassenPlan plan{batches, m, rows, columns, ceil_div(m, rows), ceil_div(shape.n, columns), 0, 0, block_k};
-            auto rounds = ceil_div(batches * plan.row_parts * plan.column_parts, threads);
-            // Threads do not begin together, nor run equally fast: a twentieth of a part is lost.
-            plan.work = (static_cast<double>(rounds) + (threads > 1 ? 0.05 : 0)) *
-                        work_of(std::min(rows, m), std::min(columns, shape.n), shape.k);
-            if (best.work == 0 || plan.work < best.work) best = plan;
-        }
-    auto rows = std::min(best.rows, m);
-    best.group = gathers ? shape.m : ceil_div(rows, ceil_div(rows, most));
-    best.block_m = gathers ? std::min(rows, most / shape.m * shape.m) : best.group;
-    return best;
-}
 
 class StrassenTask final : public runtime::Task {
     ProductFunctions const& functions_;
@@ -65,7 +17,6 @@ class StrassenTask final : public runtime::Task {
     ProductBlock block_{};  // with the pointers still open
     std::shared_ptr<Blob const> packed_;
     bool has_bias_, has_residual_;
-    size_t scratch_bytes_;
     int threads_;
 
 public:
@@ -73,7 +24,7 @@ public:
                  std::shared_ptr<Blob const> packed, int threads)
         : functions_(functions),
           shape_(shape),
-          plan_(plan_of(functions, shape, std::max(1, threads))),
+          plan_(strassen_plan(functions, shape, threads)),
           packed_(std::move(packed)),
           has_bias_(info.epilogue.bias),
           has_residual_(info.epilogue.residual),
@@ -83,8 +34,7 @@ public:
         block_.scalar_bias = shape.scalar_bias, block_.residual_last = info.epilogue.residual_last;
         block_.alpha = info.alpha, block_.activation = info.epilogue.activation;
         block_.block_m = plan_.block_m, block_.block_k = plan_.block_k, block_.group = plan_.group;
-        auto floats = (2 * plan_.block_k + 2 * functions.rows) * functions.panel + plan_.block_k * plan_.block_m;
-        scratch_bytes_ = static_cast<size_t>(round_up(floats * 4, 64));
+        block_.run = block_.run_step = shape.k, block_.y_vector = functions.width;
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
@@ -107,10 +57,10 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(plan_.batches * plan_.row_parts * plan_.column_parts, [&](int64_t part, int worker) {
-            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * scratch_bytes_);
+            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * plan_.scratch_bytes);
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    size_t workspace_bytes() const override { return plan_.scratch_bytes * static_cast<size_t>(threads_); }
     uint64_t unread_inputs() const override { return 2; }
     double operations() const override { return shape_.operations(); }
 };
@@ -139,7 +89,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = init(shape, args); !why.empty()) return reject(why);
-        return 20 + plan_of(functions_, shape, std::max(1, args.threads)).work * 2 / (functions_.width * 5.);
+        return 20 + strassen_plan(functions_, shape, args.threads).work * 2 / (functions_.width * 5.);
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;

@@ -18,13 +18,13 @@ namespace {
 struct PairTile {
     int64_t half;  ///< depth of a quadrant
     float const* a[4];
-    int64_t a_row;
-    float const* s[4];  ///< S1 … S4, [rows, half]
-    float const* b[4];  ///< [half, panel]
-    float* t[4];        ///< T1 … T4, likewise
-    float *u, *v;       ///< [rows, panel]
+    int64_t a_row, run, run_step;  ///< runs of at most `half`
+    float const* s[4];             ///< S1 … S4, [rows, half]
+    float const* b[4];             ///< [half, panel]
+    float* t[4];                   ///< T1 … T4, likewise
+    float *u, *v;                  ///< [rows, panel]
     float* y[4];
-    int64_t y_row;
+    int64_t y_row, y_vector;
     Finish finish[4];
 };
 
@@ -68,18 +68,29 @@ RG_SIMD void add(Vec (&c)[rows][kVectors], float const* from) {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) c[i][v] = c[i][v] + Vec::load(from + i * kPanel + v * kWidth);
 }
+/// The products of rows of A in runs.
+template <int rows, class B>
+RG_SIMD void accumulate_runs(Vec (&c)[rows][kVectors], int64_t k, float const* a, int64_t a_row, int64_t run,
+                             int64_t run_step, B& b) {
+    for (; k > 0; k -= run, a += run_step) accumulate(c, smaller(run, k), a, a_row, 1, b);
+}
 template <int rows>
 [[gnu::noinline]] void finish_quadrant(Vec (&c)[rows][kVectors], PairTile const& t, int quadrant) {
-    store_tile(c, t.y[quadrant], t.y_row, kWidth, t.finish[quadrant]);
+    store_tile(c, t.y[quadrant], t.y_row, kWidth, t.finish[quadrant], t.y_vector);
 }
 
 /// `first`: makes T1 … T4.
 template <int rows, bool first>
 [[gnu::noinline]] void pair_tile(PairTile const& t) {
     Vec c[rows][kVectors];
-    auto multiply = [&](float const* a, int64_t a_row, auto b, int finished) __attribute__((always_inline)) {
-        if (finished >= 0) prefetch_tile<rows, kVectors>(t.y[finished], t.y_row);
-        accumulate(c, t.half, a, a_row, 1, b);
+    auto prefetch = [&](int quadrant) __attribute__((always_inline)) {
+        prefetch_tile<rows, kVectors>(t.y[quadrant], t.y_row, t.y_vector);
+    };
+    auto multiply_a = [&](int quadrant, auto b) __attribute__((always_inline)) {
+        accumulate_runs(c, t.half, t.a[quadrant], t.a_row, t.run, t.run_step, b);
+    };
+    auto multiply_s = [&](int sum, auto b) __attribute__((always_inline)) {
+        accumulate(c, t.half, t.s[sum], t.half, 1, b);
     };
     auto finish = [&](int quadrant) __attribute__((always_inline)) {
         Vec sums[rows][kVectors];
@@ -92,34 +103,39 @@ template <int rows, bool first>
     };
     auto const& b = t.b;
     clear(c);
-    multiply(t.a[0], t.a_row, Stored{b[0]}, -1);
+    multiply_a(0, Stored{b[0]});
     save(c, t.u);
-    multiply(t.a[1], t.a_row, Stored{b[2]}, 0);
+    prefetch(0);
+    multiply_a(1, Stored{b[2]});
     finish(0);
     clear(c);
     add(c, t.u);
-    if constexpr (first) {
-        multiply(t.s[1], t.half, Combined<true>{b[3], b[1], b[0], t.t[1]}, -1);
-        save(c, t.u);
-        multiply(t.s[2], t.half, Combined<false>{b[3], b[1], nullptr, t.t[2]}, -1);
-        save(c, t.v);
-        multiply(t.a[3], t.a_row, Combined<false>{b[2], t.t[1], nullptr, t.t[3]}, 2);
-        finish(2);
-        clear(c);
-        multiply(t.s[0], t.half, Combined<false>{b[1], b[0], nullptr, t.t[0]}, 3);
-    } else {
-        multiply(t.s[1], t.half, Stored{t.t[1]}, -1);
-        save(c, t.u);
-        multiply(t.s[2], t.half, Stored{t.t[2]}, -1);
-        save(c, t.v);
-        multiply(t.a[3], t.a_row, Stored{t.t[3]}, 2);
-        finish(2);
-        clear(c);
-        multiply(t.s[0], t.half, Stored{t.t[0]}, 3);
-    }
+    if constexpr (first)
+        multiply_s(1, Combined<true>{b[3], b[1], b[0], t.t[1]});
+    else
+        multiply_s(1, Stored{t.t[1]});
+    save(c, t.u);
+    if constexpr (first)
+        multiply_s(2, Combined<false>{b[3], b[1], nullptr, t.t[2]});
+    else
+        multiply_s(2, Stored{t.t[2]});
+    save(c, t.v);
+    prefetch(2);
+    if constexpr (first)
+        multiply_a(3, Combined<false>{b[2], t.t[1], nullptr, t.t[3]});
+    else
+        multiply_a(3, Stored{t.t[3]});
+    finish(2);
+    clear(c);
+    prefetch(3);
+    if constexpr (first)
+        multiply_s(0, Combined<false>{b[1], b[0], nullptr, t.t[0]});
+    else
+        multiply_s(0, Stored{t.t[0]});
     finish(3);
     add(c, t.u);
-    multiply(t.s[3], t.half, Stored{b[3]}, 1);
+    prefetch(1);
+    multiply_s(3, Stored{b[3]});
     finish(1);
 }
 
@@ -133,6 +149,34 @@ struct PairTiles {
     constexpr PairTiles() { fill<kRows>(); }
 };
 constexpr PairTiles kPairTiles;
+
+/// Rows that are not paired, `b` their panel; as PairTile otherwise.
+struct RestTile {
+    int64_t k;
+    float const *a, *b;
+    int64_t a_row, run, run_step;
+    float* y;
+    int64_t y_row, y_vector;
+    Finish finish;
+};
+template <int rows>
+[[gnu::noinline]] void rest_tile(RestTile const& t) {
+    Vec c[rows][kVectors];
+    clear(c);
+    Stored b{t.b};
+    accumulate_runs(c, t.k, t.a, t.a_row, t.run, t.run_step, b);
+    store_tile(c, t.y, t.y_row, kWidth, t.finish, t.y_vector);
+}
+struct RestTiles {
+    void (*of[kRows + 1])(RestTile const&) = {};
+    template <int rows>
+    constexpr void fill() {
+        of[rows] = rest_tile<rows>;
+        if constexpr (rows > 1) fill<rows - 1>();
+    }
+    constexpr RestTiles() { fill<kRows>(); }
+};
+constexpr RestTiles kRestTiles;
 
 /// Row `i` is paired with row `i + pairs_of(rows)`; what is left over is multiplied as ever: an odd row, or as many as
 /// fit into one tile if the others then fill theirs.
@@ -154,19 +198,26 @@ RG_SIMD void for_groups(ProductBlock const& t, Range const& r, F&& f) {
     for (int64_t i = r.row, end = r.row + r.rows; i < end; i += t.group) f(i, smaller(t.group, end - i));
 }
 
+/// Where a row of A has element `k`.
+RG_SIMD int64_t place_of(ProductBlock const& t, int64_t k) { return k / t.run * t.run_step + k % t.run; }
+
 /// S1 … S4 of every group, each [pairs, half].
 void combine_rows(ProductBlock const& t, PairBlock const& block) {
     float* target = block.s;
+    int64_t left_half = place_of(t, block.range.depth);
+    int64_t right_half = place_of(t, block.range.depth + block.half);
     for_groups(t, block.range, [&](int64_t first, int64_t rows) {
         int64_t pairs = pairs_of(rows), half = block.half, step = pairs * half;
-        float const* upper = t.a + first * t.a_row + block.range.depth;
-        for (int64_t i = 0; i < pairs; ++i, upper += t.a_row, target += half) {
+        for (int64_t i = 0; i < pairs; ++i, target += half) {
+            float const* upper = t.a + (first + i) * t.a_row;
             float const* lower = upper + pairs * t.a_row;
             for (int64_t p = 0; p < half; p += kWidth) {
                 int left = static_cast<int>(smaller(kWidth, half - p));
-                Vec a = load_part(upper + p, left), c = load_part(lower + p, left);
-                Vec s1 = c + load_part(lower + half + p, left), s2 = s1 - a;
-                Vec s[4] = {s1, s2, a - c, load_part(upper + half + p, left) - s2};
+                int64_t place = t.run == kWidth ? p / kWidth * t.run_step : p, l = left_half + place,
+                        r = right_half + place;
+                Vec a = load_part(upper + l, left), c = load_part(lower + l, left);
+                Vec s1 = c + load_part(lower + r, left), s2 = s1 - a;
+                Vec s[4] = {s1, s2, a - c, load_part(upper + r, left) - s2};
 #pragma GCC unroll 4
                 for (int q = 0; q < 4; ++q) {
                     float* to = target + q * step + p;
@@ -181,14 +232,24 @@ void combine_rows(ProductBlock const& t, PairBlock const& block) {
     });
 }
 
+/// What follows the clamp of a tile, on columns that are `y_vector` apart.
+void activate_tile(ProductBlock const& t, int64_t at, int64_t rows) {
+    float const* residual = t.residual && t.residual_last ? t.residual + at : nullptr;
+    for (int64_t v = 0; v < kVectors; ++v)
+        activate_block(t, t.y + at + v * t.y_vector, residual ? residual + v * t.y_vector : nullptr, rows, kWidth);
+}
+
 /// Two panels of columns, from `j`.
 void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int64_t j) {
     bool after, first = true;
     Finish whole = finish_of(t, after);
     whole.load = block.range.depth > 0, whole.last = block.range.depth + block.range.k >= t.k;
     float const *panel = t.b + j * t.k + block.range.depth * kPanel, *s = block.s;
-    int64_t half = block.half, quadrant = half * kPanel;
-    PairTile tile{half, {}, t.a_row, {}, {}, {}, block.uv, block.uv + kRows * kPanel, {}, t.y_row, {}};
+    int64_t half = block.half, quadrant = half * kPanel, right = t.y_vector * kVectors;
+    int64_t column = j / kWidth * t.y_vector;
+    PairTile tile{half,       {}, t.a_row,  smaller(t.run, half),      t.run_step, {},
+                  {},         {}, block.uv, block.uv + kRows * kPanel, {},         t.y_row,
+                  t.y_vector, {}};
     for (int q = 0; q < 4; ++q) {
         tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + q * quadrant;
         tile.finish[q] = whole;
@@ -200,24 +261,37 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
             int64_t rows = rows_of(pairs - i), at[4];
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
-                at[q] = r * t.y_row + j + (q & 1) * kPanel;
-                tile.a[q] = t.a + r * t.a_row + block.range.depth + (q & 1) * half;
+                at[q] = r * t.y_row + column + (q & 1) * right;
+                tile.a[q] = t.a + r * t.a_row + place_of(t, block.range.depth + (q & 1) * half);
                 tile.s[q] = s + (q * pairs + i) * half;
                 tile.y[q] = t.y + at[q];
                 if (whole.residual) tile.finish[q].residual = whole.residual + at[q];
             }
             kPairTiles.of[rows][first](tile);
             first = false;
-            for (int q = 0; after && whole.last && q < 4; ++q)
-                activate_block(t, tile.y[q], t.residual && t.residual_last ? t.residual + at[q] : nullptr, rows,
-                               kPanel);
+            for (int q = 0; after && whole.last && q < 4; ++q) activate_tile(t, at[q], rows);
             i += rows;
         }
         s += 4 * pairs * half;
-        if (int64_t rest = group - 2 * pairs) {
-            Range range{row + 2 * pairs, rest, block.range.depth, block.range.k};
-            multiply_panel(t, range, j, panel, kPanel);
-            multiply_panel(t, range, j + kPanel, panel + kPanel * t.k, kPanel);
+        for (int64_t i = row + 2 * pairs, end = row + group; i < end;) {
+            int64_t rows = rows_of(end - i);
+            for (int q = 0; q < 2; ++q) {
+                int64_t at = i * t.y_row + column + q * right;
+                RestTile rest{block.range.k,
+                              t.a + i * t.a_row + place_of(t, block.range.depth),
+                              tile.b[q],
+                              t.a_row,
+                              smaller(t.run, block.range.k),
+                              t.run_step,
+                              t.y + at,
+                              t.y_row,
+                              t.y_vector,
+                              tile.finish[q]};
+                if (whole.residual) rest.finish.residual = whole.residual + at;
+                kRestTiles.of[rows](rest);
+                if (after && whole.last) activate_tile(t, at, rows);
+            }
+            i += rows;
         }
     });
 }

@@ -1,0 +1,57 @@
+#include "matmul/strassen_plan.h"
+
+#include "common/cpu_features.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
+/// a cycle): the first rows make the sums of B, 6 cycles a vector; sums of A take 3; U, V, Y and what a tile begins and
+/// ends with 8 for each quadrant; an odd row as long as three.
+double work_of(int64_t rows, int64_t columns, int64_t depth) {
+    auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
+    return 7 * m * n * k + 4 * 6 * n * k + 4 * 3 * m * k + 4 * 8 * m * n + (rows % 2 ? 8 * n * k : 0);
+}
+
+}  // namespace
+
+/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: A and its sums (2 m × k)
+/// may be twice as large as L2, for each pair of panels reads them once and in order. Several whole matrices that share
+/// B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of panels.
+StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, int64_t unit) {
+    threads = std::max(1, threads);
+    auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
+    auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
+    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), 2 * unit);
+    auto most = std::max<int64_t>(4 * functions.rows, floats / block_k);
+    bool gathers = shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
+    auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
+    auto row_unit = gathers ? shape.m : std::min<int64_t>(2 * functions.rows, m);
+    int64_t pair = 2 * functions.panel, pairs = ceil_div(shape.n, pair);
+    StrassenPlan best{};
+    for (int64_t across = 1; across <= (threads == 1 ? 1 : std::min<int64_t>(pairs, 4 * threads)); ++across)
+        for (int64_t down = 1; down <= (threads == 1 ? 1 : 2 * threads); ++down) {
+            auto rows = round_up(ceil_div(m, down), row_unit), columns = ceil_div(pairs, across) * pair;
+            StrassenPlan plan{batches, m,       rows, columns, ceil_div(m, rows), ceil_div(shape.n, columns), 0,
+                              0,       block_k, 0,    0};
+            auto rounds = ceil_div(batches * plan.row_parts * plan.column_parts, threads);
+            // Threads do not begin together, nor run equally fast: a twentieth of a part is lost.
+            plan.work = (static_cast<double>(rounds) + (threads > 1 ? 0.05 : 0)) *
+                        work_of(std::min(rows, m), std::min(columns, shape.n), shape.k);
+            if (best.work == 0 || plan.work < best.work) best = plan;
+        }
+    auto rows = std::min(best.rows, m);
+    best.group = gathers ? shape.m : ceil_div(rows, ceil_div(rows, most));
+    best.block_m = gathers ? std::min(rows, most / shape.m * shape.m) : best.group;
+    auto scratch = (2 * block_k + 2 * functions.rows) * functions.panel + block_k * best.block_m;
+    best.scratch_bytes = static_cast<size_t>(round_up(scratch * 4, 64));
+    return best;
+}
+
+}  // namespace refactor::kernel
