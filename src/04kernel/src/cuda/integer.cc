@@ -112,7 +112,8 @@ MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const& info, Request const& r
 }
 
 MaybeKernel integer_conv_nvrtc(IntegerConvInfo const& info, Request const& request) {
-    return make_instances(info, request, "integer_conv", request.inputs[I::kA].dtype, kIntegerSource,
+    static auto const* const family = new std::string(std::string(kIntegerSource) + kIntegerConvSource);
+    return make_instances(info, request, "integer_conv", request.inputs[I::kA].dtype, family->c_str(),
                           make_integer_conv_reference, bind_conv);
 }
 
