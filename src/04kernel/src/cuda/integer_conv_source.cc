@@ -50,7 +50,7 @@ struct rg_conv_sizes {
 };
 
 // k runs over channels and, within them, over taps, as W lies in memory; with `last`, over taps and within them over the
-// channels, as X lies in memory.
+// channels, as X lies in memory. `kWholeK`: words do not cross the end of k; with `last`, of the channels of a group.
 template <class X, class W, bool last, bool kWholeK, int kSide> struct rg_conv_operands {
     struct Window { rg_u64 image; int at[3]; bool there; };
     struct Term { unsigned channel, tap; int at[3]; };
@@ -75,6 +75,14 @@ template <class X, class W, bool last, bool kWholeK, int kSide> struct rg_conv_o
     RG_MEMBER unsigned a(unsigned row, unsigned k, unsigned word) const {
         Window const& window = windows[row];
         if (!window.there) return 0;
+        if constexpr (last && kWholeK) {
+            // Four channels of one tap.
+            if (k + 4 * word >= depth) return 0;
+            Term const& term = terms[4 * word];
+            int place = sizes.place(window.at, term.at);
+            if (place < 0) return pad * 0x01010101u;
+            return *(unsigned const*)(x + window.image + (rg_u64)place * sizes.channels() + term.channel) ^ rg_flip_of<X>;
+        }
         unsigned bytes = 0;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -96,7 +104,7 @@ template <class X, class W, bool last, bool kWholeK, int kSide> struct rg_conv_o
             unsigned column = i / kWords, word = i % kWords, k = k0 + 4 * word, bytes = 0;
             if (column0 + column < columns && k < depth) {
                 W const* row = weights + (rg_u64)(column0 + column) * depth;
-                if constexpr (!last && kWholeK) {
+                if (kWholeK && (!last || sizes.taps() == 1)) {
                     bytes = *(unsigned const*)(row + k) ^ rg_flip_of<W>;
                 } else {
                     for (int b = 0; b < 4 && k + b < depth; ++b) {
@@ -132,17 +140,17 @@ template <class X, class W, class Y, class R, bool last, bool kWholeK, int kSide
     Operands operands = {sizes, (X const*)w[0], (W const*)w[1] + (rg_u64)group * columns * sizes.group_in() * sizes.taps(),
                          windows, terms, sizes.group_in() * sizes.taps(), square % wide * kWidth, columns,
                          (unsigned)x_zero & 255u};
-    int sums[kSide][kSide], of_x[kSide], of_w[kSide];
-    rg_square<X, W, kSide, true, true>(operands, operands.depth, sums, of_x, of_w);
-    for (int i = 0; i < kSide; ++i) {
-        unsigned row = row0 + threadIdx.x / 16 * kSide + i;
+    rg_square_sums<kSide> own;
+    rg_square<X, W, kSide, true, true>(operands, operands.depth, own);
+    for (int i = 0; i < 2; ++i) {
+        unsigned row = row0 + own.row(i);
         if (row >= rows) break;
-        for (int j = 0; j < kSide; ++j) {
-            unsigned column = operands.column0 + threadIdx.x % 16 * kSide + j;
+        for (int j = 0; j < own.kColumns; ++j) {
+            unsigned column = operands.column0 + own.column(j);
             if (column >= columns) break;
             unsigned filter = group * columns + column;
             int w_zero = rg_zero_at<W>(w[3], filter * sizes.w[4]);
-            unsigned sum = (unsigned)sums[i][j] - (unsigned)x_zero * of_w[j] - (unsigned)w_zero * of_x[i] +
+            unsigned sum = (unsigned)own.sums[i][j] - (unsigned)x_zero * own.of_b[j] - (unsigned)w_zero * own.of_a[i] +
                            operands.depth * (unsigned)x_zero * (unsigned)w_zero;
             rg_u64 at = last ? (rg_u64)row * sizes.filters() + filter
                              : ((rg_u64)(row / sizes.positions()) * sizes.filters() + filter) * sizes.positions() +

@@ -49,43 +49,61 @@ template <class Y, class R> struct rg_tail {
 };
 #define RG_TAIL_WORDS 19
 
-// A block of 16 x 16 threads makes a square of `16 kSide` sums in steps of 32 along k, four of them a word. `Operands`
-// loads words: row (column) of the square, word of the step.
+// C[16, 8] += A[16, 32] B[32, 8] by a warp. Of A a lane has the words lane % 4 and 4 + lane % 4 of the rows lane / 4 and
+// 8 + lane / 4, of B these words of column lane / 4, of C the columns 2 (lane % 4) and the next of these rows. Source: PTX
+// ISA, mma.m16n8k32.
+#ifndef RG_HOST
+RG_FN void rg_mma_bytes(int (&c)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+// What a thread has of a block's square of `16 kSide` rows and columns: a warp has 16 rows, and `kTiles` times 8 columns.
+template <int kSide> struct rg_square_sums {
+    static constexpr int kTiles = kSide * kSide / 4, kColumns = 2 * kTiles;
+    int sums[2][kColumns], of_a[2], of_b[kColumns];
+    RG_MEMBER static unsigned row(int i) { return threadIdx.x / 32 % kSide * 16 + i * 8 + threadIdx.x % 32 / 4; }
+    RG_MEMBER static unsigned first_column() { return threadIdx.x / 32 / kSide * (8 * kTiles); }
+    RG_MEMBER static unsigned column(int j) { return first_column() + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2; }
+};
+RG_FN int rg_sum_of_four(int x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// 8 warps make a square of sums in steps of 32 along k, four of them a word. `Operands` loads words: row (column) of the
+// square, word of the step. Rows of words are 8 banks apart, so that the words of a warp's part are in all of them.
 template <class A, class B, int kSide, bool kSumA, bool kSumB, class Operands>
-RG_FN void rg_square(Operands& operands, unsigned depth, int (&sums)[kSide][kSide], int (&of_a)[kSide],
-                     int (&of_b)[kSide]) {
-    constexpr int kWords = 8, kWidth = 16 * kSide;
-    typedef rg_vec<unsigned, kSide> Words;
-    __shared__ Words a[kWords][16 + 1], b[kWords][16 + 1];
-    unsigned x = threadIdx.x % 16, y = threadIdx.x / 16;
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) {
-        of_a[i] = of_b[i] = 0;
-#pragma unroll
-        for (int j = 0; j < kSide; ++j) sums[i][j] = 0;
-    }
+RG_FN void rg_square(Operands& operands, unsigned depth, rg_square_sums<kSide>& square) {
+    constexpr int kWords = 8, kWidth = 16 * kSide, kTiles = rg_square_sums<kSide>::kTiles;
+    __shared__ unsigned a[kWords][kWidth + 8], b[kWords][kWidth + 8];
+    const unsigned lane = threadIdx.x % 32, word = lane % 4, row = square.row(0), column = square.first_column() + lane / 4;
+    int c[kTiles][4] = {}, of_a[2] = {}, of_b[kTiles] = {};
     for (unsigned k = 0; k < depth; k += 4 * kWords) {
         operands.step(k);
-        for (unsigned i = threadIdx.x; i < kWidth * kWords; i += 256) {
-            unsigned row = i / kWords, word = i % kWords;
-            a[word][row / kSide].v[row % kSide] = operands.a(row, k, word);
-        }
-        operands.template load_b<kWidth, kWords>(k, [&](unsigned column, unsigned word, unsigned bytes) {
-            b[word][column / kSide].v[column % kSide] = bytes;
-        });
+        for (unsigned i = threadIdx.x; i < kWidth * kWords; i += 256)
+            a[i % kWords][i / kWords] = operands.a(i / kWords, k, i % kWords);
+        operands.template load_b<kWidth, kWords>(k, [&](unsigned at, unsigned of, unsigned bytes) { b[of][at] = bytes; });
         __syncthreads();
+        const unsigned left[4] = {a[word][row], a[word][row + 8], a[word + 4][row], a[word + 4][row + 8]};
+        if constexpr (kSumA)
+            for (int i = 0; i < 2; ++i) of_a[i] = rg_dp4a(left[i], 0x01010101u, rg_dp4a(left[i + 2], 0x01010101u, of_a[i]));
 #pragma unroll
-        for (int word = 0; word < kWords; ++word) {
-            Words left = a[word][y], right = b[word][x];
-#pragma unroll
-            for (int i = 0; i < kSide; ++i) {
-                if constexpr (kSumA) of_a[i] = rg_dp4a(left.v[i], 0x01010101u, of_a[i]);
-                if constexpr (kSumB) of_b[i] = rg_dp4a(right.v[i], 0x01010101u, of_b[i]);
-#pragma unroll
-                for (int j = 0; j < kSide; ++j) sums[i][j] = rg_dp4a(left.v[i], right.v[j], sums[i][j]);
-            }
+        for (int t = 0; t < kTiles; ++t) {
+            const unsigned right[2] = {b[word][column + 8 * t], b[word + 4][column + 8 * t]};
+            rg_mma_bytes(c[t], left, right);
+            if constexpr (kSumB) of_b[t] = rg_dp4a(right[0], 0x01010101u, rg_dp4a(right[1], 0x01010101u, of_b[t]));
         }
         __syncthreads();
+    }
+    for (int i = 0; i < 2; ++i) square.of_a[i] = kSumA ? rg_sum_of_four(of_a[i]) : 0;
+#pragma unroll
+    for (int j = 0; j < 2 * kTiles; ++j) {
+        for (int i = 0; i < 2; ++i) square.sums[i][j] = c[j / 2][2 * i + j % 2];
+        square.of_b[j] = kSumB ? __shfl_sync(0xffffffffu, rg_sum_of_four(of_b[j / 2]), (int)(4 * (word * 2 + j % 2))) : 0;
     }
 }
 
@@ -137,19 +155,20 @@ RG_FN void rg_integer_matmul(rg_u64 const* w) {
     rg_product_operands<A, B, kWholeK, kWholeN> operands = {
         (A const*)w[0] + a_first, (B const*)w[1] + b_first, m, n, depth,
         square / wide * 16 * kSide, square % wide * 16 * kSide};
-    int sums[kSide][kSide], of_a[kSide], of_b[kSide];
-    rg_square<A, B, kSide, kSumA, kSumB>(operands, depth, sums, of_a, of_b);
+    rg_square_sums<kSide> own_sums;
+    rg_square<A, B, kSide, kSumA, kSumB>(operands, depth, own_sums);
     rg_u64 a_zeros = depth ? a_first / ((rg_u64)m * depth) * own[4] : 0;
     rg_u64 b_zeros = depth ? b_first / ((rg_u64)n * depth) * own[6] : 0;
-    for (int i = 0; i < kSide; ++i) {
-        unsigned row = operands.row0 + threadIdx.x / 16 * kSide + i;
+    for (int i = 0; i < 2; ++i) {
+        unsigned row = operands.row0 + own_sums.row(i);
         if (row >= m) break;
         int a_zero = rg_zero_at<A>(w[2], a_zeros + row * own[3]);
-        for (int j = 0; j < kSide; ++j) {
-            unsigned column = operands.column0 + threadIdx.x % 16 * kSide + j;
+        for (int j = 0; j < own_sums.kColumns; ++j) {
+            unsigned column = operands.column0 + own_sums.column(j);
             if (column >= n) break;
             int b_zero = rg_zero_at<B>(w[3], b_zeros + column * own[5]);
-            unsigned sum = (unsigned)sums[i][j] - (unsigned)a_zero * of_b[j] - (unsigned)b_zero * of_a[i] +
+            unsigned sum = (unsigned)own_sums.sums[i][j] - (unsigned)a_zero * own_sums.of_b[j] -
+                           (unsigned)b_zero * own_sums.of_a[i] +
                            depth * (unsigned)a_zero * (unsigned)b_zero;
             rg_tail<Y, R>::store(w, ((rg_u64)batch * m + row) * n + column, column, (int)sum);
         }
