@@ -233,6 +233,14 @@ def test_recording_inside_of_control_flow(name, graphs):
     assert ("not allowed" in clone.recording) == (not graphs)
 
 
+def second_gpu(first):
+    """Give another one, if there is one."""
+    try:
+        return find_device("nvidia", 1)
+    except DeviceError:
+        return first
+
+
 def test_what_a_procedure_makes_is_shared_where_it_lies(gpu):
     """Boxes of a detector go on to another library; the next run waits for its work."""
     nodes = [helper.make_node("NonZero", ["x"], ["y"]), helper.make_node("Compress", ["x", "c"], ["z"])]
@@ -250,7 +258,7 @@ def test_what_a_procedure_makes_is_shared_where_it_lies(gpu):
     executor.set_input("c", np.zeros(chosen.shape, bool))
     executor.run(stream=1)
     assert executor.get_output("z").shape == (0,)
-    executor.dispatch(find_device("nvidia", 1), "default")
+    executor.dispatch(second_gpu(gpu), "default")
     np.testing.assert_array_equal(executor({"x": x, "c": x > 1})["z"], x[x > 1])
 
 
