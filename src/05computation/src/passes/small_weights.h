@@ -15,8 +15,8 @@ struct SmallWeights {
     double error = 0;  ///< Euclidean norm of what rounding changed over that of the matrix
 };
 
-/// An f32 matrix of `rows` × `columns` as F16 or BF16, each element rounded to nearest, or as I8, symmetric, F8E4M3FN or
-/// F8E5M2 with a scale for each column (each row if `channels_are_rows`) that takes the largest magnitude to that of
+/// An f32 matrix of `rows` × `columns` as F16 or BF16, each element rounded to nearest, or as I8, symmetric, F8E4M3FN
+/// or F8E5M2 with a scale for each column (each row if `channels_are_rows`) that takes the largest magnitude to that of
 /// the type. Or why not: elements that the type does not hold.
 ///
 /// One scale for each output channel costs nothing while multiplying, and weights of one channel are alike: with
