@@ -25,7 +25,7 @@ struct Finish {
         Scaled,  ///< to bytes, nothing but a scale
         Added,   ///< to bytes, rounded, then a residual of u8
         Biased,  ///< to bytes, rounded, then shifted
-        Real,    ///< to f32, no residual
+        Real,    ///< to f32, no residual or one of u8
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;

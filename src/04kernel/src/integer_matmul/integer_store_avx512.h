@@ -28,7 +28,7 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     using Kind = Finish::Kind;
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Kind::Any;
-    if (!bytes) return t.residual ? Kind::Any : Kind::Real;
+    if (!bytes) return t.residual && f.residual != IntegerStore::U8 ? Kind::Any : Kind::Real;
     if (!are_small(t, f)) return Kind::Any;
     if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
     if (f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Kind::Added;
@@ -83,7 +83,9 @@ constexpr int together(int vectors) { return vectors == 1 ? 4 : vectors == 2 ? 2
 /// Those rows, `y_row` bytes from each other; `mask`: the columns of each that there are.
 template <int vectors>
 RG_SIMD void store_packed(__m512i bytes, __mmask64 mask, uint8_t* y, int64_t y_row) {
-    if (vectors > 2) {
+    if (vectors == 4 && mask == ~__mmask64{0}) {
+        _mm512_storeu_si512(y, bytes);
+    } else if (vectors > 2) {
         _mm512_mask_storeu_epi8(y, mask, bytes);
     } else if (vectors == 2) {
         _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
@@ -119,7 +121,7 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
     }
 }
 
-template <int rows, int vectors>
+template <bool added, int rows, int vectors>
 RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
 #pragma GCC unroll 4
@@ -133,8 +135,13 @@ RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c
         for (int i = 0; i < rows; ++i) {
             Floats value = to_float(c[i][v]) * scale;
             if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-            value = min(max(value + shift, f.low), f.high);
-            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + (first + i) * t.y_row + j, some, value.v);
+            value = value + shift;
+            int64_t at = (first + i) * t.y_row + j;
+            if (added) {
+                __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, t.residual + at));
+                value = value + (to_float(Lanes{bytes}) - f.residual_zero) * f.residual_scale;
+            }
+            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + at, some, min(max(value, f.low), f.high).v);
         }
     }
 }
@@ -151,7 +158,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
         case Finish::Kind::Biased:
             return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
         default:
-            return store_reals(t, f, c, first, column);
+            if (t.residual) return store_reals<true>(t, f, c, first, column);
+            return store_reals<false>(t, f, c, first, column);
     }
 }
 
