@@ -10,7 +10,7 @@ namespace refactor::kernel {
 /// A dword holds 32 / bits consecutive numbers of a column, low bits first. A shift and a mask leave every (8 / bits)th
 /// of them, one in each byte: A is reordered alike, so that these meet four bytes that are next to each other.
 struct BlockBytes {
-    static constexpr int64_t kPanel = 32;  ///< columns: two vectors
+    static constexpr int64_t kPanel = 32;  ///< columns: two vectors of AVX-512
 
     int64_t rows, columns;
     int8_t const* a;
@@ -39,11 +39,13 @@ struct RoundedRow {
 };
 
 struct BlockBytesFunctions {
+    int most_bits;
     void (*multiply)(BlockBytes const&);
     /// Rounds to nearest even; the largest magnitude of a block becomes 127. Blocks with an infinity or NaN become NaN.
     void (*round)(RoundedRow const&);
 };
 
+BlockBytesFunctions const& block_bytes_avx2();
 BlockBytesFunctions const& block_bytes_avx512vnni();
 
 }  // namespace refactor::kernel

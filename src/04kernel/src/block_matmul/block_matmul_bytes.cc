@@ -136,11 +136,14 @@ public:
     double operations() const override { return 2. * static_cast<double>(rows_ * info_.n * info_.k); }
 };
 
-[[maybe_unused]] std::string refuse(BlockMatMulInfo const& info, Request const& request) {
+[[maybe_unused]] std::string refuse(BlockMatMulInfo const& info, Request const& request, Isa isa,
+                                    BlockBytesFunctions const& f) {
     if (!info.may_round) return "A may not be rounded";
     if (request.precision == Precision::Exact) return "has a larger error than exact precision allows";
     if (auto why = block_matmul_mismatch(info, request); !why.empty()) return why;
-    if (request.isa < Isa::Avx512Vnni) return "needs avx512vnni, allowed is " + std::string(name_of(request.isa));
+    if (request.isa < isa)
+        return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
+    if (info.bits > f.most_bits) return std::to_string(info.bits) + " bits, at most " + std::to_string(f.most_bits);
     // Sums of a block must fit in i16.
     if (info.block < 16 || info.block > 256 || info.block & (info.block - 1))
         return "blocks of " + std::to_string(info.block) + ", expected a power of 2 from 16 to 256";
@@ -154,21 +157,24 @@ public:
 
 class BytesKernel final : public Kernel {
     BlockBytesFunctions const& f_;
+    Isa isa_;
     BlockMatMulInfo info_;
     std::shared_ptr<Blob const> q_, scales_, zeros_;
 
 public:
-    BytesKernel(BlockBytesFunctions const& f, BlockMatMulInfo const& info, Request const& request)
+    BytesKernel(BlockBytesFunctions const& f, Isa isa, BlockMatMulInfo const& info, Request const& request)
         : f_(f),
+          isa_(isa),
           info_(info),
           q_(request.inputs[I::kQ].constant),
           scales_(request.inputs[I::kScales].constant),
           zeros_(request.inputs[I::kZeros].constant) {}
-    std::string id() const override { return id_of("block_matmul", "bytes", DataType::F32, Isa::Avx512Vnni); }
+    std::string id() const override { return id_of("block_matmul", "bytes", DataType::F32, isa_); }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
-        return 500 + static_cast<double>(info_.n * info_.k) * (0.03 + rows * 0.007) / args.threads;
+        auto ns = isa_ == Isa::Avx512Vnni ? 0.007 : 0.02;
+        return 500 + static_cast<double>(info_.n * info_.k) * (0.03 + rows * ns) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
@@ -191,15 +197,26 @@ public:
     }
 };
 
+[[maybe_unused]] MaybeKernel make(BlockMatMulInfo const& info, Request const& request, Isa isa,
+                                  BlockBytesFunctions const& (*functions)()) {
+    if (auto why = refuse(info, request, isa, functions()); !why.empty()) return reject(why);
+    return std::unique_ptr<Kernel>(new BytesKernel(functions(), isa, info, request));
+}
+
 }  // namespace
 
 #if RG_X86
-MaybeKernel make_block_matmul_bytes(BlockMatMulInfo const& info, Request const& request) {
-    if (auto why = refuse(info, request); !why.empty()) return reject(why);
-    return std::unique_ptr<Kernel>(new BytesKernel(block_bytes_avx512vnni(), info, request));
+MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512Vnni, block_bytes_avx512vnni);
+}
+MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, block_bytes_avx2);
 }
 #else
-MaybeKernel make_block_matmul_bytes(BlockMatMulInfo const&, Request const&) {
+MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 #endif
