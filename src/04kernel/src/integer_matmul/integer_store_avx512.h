@@ -124,24 +124,32 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
 template <bool added, int rows, int vectors>
 RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
+    bool bounded = t.tail.low > -__builtin_inff() || t.tail.high < __builtin_inff();
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
         int64_t j = column + v * kWidth, left = t.columns - j;
         auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
-        Floats scale = Floats::load(t.scale + j);
+        __m512 scale = _mm512_loadu_ps(t.scale + j);
         // -0 changes no number that it is added to.
-        Floats shift = t.shift ? Floats{_mm512_maskz_loadu_ps(some, t.shift + j)} : Floats::set(-0.f);
+        __m512 shift = t.shift ? _mm512_maskz_loadu_ps(some, t.shift + j) : _mm512_set1_ps(-0.f);
+        float* y = static_cast<float*>(t.y) + first * t.y_row + j;
+        uint8_t const* residual = added ? t.residual + first * t.y_row + j : nullptr;
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; ++i) {
-            Floats value = to_float(c[i][v]) * scale;
-            if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-            value = value + shift;
-            int64_t at = (first + i) * t.y_row + j;
-            if (added) {
-                __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, t.residual + at));
-                value = value + (to_float(Lanes{bytes}) - f.residual_zero) * f.residual_scale;
+        for (int i = 0; i < rows; ++i, y += t.y_row) {
+            __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(c[i][v].v), scale);
+            if (f.rounded) {
+                value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
+                value = _mm512_fmadd_ps(value, f.middle_scale.v, shift);
+            } else {
+                value = _mm512_add_ps(value, shift);
             }
-            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + at, some, min(max(value, f.low), f.high).v);
+            if (added) {
+                __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, residual + i * t.y_row));
+                value = _mm512_fmadd_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(bytes), f.residual_zero.v), f.residual_scale.v,
+                                        value);
+            }
+            if (bounded) value = _mm512_min_ps(_mm512_max_ps(value, f.low.v), f.high.v);
+            _mm512_mask_storeu_ps(y, some, value);
         }
     }
 }
