@@ -4,6 +4,7 @@
 #     [TESTS file_test.cc...] sorted; one GoogleTest executable <name>_test, registered with ctest
 #     [BENCHES file_bench.cc...]  sorted; one executable for each, built by the target `benches` only
 #     [LIBRARIES target...]   further libraries, linked PUBLIC
+#     [PRECOMPILE header...]  sorted; project headers that most sources include, precompiled with those of the standard library
 #     [SMALL])                compiled for size: code that runs once for each node of a model that is read
 #
 # The public headers of a layer are in src/NNname/include, its private ones in src/NNname/src; paths are relative to src/NNname.
@@ -11,6 +12,7 @@
 # ISA files are known by their suffix and are compiled on x86-64 only (other architectures leave them out):
 #     *_avx2.cc  *_avx512.cc  *_avx512vnni.cc
 include_guard(GLOBAL)
+include(precompile)
 
 set(RG_ISA_AVX2 -mavx2 -mfma -mf16c)
 set(RG_ISA_AVX512 ${RG_ISA_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
@@ -39,7 +41,8 @@ function(rg_isa_sources out)
             if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
                 list(APPEND flags -O3)
             endif()
-            set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${flags}")
+            # A precompiled header is good for one set of flags.
+            set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${flags}" SKIP_PRECOMPILE_HEADERS ON)
         endif()
     endforeach()
     if(NOT RG_X86)
@@ -49,7 +52,7 @@ function(rg_isa_sources out)
 endfunction()
 
 function(add_layer number name)
-    cmake_parse_arguments(ARG "SMALL" "" "DEPENDS;SOURCES;TESTS;BENCHES;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ARG "SMALL" "" "DEPENDS;SOURCES;TESTS;BENCHES;LIBRARIES;PRECOMPILE" ${ARGN})
     if(ARG_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "add_layer(${number} ${name}): unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
     endif()
@@ -69,7 +72,7 @@ function(add_layer number name)
         endif()
         list(APPEND links refactor::${dependency})
     endforeach()
-    foreach(kind SOURCES TESTS BENCHES)
+    foreach(kind SOURCES TESTS BENCHES PRECOMPILE)
         rg_check_sorted("${kind} of layer ${number}${name}" ${ARG_${kind}})
     endforeach()
 
@@ -82,6 +85,11 @@ function(add_layer number name)
         target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
         if(ARG_SMALL)
             target_compile_options(${target} PRIVATE ${RG_SMALL})
+        endif()
+        if(name STREQUAL "common" OR ARG_PRECOMPILE)
+            rg_precompile(${target} ${ARG_PRECOMPILE})
+        else()
+            rg_reuse_precompiled(${target} rg_common)
         endif()
     else()
         add_library(${target} INTERFACE)
@@ -98,6 +106,11 @@ function(add_layer number name)
         add_executable(${name}_test ${tests})
         target_include_directories(${name}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
         target_link_libraries(${name}_test PRIVATE refactor::${name} refactor::gtest)
+        if(name STREQUAL "common")
+            rg_precompile(${name}_test <gtest/gtest.h>)
+        else()
+            rg_reuse_precompiled(${name}_test common_test)
+        endif()
         add_test(NAME ${name}_test COMMAND ${name}_test --gtest_brief=1)
     endif()
     foreach(bench IN LISTS ARG_BENCHES)

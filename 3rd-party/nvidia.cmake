@@ -4,7 +4,8 @@
 # come from the wheels nvidia-* (requirements/cuda.txt) of the interpreter in use, else from the toolkit. The wheels have no
 # unversioned .so files, which is why find_package(CUDAToolkit) misses them.
 #
-# Defines nvidia::cudart (static) and, where found, nvidia::cublas, nvidia::cublasLt, nvidia::nvrtc, nvidia::cudnn, nvidia::nccl;
+# Defines nvidia::cudart (static) and, where found, nvidia::cublas, nvidia::cublasLt, nvidia::nvrtc, nvidia::nccl, and nvidia::cudnn,
+# which building does not need;
 # rg_require_nvidia(name...) stops with the missing ones; add_cuda_plugin builds a module that the core loads at run time.
 include_guard(GLOBAL)
 

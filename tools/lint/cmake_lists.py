@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 _CALL = re.compile(r"\b(add_layer|add_cuda_plugin|set)\s*\(([^()]*)\)", re.IGNORECASE)
-_KEYWORDS = ("DEPENDS", "SOURCES", "TESTS", "BENCHES", "LIBRARIES")
+_KEYWORDS = ("DEPENDS", "SOURCES", "TESTS", "BENCHES", "LIBRARIES", "PRECOMPILE")
 _OPTIONS = ("SMALL",)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -206,6 +207,43 @@ def test_tidy(tmp_path, code, expected):
     )
     _, output = tidy.run(str(shutil.which("clang-tidy")), tmp_path, str(source))
     assert (expected in output) if expected else not output
+
+
+@pytest.fixture
+def tidy_tree(tmp_path):
+    """Source `x.cc`, which includes `x.h`, and a compilation database with a precompiled header."""
+    source, header, rules = tmp_path / "x.cc", tmp_path / "x.h", tmp_path / ".clang-tidy"
+    source.write_text('#include "x.h"\nint good_name() { return shared(); }\n')
+    header.write_text("int shared();\n")
+    shutil.copy(ROOT / ".clang-tidy", rules)
+    command = f"c++ -I{tmp_path} -Winvalid-pch -include {tmp_path}/cmake_pch.hxx -c {source}"
+    database = [{"directory": str(tmp_path), "file": str(source), "command": command}]
+    (tmp_path / "compile_commands.json").write_text(json.dumps(database))
+    return source, header, rules
+
+
+@pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is installed by `make lint`")
+def test_tidy_finds_what_a_precompiled_header_hides(tmp_path, tidy_tree):
+    source, _, _ = tidy_tree
+    (tmp_path / "cmake_pch.hxx").write_text("#include <vector>\n")
+    source.write_text("std::vector<int> numbers();\n")
+    _, output = tidy.run(str(shutil.which("clang-tidy")), tidy.without_precompiled(tmp_path), str(source))
+    assert "std" in output
+
+
+@pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is installed by `make lint`")
+@pytest.mark.parametrize("changed", [None, 0, 1, 2])
+def test_tidy_knows_again_what_was_clean_until_it_changes(tmp_path, tidy_tree, changed):
+    clang_tidy = str(shutil.which("clang-tidy"))
+    database = tidy.without_precompiled(tmp_path)
+    clean = tidy.Clean(clang_tidy, database, tidy_tree[2])
+    before = clean.digest(str(tidy_tree[0]))
+    clean.known[str(tidy_tree[0])] = before
+    clean.save()
+    if changed is not None:
+        tidy_tree[changed].write_text(tidy_tree[changed].read_text() + "\n")
+    again = tidy.Clean(clang_tidy, database, tidy_tree[2])
+    assert (again.known[str(tidy_tree[0])] == again.digest(str(tidy_tree[0]))) == (changed is None)
 
 
 def test_run_returns_an_error_for_a_bad_tree(tmp_path):

@@ -1,10 +1,10 @@
 #include "common/thread_pool.h"
 
 #include "common/error.h"
+#include "waiting.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <climits>
 #include <exception>
 #include <mutex>
@@ -13,72 +13,13 @@
 #include <thread>
 #include <vector>
 
-#if RG_X86
-#include <xmmintrin.h>
-#endif
 #ifdef __linux__
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace refactor {
 namespace {
-
-// The serial stretches inside one run are tens of us, and where other programs compete, a thread that yields is away
-// for a time slice of milliseconds: yield only after clearly more than a stretch.
-constexpr auto kPauseOnly = std::chrono::microseconds(100);
-// Waking a sleeper costs 5 to 50 us, and the serial stretches inside one run are tens of us: sleep only after clearly
-// more than both.
-constexpr auto kSpin = std::chrono::microseconds(400);
-// PAUSE takes 40 to 140 cycles, reading the clock about 25 ns: look at the clock once in about a microsecond.
-constexpr int kPausesPerLook = 32;
-
-void pause() {
-#if RG_X86
-    _mm_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb");
-#endif
-}
-
-void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
-#ifdef __linux__
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-#else
-    word.wait(value);
-#endif
-}
-
-void wake(std::atomic<uint32_t>& word, int count) {
-#ifdef __linux__
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
-#else
-    (void)count;
-    word.notify_all();
-#endif
-}
-
-/// Spins until `done()`, at most `kSpin`; yields to other threads after a while. Returns whether it is done.
-template <class Done>
-bool spin_until(Done done) {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-        if (done()) return true;
-        pause();
-    }
-    auto begin = std::chrono::steady_clock::now();
-    for (;;) {
-        auto waited = std::chrono::steady_clock::now() - begin;
-        if (waited > kSpin) return done();
-        if (waited > kPauseOnly) std::this_thread::yield();
-        for (int i = 0; i < kPausesPerLook; ++i) {
-            if (done()) return true;
-            pause();
-        }
-    }
-}
 
 // Worker number of the task that this thread is inside of, -1 outside.
 thread_local int current_task_worker = -1;
@@ -329,23 +270,5 @@ void ThreadPool::run(int64_t tasks, Body body, void* argument) {
     state.failed.store(false, std::memory_order_relaxed);
     std::rethrow_exception(std::move(error));
 }
-
-#if RG_X86
-// Bits 15 (flush to zero) and 6 (denormals are zero) of MXCSR.
-FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | 0x8040); }
-FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
-#elif defined(__aarch64__)
-// Bit 24 (FZ) of FPCR covers operands and results.
-FlushDenormals::FlushDenormals() {
-    uint64_t mode;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-    saved_ = static_cast<uint32_t>(mode);
-    __asm__ volatile("msr fpcr, %0" : : "r"(mode | 1ull << 24));
-}
-FlushDenormals::~FlushDenormals() { __asm__ volatile("msr fpcr, %0" : : "r"(static_cast<uint64_t>(saved_))); }
-#else
-FlushDenormals::FlushDenormals() : saved_(0) {}
-FlushDenormals::~FlushDenormals() = default;
-#endif
 
 }  // namespace refactor

@@ -10,4 +10,11 @@ int64_t TensorDesc::stored_count() const {
     return element_count(padded);
 }
 
+void Candidates::add(std::string_view id, Result<std::unique_ptr<Kernel>, Rejection> answer) {
+    if (answer)
+        kernels.push_back(std::move(answer).value());
+    else
+        rejections.push_back({std::string(id) + ": " + answer.error().reason});
+}
+
 }  // namespace refactor::kernel

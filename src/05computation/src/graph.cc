@@ -1,5 +1,7 @@
 #include "computation/graph.h"
 
+template class refactor::graph_topo::LinkedGraph<refactor::computation::Node, refactor::computation::Edge>;
+
 namespace refactor::computation {
 
 namespace {

@@ -121,12 +121,12 @@ class Walk {
 
     void note_failure(graph_topo::NodeIdx n, InferError const& failure) {
         result_.deferred[n] = true;
-        if (auto* needs = std::get_if<NeedsValue>(&failure)) {
-            result_.needed.push_back(graph_.topo.inputs(n)[needs->input]);
-            result_.reasons.push_back(concat(describe(graph_.nodes[n], in_, symbols_), ": ", needs->reason));
-        } else if (auto* unknown = std::get_if<UnknownVariable>(&failure)) {
+        if (failure.kind == InferError::Kind::NeedsValue) {
+            result_.needed.push_back(graph_.topo.inputs(n)[failure.input]);
+            result_.reasons.push_back(concat(describe(graph_.nodes[n], in_, symbols_), ": ", failure.text));
+        } else if (failure.kind == InferError::Kind::UnknownVariable) {
             result_.reasons.push_back(
-                concat(describe(graph_.nodes[n], in_, symbols_), ": the type of \"", unknown->name, "\" is unknown"));
+                concat(describe(graph_.nodes[n], in_, symbols_), ": the type of \"", failure.text, "\" is unknown"));
         }
     }
 

@@ -21,8 +21,7 @@ std::optional<std::vector<DimExpr>> InferContext::known_values(size_t i) const {
 Inferred<std::vector<DimExpr>> InferContext::values(size_t i, std::string_view role) const {
     if (auto known = known_values(i)) return std::move(*known);
     auto const& tensor = input(i);
-    return Err{InferError(
-        NeedsValue{i, concat(role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_), ") depends on data")})};
+    return Err{needs_value(i, role, " (\"", tensor.name, "\", ", to_string(tensor, symbols_), ") depends on data")};
 }
 
 Inferred<std::vector<DimExpr>> InferContext::sizes(size_t i, std::string_view role) {
@@ -44,8 +43,7 @@ Inferred<std::vector<int64_t>> InferContext::integers(size_t i, std::string_view
     for (auto const& expression : expressions) {
         auto number = expression.constant();
         if (!number)
-            return Err{InferError(
-                NeedsValue{i, concat(role, " (\"", input(i).name, "\") must be a number, it is ", text(expression))})};
+            return Err{needs_value(i, role, " (\"", input(i).name, "\") must be a number, it is ", text(expression))};
         numbers.push_back(*number);
     }
     return numbers;
@@ -58,8 +56,7 @@ Inferred<std::vector<double>> InferContext::floats(size_t i, std::string_view ro
         RG_TRY(whole, integers(i, role));
         return std::vector<double>(whole.begin(), whole.end());
     }
-    if (!tensor.constant || !count)
-        return Err{InferError(NeedsValue{i, concat(role, " (\"", tensor.name, "\") depends on data")})};
+    if (!tensor.constant || !count) return Err{needs_value(i, role, " (\"", tensor.name, "\") depends on data")};
     if (*count > static_cast<int64_t>(kMaxValues))
         return Err{invalid(role, " (\"", tensor.name, "\") has ", *count, " elements")};
     std::vector<double> numbers(static_cast<size_t>(*count));

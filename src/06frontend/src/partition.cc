@@ -4,6 +4,7 @@
 #include "computation/compile.h"
 #include "deferred.h"
 #include "kernel/procedures/select.h"
+#include "node_places.h"
 
 #include <algorithm>
 
@@ -16,8 +17,6 @@ using graph_topo::kNoEdge;
 using graph_topo::kNoNode;
 using graph_topo::NodeIdx;
 
-enum class Place : uint8_t { Nowhere, Program, Procedure, Deferred };
-
 /// Nodes get levels: a procedure's results belong to the level after its own, everything else to the highest level of
 /// what it reads. The nodes of one level that are no procedures form one program.
 class Partitioner {
@@ -26,91 +25,17 @@ class Partitioner {
     Inference const& inference_;
     SymbolTable const& symbols_;
     computation::CompileOptions const& options_;
-    Problems& problems_;
 
     std::vector<Place> places_;
     std::vector<ProcedurePtr> procedures_;
+    bool deferred_;
     std::vector<uint32_t> node_levels_, edge_levels_, symbol_levels_;
     uint32_t levels_ = 1;
-    bool deferred_ = false;
     Partition result_;
     std::vector<std::pair<uint32_t, PlannedCall>> readers_;  ///< of the content of `sized_`, with their levels
     std::vector<EdgeIdx> sized_;                             ///< edges whose content is needed as sizes
 
     Tensor const& tensor(EdgeIdx edge) const { return inference_.tensors[edge]; }
-
-    std::vector<SymbolId> content_symbols(EdgeIdx edge) const {
-        std::vector<SymbolId> found;
-        auto count = element_count(*tensor(edge).shape).constant().value_or(0);
-        for (int64_t i = 0; i < count; ++i) found.push_back(*symbols_.find(content_symbol(tensor(edge), i)));
-        return found;
-    }
-
-    /// The node whose results have a size that nothing before it has, for each symbol; or `kNoNode`.
-    std::vector<NodeIdx> makers_of_symbols() const {
-        std::vector<NodeIdx> makers(symbols_.size(), kNoNode);
-        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
-            if (!inference_.procedures[n]) continue;
-            for (auto edge : topo_.outputs(n))
-                for (auto const& size : tensor(edge).shape.value_or(Shape{}))
-                    if (auto symbol = size.as_symbol(); symbol && makers[*symbol] == kNoNode) makers[*symbol] = n;
-        }
-        for (auto edge : inference_.sized)
-            for (auto symbol : content_symbols(edge)) makers[symbol] = topo_.producer(edge).node;
-        for (auto edge : topo_.global_inputs())
-            for (auto const& size : tensor(edge).shape.value_or(Shape{}))
-                for (auto symbol : size.symbols()) makers[symbol] = kNoNode;
-        return makers;
-    }
-
-    void find_places() {
-        auto makers = makers_of_symbols();
-        auto require_sizes = [&](std::vector<DimExpr> const& sizes) {
-            for (auto const& size : sizes)
-                for (auto symbol : size.symbols())
-                    if (makers[symbol] != kNoNode) places_[makers[symbol]] = Place::Program;
-        };
-        auto require = [&](EdgeIdx edge) {
-            if (edge == kNoEdge) return;
-            // A size may be all that is wanted of what has it.
-            if (tensor(edge).values) require_sizes(*tensor(edge).values);
-            if (tensor(edge).is_known()) return;
-            auto producer = topo_.producer(edge).node;
-            if (producer != kNoNode) places_[producer] = Place::Program;
-        };
-        for (auto edge : topo_.global_outputs()) require(edge);
-        for (auto n = static_cast<NodeIdx>(topo_.node_count()); n-- > 0;) {
-            if (places_[n] == Place::Nowhere) continue;
-            for (auto edge : topo_.inputs(n)) require(edge);
-            if (inference_.deferred[n]) places_[n] = Place::Deferred, deferred_ = true;
-        }
-        for (NodeIdx n = 0; n < topo_.node_count(); ++n)
-            if (places_[n] == Place::Program && (inference_.procedures[n] || is_procedure_there(n))) make_procedure(n);
-    }
-
-    /// Whether the node runs as a procedure on the device that is compiled for, though not on the CPU.
-    bool is_procedure_there(NodeIdx n) const {
-        if (options_.device == "cpu") return false;
-        std::vector<Tensor const*> inputs;
-        std::vector<Tensor> outputs;
-        for (auto edge : topo_.inputs(n)) inputs.push_back(edge == kNoEdge ? nullptr : &tensor(edge));
-        for (auto edge : topo_.outputs(n)) outputs.push_back(tensor(edge));
-        return graph_.nodes[n].op->is_procedure({inputs, outputs, symbols_, graph_.nodes[n].name, options_});
-    }
-
-    void make_procedure(NodeIdx n) {
-        std::vector<Tensor const*> inputs;
-        std::vector<Tensor> outputs;
-        for (auto edge : topo_.inputs(n)) inputs.push_back(edge == kNoEdge ? nullptr : &tensor(edge));
-        for (auto edge : topo_.outputs(n)) outputs.push_back(tensor(edge));
-        auto const& node = graph_.nodes[n];
-        places_[n] = Place::Procedure;
-        auto answer = node.op->procedure({inputs, outputs, symbols_, node.name, options_});
-        if (answer.ok())
-            procedures_[n] = std::move(*answer);
-        else
-            problems_.add(describe(node, inputs, symbols_), answer.error());
-    }
 
     void bind_symbols(EdgeIdx edge, uint32_t level) {
         if (!tensor(edge).is_tensor() || !tensor(edge).shape) return;
@@ -148,7 +73,7 @@ class Partitioner {
             if (tensor(edge).values) mark(*tensor(edge).values);
         }
         for (auto edge : inference_.sized) {
-            auto symbols = content_symbols(edge);
+            auto symbols = content_symbols(tensor(edge), symbols_);
             if (std::any_of(symbols.begin(), symbols.end(), [&](auto symbol) { return used[symbol]; }))
                 sized_.push_back(edge);
         }
@@ -162,7 +87,7 @@ class Partitioner {
         auto& carrier = result_.carriers[number];
         carrier.name = tensor(edge).name, carrier.dtype = DataType::U8;
         carrier.shape.emplace(1, DimExpr(0));
-        for (auto symbol : content_symbols(edge)) {
+        for (auto symbol : content_symbols(tensor(edge), symbols_)) {
             carrier.shape->push_back(DimExpr::symbol(symbol));
             if (result_.binders[symbol] != kNoEdge) continue;
             result_.binders[symbol] = number, symbol_levels_[symbol] = level + 1;
@@ -306,15 +231,15 @@ class Partitioner {
 
 public:
     Partitioner(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
-                computation::CompileOptions const& options, Problems& problems)
+                computation::CompileOptions const& options, NodePlaces places)
         : graph_(graph),
           topo_(graph.topo),
           inference_(inference),
           symbols_(symbols),
           options_(options),
-          problems_(problems),
-          places_(topo_.node_count()),
-          procedures_(topo_.node_count()),
+          places_(std::move(places.places)),
+          procedures_(std::move(places.procedures)),
+          deferred_(places.has_deferred),
           node_levels_(topo_.node_count()),
           edge_levels_(topo_.edge_count()),
           symbol_levels_(symbols.size()) {}
@@ -323,7 +248,6 @@ public:
         result_.values = static_cast<uint32_t>(topo_.edge_count());
         result_.binders.assign(symbols_.size(), kNoEdge);
         result_.output_values.assign(topo_.global_outputs().begin(), topo_.global_outputs().end());
-        find_places();
         find_sized();
         find_levels();
         bool only =
@@ -346,7 +270,8 @@ public:
 
 Partition partition(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
                     computation::CompileOptions const& options, Problems& problems) {
-    return Partitioner(graph, inference, symbols, options, problems).run();
+    auto places = place_nodes(graph, inference, symbols, options, problems);
+    return Partitioner(graph, inference, symbols, options, std::move(places)).run();
 }
 
 }  // namespace refactor::frontend

@@ -4,8 +4,8 @@
 namespace refactor::frontend {
 
 void Problems::add(std::string_view node, InferError const& error) {
-    if (auto* bad = std::get_if<Invalid>(&error)) invalid.push_back(concat(node, ": ", bad->reason));
-    if (auto* refused = std::get_if<NotSupported>(&error)) unsupported.push_back(concat(node, ": ", refused->reason));
+    if (error.kind == InferError::Kind::Invalid) invalid.push_back(concat(node, ": ", error.text));
+    if (error.kind == InferError::Kind::NotSupported) unsupported.push_back(concat(node, ": ", error.text));
 }
 
 void Problems::raise() const {

@@ -17,4 +17,8 @@ std::string to_string(Tensor const& tensor, SymbolTable const& symbols) {
     return text + (tensor.shape ? refactor::to_string(*tensor.shape, symbols) : "[?]");
 }
 
+void detail::append_number(std::string& text, int64_t number) { text += std::to_string(number); }
+void detail::append_number(std::string& text, uint64_t number) { text += std::to_string(number); }
+void detail::append_number(std::string& text, double number) { text += std::to_string(number); }
+
 }  // namespace refactor::frontend

@@ -1,8 +1,6 @@
 #include "importer.h"
 
 #include "common/error.h"
-#include "graph_topo/builder.h"
-#include "mem_manager/blob.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -11,7 +9,6 @@ namespace refactor::onnx {
 
 using frontend::concat;
 using frontend::Tensor;
-using frontend::TensorValue;
 
 namespace {
 
@@ -19,34 +16,10 @@ namespace {
 constexpr int64_t kOldestIr = 3, kNewestIr = 14, kOldestOpset = 1;
 // Sub-graphs in sub-graphs; protobuf itself stops at 100 messages, three of them for each level.
 constexpr int kMaxDepth = 48;
-constexpr size_t kMaxRank = InferContext::kMaxRank;
-
-/// Names come from the model and may be of any length.
-std::string shortened(std::string const& name) { return name.size() > 200 ? name.substr(0, 200) + "…" : name; }
-
-using GraphMaker = graph_topo::Builder<std::string, std::string, frontend::Node, Tensor>;
-
-void report(GraphMaker::Error const& error, frontend::Problems& problems) {
-    auto add = [&](auto const&... parts) { problems.invalid.push_back(concat(parts...)); };
-    for (auto const& cycle : error.cycles) {
-        std::string text;
-        for (size_t i = 0; i < cycle.size() && i < 8; ++i) text += shortened(cycle[i]) + " -> ";
-        add("the graph has a cycle of ", cycle.size(), " nodes: ", text, cycle.size() > 8 ? "… -> " : "",
-            shortened(cycle[0]));
-    }
-    for (auto const& missing : error.missing_edges)
-        add("node ", shortened(missing.node), ": input ", missing.slot, " is \"", shortened(missing.edge),
-            "\", which nothing produces");
-    for (auto const& twice : error.double_edges) {
-        std::string text = twice.global ? "as a graph input or initializer" : "";
-        for (auto const& node : twice.nodes) text += concat(text.empty() ? "" : ", ", "by node ", shortened(node));
-        add("\"", shortened(twice.edge), "\" is produced more than once: ", text);
-    }
-    for (auto const& output : error.missing_outputs)
-        add("graph output \"", shortened(output), "\" is not produced by anything");
-}
 
 }  // namespace
+
+std::string shortened(std::string const& name) { return name.size() > 200 ? name.substr(0, 200) + "…" : name; }
 
 Importer::Importer(ModelBuilder& source) : source_(source) {
     problems_.invalid = std::move(source.invalid_), problems_.unsupported = std::move(source.unsupported_);
@@ -78,93 +51,6 @@ void Importer::check_versions() {
             problems_.unsupported.push_back(
                 concat("opset ", version, " is not supported, expected ", kOldestOpset, " to ", newest_opset()));
     }
-}
-
-std::optional<Shape> Importer::declared_shape(std::string const& name, DeclaredType const& type) {
-    if (!type.shape) return std::nullopt;
-    if (type.shape->size() > kMaxRank) {
-        problems_.unsupported.push_back(concat("\"", shortened(name), "\" has ", type.shape->size(), " axes, at most ",
-                                               kMaxRank, " are supported"));
-        return std::nullopt;
-    }
-    Shape shape;
-    int64_t count = 1;
-    for (size_t i = 0; i < type.shape->size(); ++i) {
-        auto const& dim = (*type.shape)[i];
-        auto* number = std::get_if<int64_t>(&dim);
-        auto* symbol = std::get_if<std::string>(&dim);
-        if (number && *number >= 0) {
-            shape.emplace_back(*number);
-            bool huge = __builtin_mul_overflow(count, std::max<int64_t>(*number, 1), &count);
-            if (huge || count > InferContext::kMaxBytes) {
-                add_invalid(concat("the sizes of \"", shortened(name), "\" are absurd: more than 2^40 elements"));
-                return std::nullopt;
-            }
-        } else if (symbol && !symbol->empty() && *symbol != "?") {
-            shape.push_back(DimExpr::symbol(symbols_.intern(*symbol)));
-        } else {
-            // Negative sizes and nameless symbols stand for "unknown" in models of some exporters.
-            shape.push_back(DimExpr::symbol(symbols_.intern(concat(name, ".", i))));
-        }
-    }
-    return shape;
-}
-
-Tensor Importer::declared_type(std::string const& name, DeclaredType const& type, bool is_optional) {
-    Tensor tensor;
-    tensor.name = name, tensor.kind = type.kind;
-    if (type.element) {
-        // Types within types need neither a name nor a shape of their own.
-        auto element = declared_type(name, *type.element, true);
-        if (element.is_tensor() && type.kind != frontend::ValueKind::Optional) element.shape.reset();
-        tensor.element = std::make_shared<Tensor const>(std::move(element));
-    }
-    auto dtype = data_type_from_onnx(type.dtype);
-    if (dtype)
-        tensor.dtype = *dtype;
-    else if (type.dtype != 0 || (!is_optional && tensor.is_tensor()))
-        add_invalid(concat("\"", shortened(name), "\" has the unknown element type ", type.dtype));
-    tensor.shape = declared_shape(name, type);
-    return tensor;
-}
-
-Tensor Importer::input_tensor(GraphBuilder::Value const& value) {
-    // The inputs of a sub-graph may leave their types to inference.
-    return declared_type(value.name, value.type, depth_ > 1);
-}
-
-std::optional<TensorValue> Importer::tensor_value(RawTensor& raw, std::string const& what) {
-    auto dtype = data_type_from_onnx(raw.dtype);
-    if (!dtype) {
-        add_invalid(concat(what, " has the unknown element type ", raw.dtype));
-        return std::nullopt;
-    }
-    if (raw.dims.size() > kMaxRank) {
-        problems_.unsupported.push_back(
-            concat(what, " has ", raw.dims.size(), " axes, at most ", kMaxRank, " are supported"));
-        return std::nullopt;
-    }
-    int64_t count = 1;
-    bool empty = std::find(raw.dims.begin(), raw.dims.end(), 0) != raw.dims.end();
-    for (auto size : raw.dims) {
-        bool huge = !empty && (__builtin_mul_overflow(count, size, &count) || count > InferContext::kMaxBytes);
-        if (size >= 0 && !huge) continue;
-        add_invalid(
-            concat(what, " has the size ", size, size < 0 ? ", which is negative" : ": more than 2^40 elements"));
-        return std::nullopt;
-    }
-    if (empty) count = 0;
-    auto expected = storage_bytes(*dtype, count), actual = raw.blob ? raw.blob->bytes() : 0;
-    if (*dtype != DataType::String && actual != expected) {
-        add_invalid(concat(what, " (", name_of(*dtype), ", ", count, " elements) has ", actual,
-                           " bytes of data, expected ", expected));
-        return std::nullopt;
-    }
-    if (*dtype == DataType::String && raw.strings.size() != static_cast<size_t>(count)) {
-        add_invalid(concat(what, " (string, ", count, " elements) has ", raw.strings.size(), " texts"));
-        return std::nullopt;
-    }
-    return TensorValue{*dtype, Dims(raw.dims.begin(), raw.dims.end()), std::move(raw.blob), std::move(raw.strings)};
 }
 
 frontend::Attributes Importer::attributes(GraphBuilder::Node& node, std::string const& label, Names const& visible,
@@ -245,114 +131,6 @@ std::optional<Importer::Imported> Importer::import(GraphBuilder& source, Names c
     auto result = GraphImport(*this, source, outer).run();
     --depth_;
     return result;
-}
-
-std::optional<Importer::Imported> Importer::GraphImport::run() {
-    auto before = importer_.problems_.invalid.size() + importer_.problems_.unsupported.size();
-    add_values();
-    add_nodes();
-    for (auto const& output : source_.outputs_) {
-        use(output.name);
-        maker_.global_outputs.push_back(output.name);
-    }
-    Imported imported;
-    imported.graph.formal_inputs = maker_.global_inputs.size();
-    maker_.global_inputs.insert(maker_.global_inputs.end(), captures_.begin(), captures_.end());
-    auto built = std::move(maker_).build();
-    if (!built) report(built.error(), importer_.problems_);
-    if (!built || importer_.problems_.invalid.size() + importer_.problems_.unsupported.size() > before)
-        return std::nullopt;
-    imported.graph.topo = std::move(built->graph.topo);
-    imported.graph.nodes = std::move(built->graph.nodes);
-    imported.graph.tensors = std::move(built->graph.edges);
-    for (size_t i = 0; i < imported.graph.tensors.size(); ++i)
-        imported.graph.tensors[i].name = std::move(built->edge_keys[i]);
-    imported.captures = std::move(captures_);
-    return imported;
-}
-
-void Importer::GraphImport::add_values() {
-    for (auto& [name, raw] : source_.initializers_) {
-        if (name.empty()) importer_.add_invalid("an initializer has no name");
-        define(name);
-        maker_.sources.push_back(name);
-        auto value = importer_.tensor_value(raw, concat("initializer \"", shortened(name), "\""));
-        if (!value) continue;
-        Tensor tensor;
-        tensor.dtype = value->dtype, tensor.constant = std::move(value->blob);
-        tensor.shape.emplace(value->dims.begin(), value->dims.end());
-        if (value->dtype == DataType::String)
-            tensor.literal =
-                std::make_shared<runtime::Value const>(runtime::Value::strings(value->dims, std::move(value->strings)));
-        maker_.edges[name] = std::move(tensor);
-    }
-    for (auto const& input : source_.inputs_) {
-        if (input.name.empty()) importer_.add_invalid("a graph input has no name");
-        // An initializer that is also an input is a default that could be overridden: here it is a constant.
-        if (maker_.edges.contains(input.name) && !inputs_.contains(input.name)) continue;
-        define(input.name);
-        inputs_.insert(input.name);
-        maker_.global_inputs.push_back(input.name);
-        maker_.edges[input.name] = importer_.input_tensor(input);
-    }
-    for (auto const& node : source_.nodes_)
-        for (auto const& output : node.outputs) define(output);
-    for (auto const* values : {&source_.value_infos_, &source_.outputs_})
-        for (auto const& value : *values) declare(value);
-}
-
-void Importer::GraphImport::declare(GraphBuilder::Value const& value) {
-    if (value.type.kind != frontend::ValueKind::Tensor) return;
-    auto dtype = data_type_from_onnx(value.type.dtype);
-    if (!dtype && value.type.dtype != 0) {
-        importer_.add_invalid(
-            concat("\"", shortened(value.name), "\" is declared with the unknown element type ", value.type.dtype));
-        return;
-    }
-    if (!dtype) return;
-    auto& tensor = maker_.edges[value.name];
-    if (tensor.is_tensor() && tensor.dtype != DataType::Undefined && tensor.dtype != *dtype)
-        importer_.add_invalid(concat("\"", shortened(value.name), "\" is declared as ", name_of(*dtype), ", but is ",
-                                     name_of(tensor.dtype)));
-    tensor.declared = *dtype;
-    if (!value.type.shape) return;
-    auto& dims = tensor.declared_dims.emplace();
-    for (auto const& dim : *value.type.shape) {
-        auto* size = std::get_if<int64_t>(&dim);
-        dims.push_back(size ? *size : -1);
-    }
-}
-
-void Importer::GraphImport::define(std::string const& name) {
-    if (name.empty()) return;
-    local_.insert(name);
-    if (outer_ && outer_->contains(name))
-        importer_.add_invalid(
-            concat("\"", shortened(name), "\" in a sub-graph hides a value of the same name outside"));
-}
-
-void Importer::GraphImport::use(std::string const& name) {
-    if (name.empty() || local_.contains(name) || !outer_ || !outer_->contains(name)) return;
-    if (captured_.insert(name).second) captures_.push_back(name);
-}
-
-void Importer::GraphImport::add_nodes() {
-    bool has_graphs = false;
-    for (auto const& node : source_.nodes_)
-        for (auto const& [name, value] : node.attributes)
-            has_graphs |= std::holds_alternative<std::shared_ptr<GraphBuilder>>(value);
-    Names visible;
-    if (has_graphs) {
-        visible = local_;
-        if (outer_) visible.insert(outer_->begin(), outer_->end());
-    }
-    for (size_t i = 0; i < source_.nodes_.size(); ++i) {
-        auto& node = source_.nodes_[i];
-        auto name = node.name.empty() ? concat(shortened(node.op_type), "_", i) : node.name;
-        auto op = importer_.node_operator(node, concat("\"", shortened(name), "\""), visible);
-        for (auto const& input : node.inputs) use(input);
-        maker_.add(name, {name, std::move(op)}, std::move(node.inputs), std::move(node.outputs));
-    }
 }
 
 }  // namespace refactor::onnx

@@ -2,10 +2,14 @@
 #include "graph_topo/builder.h"
 #include "onnx/model_builder.h"
 
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace refactor::onnx {
+
+/// Names come from the model and may be of any length: the beginning of a long one.
+std::string shortened(std::string const& name);
 
 /// Turns what a `ModelBuilder` took in into a frontend model, collecting every problem on the way. Used once.
 class Importer {

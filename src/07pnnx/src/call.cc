@@ -107,8 +107,7 @@ Scalar Call::scalar_of(Item const& item, std::string_view what) const {
         if (context_.edge(i) != *item.edge()) continue;
         // One constant element is a number; what a run computes is waited for.
         if (auto number = constant_number(context_.tensor(i))) return Scalar::of_float(*number);
-        if (!context_.tensor(i).constant)
-            throw Refusal{frontend::NeedsValue{i, frontend::concat(what, " depends on data")}};
+        if (!context_.tensor(i).constant) throw Refusal{frontend::needs_value(i, what, " depends on data")};
     }
     if (item.edge()) refuse_unsupported(what, " depends on data: it must follow from the sizes of the inputs");
     refuse_invalid(what, " is not a number");

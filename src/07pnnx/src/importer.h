@@ -87,11 +87,15 @@ std::shared_ptr<frontend::CustomOperator const> find_custom(frontend::CustomOper
 /// A node of it; files know no versions.
 std::shared_ptr<frontend::Operator const> make_custom(std::shared_ptr<frontend::CustomOperator const> definition,
                                                       frontend::Attributes attributes);
+/// `term` with entries such as "@0" of a list of words as operands.
+Term with_operands(Term term);
 /// A literal or list of literals as an attribute, nothing if it cannot be one; flags are integers.
 std::optional<frontend::Attribute> attribute_of(Term const& term);
 
 /// The model of a graph whose description is complete; throws its problems, structural ones included.
 frontend::Model build_model(GraphMaker maker, SymbolTable symbols, frontend::Problems problems);
+/// A shape as written in a file; sizes that are not known get symbols named after `name`.
+Shape shape_of(std::string const& name, std::vector<WrittenDim> const& dims, SymbolTable& symbols);
 /// A shape that a caller gives to input `name`; throws `InvalidInput` if it is none.
 Shape given_shape(std::string const& name, std::vector<InputDim> const& dims, SymbolTable& symbols);
 /// Throws `InvalidInput` if a shape is given to something that is no input.

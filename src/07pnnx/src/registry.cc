@@ -72,7 +72,7 @@ public:
     std::string describe() const override { return label_.empty() ? type_ : label_; }
 
     Status infer(InferContext& c) const override {
-        if (!def_) return frontend::UnknownVariable{type_};
+        if (!def_) return frontend::unknown_variable(type_);
         computation::Graph graph;
         std::vector<Tensor const*> inputs;
         std::vector<Edge> edges;

@@ -209,7 +209,7 @@ public:
     Status infer(InferContext& c, Attributes const& attributes) const override {
         for (auto i : needs_)
             if (c.has(i) && c.input(i).is_tensor() && !c.input(i).constant && !c.input(i).literal)
-                return frontend::NeedsValue{i, "the shape function needs its content"};
+                return frontend::needs_value(i, "the shape function needs its content");
         return guarded([&]() -> Status {
             py::list inputs;
             for (size_t i = 0; i < c.input_count(); ++i) inputs.append(input_object(c, i));

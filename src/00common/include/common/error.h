@@ -16,14 +16,16 @@ class Error : public std::exception {
     std::vector<std::string> contexts_;
 
 public:
-    explicit Error(std::string message) : message_(std::move(message)), what_(message_) {}
+    explicit Error(std::string message);
+    Error(Error const&);
+    Error(Error&&) noexcept;
+    Error& operator=(Error const&);
+    Error& operator=(Error&&) noexcept;
+    ~Error() override;
     char const* what() const noexcept override { return what_.c_str(); }
     std::string const& message() const { return message_; }
     /// Prepends "context: " to what the user reads.
-    void add_context(std::string_view context) {
-        contexts_.emplace_back(context);
-        what_.insert(0, ": ").insert(0, context);
-    }
+    void add_context(std::string_view context);
     std::vector<std::string> const& contexts() const { return contexts_; }
 };
 
@@ -55,8 +57,7 @@ public:
 class DeviceError : public Error {
 public:
     using Error::Error;
-    DeviceError(std::string_view expression, long code, std::string_view text)
-        : Error(std::string(expression) + " failed with code " + std::to_string(code) + ": " + std::string(text)) {}
+    DeviceError(std::string_view expression, long code, std::string_view text);
 };
 
 /// A run was cancelled or ran past its deadline.
@@ -68,14 +69,16 @@ public:
 /// A defect of the library itself.
 class InternalError : public Error {
 public:
-    explicit InternalError(std::string const& message, std::source_location where = std::source_location::current())
-        : Error("internal error at " + std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
-                message) {}
+    explicit InternalError(std::string const& message, std::source_location where = std::source_location::current());
 };
+
+namespace detail {
+[[noreturn]] void throw_internal(char const* message, std::source_location where);
+}  // namespace detail
 
 /// Throws `InternalError` unless `condition`: for invariants of our own code, never for what a user can cause.
 inline void ensure(bool condition, char const* message, std::source_location where = std::source_location::current()) {
-    if (!condition) throw InternalError(message, where);
+    if (!condition) detail::throw_internal(message, where);
 }
 
 }  // namespace refactor

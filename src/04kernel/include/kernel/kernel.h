@@ -124,12 +124,7 @@ struct Candidates {
     std::vector<Rejection> rejections;  ///< each "id: reason"
 
     /// For the expansion of a kernel list: takes in what one factory answered.
-    void add(std::string_view id, Result<std::unique_ptr<Kernel>, Rejection> answer) {
-        if (answer)
-            kernels.push_back(std::move(answer).value());
-        else
-            rejections.push_back({std::string(id) + ": " + answer.error().reason});
-    }
+    void add(std::string_view id, Result<std::unique_ptr<Kernel>, Rejection> answer);
 };
 
 }  // namespace refactor::kernel

@@ -4,6 +4,7 @@
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
+#include "cuda/rates.h"
 
 #include <algorithm>
 
@@ -22,8 +23,7 @@ std::string text_of(DataType type) { return std::string(refactor::name_of(type))
 class AttentionKernel final : public Kernel {
     AttentionKind kind_;
     bool tiled_;
-    Library library_;
-    mutable FunctionCache functions_;
+    FunctionCache functions_;
 
     /// Cuts the work; returns its blocks.
     int64_t cut(AttentionWords& w) const {
@@ -51,7 +51,7 @@ class AttentionKernel final : public Kernel {
 
 public:
     AttentionKernel(AttentionKind const& kind, bool tiled, Library const& library)
-        : kind_(kind), tiled_(tiled), library_(library) {}
+        : kind_(kind), tiled_(tiled), functions_(library) {}
 
     std::string id() const override { return id_of("attention", tiled_ ? "tiled" : "split_keys", kind_.dtype); }
 
@@ -81,8 +81,8 @@ public:
         kind.vector = words.depth % 4 == 0;
         auto write = [&] { return tiled_ ? tiled_attention_source(kind) : row_attention_source(kind); };
         auto key = kind.key();
-        auto* function = functions_.get(library_, key, "rg_attention", write);
-        auto* join = words.splits > 1 ? functions_.get(library_, key, "rg_attention_join", write) : nullptr;
+        auto* function = functions_.get("rg_attention", key, write);
+        auto* join = words.splits > 1 ? functions_.get("rg_attention_join", key, write) : nullptr;
         // What is absent is not read: any address will do.
         int mask = kind.info.has_mask ? 3 : 0, sinks = kind.info.has_sinks ? 3 + kind.info.has_mask : 0;
         int output = 3 + kind.info.has_mask + kind.info.has_sinks;
@@ -94,7 +94,7 @@ public:
         auto parts = words.batch * words.heads * words.queries * words.splits;
         auto bytes = join ? parts * (words.value_depth + 2) * (kind.dtype == DataType::F64 ? 8 : 4) : 0;
         return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
-            library_, std::move(launches), static_cast<size_t>(bytes), 0, shape->operations()));
+            functions_.library(), std::move(launches), static_cast<size_t>(bytes), 0, shape->operations()));
     }
 };
 

@@ -1,7 +1,7 @@
 #include "attention/attention.h"
 #include "cuda/dnn.h"
-#include "cuda/function_cache.h"
 #include "cuda/kernels.h"
+#include "cuda/rates.h"
 
 namespace refactor::kernel::cuda {
 

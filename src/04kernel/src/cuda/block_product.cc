@@ -3,6 +3,7 @@
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
+#include "cuda/rates.h"
 
 #include <algorithm>
 
@@ -21,8 +22,7 @@ class BlockProduct final : public Kernel {
     I info_;
     BlockProductKind kind_;
     bool few_rows_;
-    Library library_;
-    mutable FunctionCache functions_;
+    FunctionCache functions_;
 
     struct Plan {
         BlockProductKind kind;
@@ -49,7 +49,7 @@ class BlockProduct final : public Kernel {
 
 public:
     BlockProduct(I const& info, BlockProductKind const& kind, bool few_rows, Library const& library)
-        : info_(info), kind_(kind), few_rows_(few_rows), library_(library) {}
+        : info_(info), kind_(kind), few_rows_(few_rows), functions_(library) {}
 
     std::string id() const override { return id_of("block_matmul", few_rows_ ? "few_rows" : "tiled", DataType::F32); }
 
@@ -69,14 +69,14 @@ public:
         if (!found) return Err{found.error()};
         auto const& w = found->words;
         auto write = [&] { return few_rows_ ? row_block_source(found->kind) : tiled_block_source(found->kind); };
-        auto* function = functions_.get(library_, found->kind.key(), "rg_block_product", write);
+        auto* function = functions_.get("rg_block_product", found->kind.key(), write);
         std::vector<Launch> launches;
         if (w.m * w.n > 0)
             launches.push_back(
                 {function, static_cast<uint32_t>(found->blocks), 256, all_operands(I::kInputs + 1), words_of(w)});
         auto operations = 2. * static_cast<double>(w.m * w.n) * static_cast<double>(w.k);
         return std::unique_ptr<runtime::Task>(
-            std::make_unique<LaunchTask>(library_, std::move(launches), 0, 0, operations));
+            std::make_unique<LaunchTask>(functions_.library(), std::move(launches), 0, 0, operations));
     }
 };
 

@@ -1,5 +1,6 @@
 // Col2Im and DeformColumns: between pictures and the columns of a sliding window.
 #include "col2im/col2im.h"
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "deform_columns/deform_columns.h"
 

@@ -4,6 +4,7 @@
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
+#include "cuda/rates.h"
 
 #include <algorithm>
 #include <optional>
@@ -98,8 +99,7 @@ class ConvKernel final : public Kernel {
     int64_t group_;
     ConvKind kind_;
     bool direct_;
-    Library library_;
-    mutable FunctionCache functions_;
+    FunctionCache functions_;
 
     Result<Cut, Rejection> cut(BindArgs const& args) const {
         auto g = geometry_of(window_, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
@@ -110,7 +110,7 @@ class ConvKernel final : public Kernel {
 
 public:
     ConvKernel(Window window, int64_t group, ConvKind const& kind, bool direct, Library const& library)
-        : window_(std::move(window)), group_(group), kind_(kind), direct_(direct), library_(library) {}
+        : window_(std::move(window)), group_(group), kind_(kind), direct_(direct), functions_(library) {}
 
     std::string id() const override {
         return id_of(kind_.transposed ? "conv_transpose" : "conv", direct_ ? "direct" : "implicit_product",
@@ -142,8 +142,8 @@ public:
         kind.vector = tile && !kind.transposed && inner_of(w, false) % run == 0;
         auto write = [&] { return tile ? implicit_conv_source(kind, *tile) : direct_conv_source(kind); };
         auto key = kind.key() + (tile ? std::to_string(tile->rows) + 'x' + std::to_string(tile->columns) : "");
-        auto* function = functions_.get(library_, key, "rg_conv", write);
-        auto* sum = w.splits > 1 ? functions_.get(library_, key, "rg_conv_sum", write) : nullptr;
+        auto* function = functions_.get("rg_conv", key, write);
+        auto* sum = w.splits > 1 ? functions_.get("rg_conv_sum", key, write) : nullptr;
         ConvOperands at(kind.epilogue);
         // What is absent is not read: any address will do.
         std::vector<Address> addresses{{0}, {1}, {std::max(0, at.bias)}, {std::max(0, at.residual)}, {at.output}};
@@ -155,7 +155,7 @@ public:
         if (outputs > 0 && sum) launches.push_back({sum, blocks_for(outputs, 256), 256, addresses, words_of(w)});
         auto bytes = sum ? outputs * w.splits * sum_bytes_of(kind.dtype) : 0;
         return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
-            library_, std::move(launches), static_cast<size_t>(bytes), 0, operations_of(w)));
+            functions_.library(), std::move(launches), static_cast<size_t>(bytes), 0, operations_of(w)));
     }
 };
 

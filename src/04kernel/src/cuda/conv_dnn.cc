@@ -2,8 +2,9 @@
 #include "conv/geometry.h"
 #include "cuda/dnn.h"
 #include "cuda/epilogue_program.h"
-#include "cuda/function_cache.h"
 #include "cuda/kernels.h"
+#include "cuda/library.h"
+#include "cuda/rates.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,9 +1,7 @@
 #include "cuda/expression_source.h"
+#include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
-
-#include <map>
-#include <mutex>
 
 namespace refactor::kernel::cuda {
 
@@ -11,22 +9,16 @@ namespace {
 
 class ExpressionKernel final : public Kernel {
     ElementwiseInfo info_;
-    Library library_;
     std::string id_;
     std::vector<DataType> inputs_;
     std::vector<bool> used_;
     int64_t widest_ = 1;
-    mutable std::mutex mutex_;
-    mutable std::map<std::string, void*> functions_;  ///< by `ExpressionLoops::key`
+    FunctionCache functions_;
 
     void* function_of(ExpressionLoops const& loops) const {
-        std::lock_guard lock(mutex_);
-        auto& function = functions_[loops.key()];
-        if (!function) {
-            std::string name = "rg_elementwise";
-            function = library_.load(kPrelude + expression_source(info_, loops, inputs_, name), name);
-        }
-        return function;
+        std::string name = "rg_elementwise";
+        return functions_.get(name, loops.key(),
+                              [&] { return kPrelude + expression_source(info_, loops, inputs_, name); });
     }
 
     /// Every thread reads its elements of such an input before it writes the same bytes.
@@ -40,7 +32,7 @@ class ExpressionKernel final : public Kernel {
 
 public:
     ExpressionKernel(ElementwiseInfo info, Request const& request, Library const& library)
-        : info_(std::move(info)), library_(library), used_(request.inputs.size()) {
+        : info_(std::move(info)), used_(request.inputs.size()), functions_(library) {
         for (auto const& operand : request.inputs) inputs_.push_back(operand.dtype);
         for (auto const& code : info_.code) {
             if (code.op != ExprOp::Input) continue;
@@ -61,7 +53,7 @@ public:
         Launch launch{function_of(*loops), blocks_for(loops->count, int64_t{kBlockThreads} * loops->vector),
                       kBlockThreads, std::move(addresses), expression_words(*loops)};
         return std::unique_ptr<runtime::Task>(
-            std::make_unique<LaunchTask>(library_, std::vector{std::move(launch)}, 0, in_place(*loops)));
+            std::make_unique<LaunchTask>(functions_.library(), std::vector{std::move(launch)}, 0, in_place(*loops)));
     }
 };
 

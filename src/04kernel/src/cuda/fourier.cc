@@ -84,7 +84,7 @@ int64_t divisor_of(int64_t n) {
     return best;
 }
 
-InstanceLaunches launches_of(FourierRows const& r, DataType type, bool window, Instances const& instances) {
+Launches launches_of(FourierRows const& r, DataType type, bool window, Instances const& instances) {
     auto n = r.length, n1 = divisor_of(n);
     std::vector<uint64_t> numbers;
     for (auto number : {n, n1, n / n1, r.rows, r.inner, r.outer_in, r.inner_in, r.step_in, r.outer_out, r.inner_out,
@@ -96,7 +96,7 @@ InstanceLaunches launches_of(FourierRows const& r, DataType type, bool window, I
                                          operand(window ? 2 : 1)};
     bool half = r.kind == FourierRows::Kind::FromHalf;
     auto const* text = element_text(type);
-    InstanceLaunches launches;
+    Launches launches;
     launches.workspace = table + static_cast<size_t>(r.rows * n) * kComplex;
     launches.operations = 8. * static_cast<double>(r.rows * n) * static_cast<double>(n1 + n / n1);
     launches.list.push_back(instances.launch("rg_fourier_powers", "rg_fourier_powers", ceil_div(n, kBlockThreads),
@@ -111,7 +111,7 @@ InstanceLaunches launches_of(FourierRows const& r, DataType type, bool window, I
 }
 
 template <class Info>
-Result<InstanceLaunches, Rejection> bind_fourier(Info const& info, BindArgs const& args, Instances const& instances) {
+Result<Launches, Rejection> bind_fourier(Info const& info, BindArgs const& args, Instances const& instances) {
     auto rows = fourier_rows(info, args);
     if (!rows) return Err{rows.error()};
     return launches_of(*rows, args.inputs[0]->dtype, rows->window, instances);

@@ -1,6 +1,7 @@
 // Gather, GatherElements and GatherND.
 #include "gather/gather.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "gather_elements/gather_elements.h"
 #include "gather_nd/gather_nd.h"

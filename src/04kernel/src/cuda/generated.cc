@@ -14,26 +14,6 @@ uint64_t magic_of(int64_t size) {
     return ((uint64_t{1} << (31 + shift)) / divisor + 1) | shift << 32;
 }
 
-/// A copy of input 0 in output 0, changed by launches.
-class ChangedCopy final : public runtime::Task {
-    Library library_;
-    size_t inputs_, bytes_;
-    LaunchTask launches_;
-
-public:
-    ChangedCopy(Library const& library, Launches launches, BindArgs const& args)
-        : library_(library),
-          inputs_(args.inputs.size()),
-          bytes_(storage_bytes(args.inputs[0]->dtype, args.inputs[0]->count())),
-          launches_(library, std::move(launches.list), launches.workspace, launches.in_place) {}
-    void run(void* const* arguments, runtime::RunContext const& context) const override {
-        if (arguments[0] != arguments[inputs_]) library_.copy(context.stream, arguments[inputs_], arguments[0], bytes_);
-        launches_.run(arguments, context);
-    }
-    size_t workspace_bytes() const override { return launches_.workspace_bytes(); }
-    uint64_t in_place_inputs() const override { return launches_.in_place_inputs(); }
-};
-
 }  // namespace
 
 void GeneratedLaunch::add_axis(int64_t size) { add(size), add(magic_of(size)); }
@@ -47,20 +27,7 @@ void GeneratedLaunch::add_steps(Dims const& steps) {
 }
 
 void* Code::function(char const* name, std::string const& kind, char const* body) const {
-    std::lock_guard lock(mutex_);
-    auto& function = functions_[{name, body, kind}];
-    if (!function) function = library_.load(std::string(kPrelude) + kMovementPrelude + kind + body, name);
-    return function;
-}
-
-TaskResult make_launch_task(Library const& library, Launches launches, BindArgs const& args) {
-    for (auto const& launch : launches.list)
-        if (auto words = launch.addresses.size() + launch.numbers.size(); words > kMostWords)
-            return Err{
-                Rejection{"an argument of " + std::to_string(words) + " words, at most " + std::to_string(kMostWords)}};
-    if (launches.copies) return TaskResult(std::make_unique<ChangedCopy>(library, std::move(launches), args));
-    return TaskResult(
-        std::make_unique<LaunchTask>(library, std::move(launches.list), launches.workspace, launches.in_place));
+    return functions_.get(name, kind, [&] { return std::string(kPrelude) + kMovementPrelude + kind + body; });
 }
 
 std::string index_kind(bool narrow) {

@@ -1,12 +1,10 @@
 #pragma once
 #include "cuda/expression_source.h"
-#include "cuda/launch.h"
+#include "cuda/function_cache.h"
+#include "cuda/launch_kernel.h"
 #include "movement/movement.h"
 
 #include <bit>
-#include <map>
-#include <mutex>
-#include <tuple>
 
 /// Kernels whose code is a fixed text after a few declarations ("kind"): types, ranks and modes. Sizes are words of the
 /// launch's argument, so that a new shape of the same kind compiles nothing.
@@ -39,77 +37,27 @@ struct GeneratedLaunch : Launch {
     void add_steps(Dims const& steps);
 };
 
-/// What a generated kernel is bound to: launches one after the other.
-struct Launches {
-    std::vector<Launch> list;
-    size_t workspace = 0;
-    uint64_t in_place = 0;
-    /// Input 0 is copied to output 0 before the launches, unless they are the same memory.
-    bool copies = false;
-};
-
-/// The functions of one kernel, compiled when they are first asked for. Thread-safe.
+/// The functions of one kernel.
 class Code {
-    Library library_;
-    mutable std::mutex mutex_;
-    mutable std::map<std::tuple<std::string_view, char const*, std::string>, void*> functions_;
+    FunctionCache functions_;
 
 public:
-    explicit Code(Library const& library) : library_(library) {}
-    Library const& library() const { return library_; }
-    /// `name`, of the prelude, `kind` and `body`; names and bodies are constants of the program.
+    explicit Code(Library const& library) : functions_(library) {}
+    Library const& library() const { return functions_.library(); }
+    /// `name`, of the prelude, `kind` and `body`; a name has one body.
     void* function(char const* name, std::string const& kind, char const* body) const;
 };
-
-TaskResult make_launch_task(Library const& library, Launches launches, BindArgs const& args);
 
 /// Who says whether shapes fit: the reference for the host, or `bind` itself (where the reference makes large tables).
 enum class Check : uint8_t { ByReference, ByBind };
 
-/// A kernel whose launches are a free function of its info.
-template <class Info>
-class GeneratedKernel final : public Kernel {
-public:
-    using Bind = Result<Launches, Rejection> (*)(Info const&, BindArgs const&, Code const&);
-    GeneratedKernel(Info info, std::string id, Library const& library, std::unique_ptr<Kernel> reference, Bind function)
-        : info_(std::move(info)),
-          id_(std::move(id)),
-          code_(library),
-          reference_(std::move(reference)),
-          bind_(function) {}
-    std::string id() const override { return id_; }
-    TaskResult bind(BindArgs const& args) const override {
-        if (reference_)
-            if (auto checked = reference_->bind(args); !checked) return Err{checked.error()};
-        auto launches = bind_(info_, args, code_);
-        if (!launches) return Err{launches.error()};
-        return make_launch_task(code_.library(), std::move(*launches), args);
-    }
-
-private:
-    Info info_;
-    std::string id_;
-    Code code_;
-    std::unique_ptr<Kernel> reference_;
-    Bind bind_;
-};
-
-/// The kernel `op:nvidia:nvrtc:dtype` for what `reference` accepts: operators are defined for the same types and shapes
-/// on all devices.
+/// The kernel `op:nvidia:nvrtc:dtype`, for the type of output 0.
 template <class Info>
 KernelResult generate(Info const& info, char const* op, Request const& request,
-                      KernelResult (*reference)(Info const&, Request const&), typename GeneratedKernel<Info>::Bind bind,
-                      Check check = Check::ByReference) {
-    auto library = Library::of(request);
-    if (!library) return Err{library.error()};
-    auto on_host = host_request(request);
-    if (!on_host) return Err{on_host.error()};
-    auto checks = reference(info, *on_host);
-    if (!checks) return Err{checks.error()};
-    if (check == Check::ByBind) *checks = nullptr;
-    auto id = std::string(op) + ":nvidia:nvrtc:" + std::string(name_of(request.outputs[0].dtype));
-    return KernelResult(
-        std::make_unique<GeneratedKernel<Info>>(info, std::move(id), *library, std::move(checks).value(), bind));
+                      KernelResult (*reference)(Info const&, Request const&),
+                      typename LaunchKernel<Info, Code>::Bind bind, Check check = Check::ByReference) {
+    return make_launch_kernel<Code>(info, request, op, request.outputs[0].dtype, reference, check == Check::ByReference,
+                                    bind);
 }
 
 /// "typedef unsigned Index;" for counts that fit, else 64 bits. `Signed` is the signed type of the same width.

@@ -1,5 +1,6 @@
 #include "grid_sample/grid_sample.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 
 namespace refactor::kernel::cuda {

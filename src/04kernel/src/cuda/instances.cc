@@ -4,14 +4,12 @@ namespace refactor::kernel::cuda {
 
 Launch Instances::launch(std::string const& name, std::string const& call, int64_t blocks,
                          std::vector<Address> addresses, std::vector<uint64_t> numbers) const {
-    std::lock_guard lock(mutex_);
-    auto& function = functions_[call];
-    if (!function) {
-        // No template has this name.
-        auto unique = name + "_kernel";
-        auto instance = instance_text(unique, addresses.size() + numbers.size(), call);
-        function = library_.load(std::string(kPrelude) + kRowsPrelude + family_ + instance, unique);
-    }
+    // No template has this name.
+    auto unique = name + "_kernel";
+    auto* function = functions_.get(unique, call, [&] {
+        return std::string(kPrelude) + kRowsPrelude + family_ +
+               instance_text(unique, addresses.size() + numbers.size(), call);
+    });
     return {function, static_cast<uint32_t>(blocks), kBlockThreads, std::move(addresses), std::move(numbers)};
 }
 

@@ -46,8 +46,8 @@ struct OperandTypes {
           sum_b(args.inputs[I::kAZero] || args.inputs[I::kA]->dtype == DataType::U8) {}
 };
 
-Result<InstanceLaunches, Rejection> bind_matmul(IntegerMatMulInfo const& info, BindArgs const& args,
-                                                Instances const& instances) {
+Result<Launches, Rejection> bind_matmul(IntegerMatMulInfo const& info, BindArgs const& args,
+                                        Instances const& instances) {
     IntegerShape s;
     if (auto why = s.init(args); !why.empty()) return Err{Rejection{why}};
     // A zero point for each row of A must go on from one matrix to the next.
@@ -67,7 +67,7 @@ Result<InstanceLaunches, Rejection> bind_matmul(IntegerMatMulInfo const& info, B
     }
     auto call = template_text("rg_integer_matmul", types.a, types.b, types.y, types.residual, side, types.sum_a,
                               types.sum_b, s.k % 4 == 0, s.n % 4 == 0, rank);
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = s.operations();
     launches.list.push_back(instances.launch("rg_integer_matmul", call,
                                              ceil_div(rows, 16 * side) * ceil_div(s.n, 16 * side) * batches,
@@ -75,8 +75,7 @@ Result<InstanceLaunches, Rejection> bind_matmul(IntegerMatMulInfo const& info, B
     return launches;
 }
 
-Result<InstanceLaunches, Rejection> bind_conv(IntegerConvInfo const& info, BindArgs const& args,
-                                              Instances const& instances) {
+Result<Launches, Rejection> bind_conv(IntegerConvInfo const& info, BindArgs const& args, Instances const& instances) {
     IntegerConvShape s;
     if (auto why = s.init(info, args); !why.empty()) return Err{Rejection{why}};
     auto rows = s.batch * s.out_size(), outputs = rows * s.out_channels, depth = s.taps() * s.group_in();
@@ -88,7 +87,7 @@ Result<InstanceLaunches, Rejection> bind_conv(IntegerConvInfo const& info, BindA
     for (auto const* sizes : {s.out, s.in, s.kernel, s.stride, s.dilation, s.pad})
         for (int axis = 0; axis < 3; ++axis) numbers.push_back(word(sizes[axis]));
     OperandTypes types(args);
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = s.operations();
     // A square of 32 columns of which fewer than 8 are filters would do four times the work.
     bool narrow = s.group_out() < 8;

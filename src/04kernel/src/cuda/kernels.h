@@ -88,8 +88,4 @@ MaybeKernel matrix_nvrtc(MatrixInfo const&, Request const&);
 MaybeKernel fourier_nvrtc(FourierInfo const&, Request const&);
 MaybeKernel stft_nvrtc(StftInfo const&, Request const&);
 
-inline std::string id_of(char const* op, char const* algorithm, DataType dtype) {
-    return std::string(op) + ":nvidia:" + algorithm + ':' + std::string(refactor::name_of(dtype));
-}
-
 }  // namespace refactor::kernel::cuda

@@ -3,7 +3,9 @@
 #include "runtime/task.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace refactor::kernel::cuda {
@@ -29,10 +31,22 @@ inline constexpr size_t kMostWords = 512;
 /// Most blocks of a launch whose threads stride over the grid: enough to fill any card several times over.
 inline constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
+/// Most blocks of a grid.
+inline constexpr int64_t kMostGrid = (int64_t(1) << 31) - 1;
+
 /// Blocks for so many items of work; at least one.
 constexpr uint32_t blocks_for(int64_t items, int64_t items_of_a_block) {
     auto blocks = (items + items_of_a_block - 1) / items_of_a_block;
     return static_cast<uint32_t>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+/// A struct of 64-bit numbers as the words of a launch.
+template <class T>
+std::vector<uint64_t> words_of(T const& numbers) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint64_t) == 0);
+    std::vector<uint64_t> words(sizeof(T) / sizeof(uint64_t));
+    std::memcpy(words.data(), &numbers, sizeof(T));
+    return words;
 }
 
 /// The addresses of the first `count` operands.

@@ -73,6 +73,10 @@ void Library::copy(void* stream, void* target, void const* source, size_t bytes)
     });
 }
 
+std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype) {
+    return std::string(op).append(":nvidia:").append(algorithm).append(":").append(name_of(dtype));
+}
+
 Result<Request, Rejection> host_request(Request const& request) {
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list) {

@@ -31,6 +31,9 @@ public:
     void copy(void* stream, void* target, void const* source, size_t bytes) const;
 };
 
+/// "op:nvidia:algorithm:dtype"
+std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype);
+
 /// The request as it would be for the host, or why it cannot be for a GPU.
 Result<Request, Rejection> host_request(Request const& request);
 

@@ -73,8 +73,8 @@ template <class T, int kRows> RG_FN void rg_linear_attention(rg_u64 const* w) {
 }
 )cuda";
 
-Result<InstanceLaunches, Rejection> bind_linear_attention(LinearAttentionInfo const& info, BindArgs const& args,
-                                                          Instances const& instances) {
+Result<Launches, Rejection> bind_linear_attention(LinearAttentionInfo const& info, BindArgs const& args,
+                                                  Instances const& instances) {
     auto const &q = *args.inputs[0], &v = *args.inputs[2];
     auto batch = q.dims[0], steps = q.dims[1], depth = q.dims[2] / info.heads, width = v.dims[2] / info.kv_heads;
     auto rows = power_of_two(ceil_div(depth, 8));
@@ -91,7 +91,7 @@ Result<InstanceLaunches, Rejection> bind_linear_attention(LinearAttentionInfo co
     for (auto number : {steps, info.heads, info.kv_heads, depth, width, last(decay), last(beta),
                         static_cast<int64_t>(std::bit_cast<uint32_t>(info.scale))})
         numbers.push_back(static_cast<uint64_t>(number));
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = 2. * static_cast<double>(batch * steps * depth * width) *
                           static_cast<double>(info.heads + info.kv_heads * (1 + info.decay + info.delta));
     launches.list.push_back(instances.launch(

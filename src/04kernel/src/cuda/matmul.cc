@@ -2,9 +2,9 @@
 
 #include "common/error.h"
 #include "cuda/epilogue_program.h"
-#include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/library.h"
+#include "cuda/rates.h"
 
 namespace refactor::kernel::cuda {
 

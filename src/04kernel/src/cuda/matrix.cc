@@ -67,14 +67,13 @@ template <class T, bool inverse> RG_FN void rg_matrix(rg_u64 const* w) {
 }
 )cuda";
 
-Result<InstanceLaunches, Rejection> bind_matrix(MatrixInfo const& info, BindArgs const& args,
-                                                Instances const& instances) {
+Result<Launches, Rejection> bind_matrix(MatrixInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const& x = *args.inputs[0];
     auto rows = x.dims.back();
     bool inverse = info.kind == MatrixKind::Inverse;
     // An empty matrix has the determinant 1.
     auto count = element_count(std::span<int64_t const>(x.dims).first(x.dims.size() - 2));
-    InstanceLaunches launches;
+    Launches launches;
     launches.workspace = static_cast<size_t>(count * rows * rows) * (inverse ? 2 : 1) * sizeof(double);
     launches.operations = 2. / 3 * static_cast<double>(count * rows * rows) * static_cast<double>(rows);
     launches.list.push_back(instances.launch("rg_matrix", template_text("rg_matrix", element_text(x.dtype), inverse),

@@ -1,5 +1,4 @@
 #pragma once
-#include "cuda/generated.h"
 #include "kernel/ops/cache.h"
 #include "kernel/ops/lookup.h"
 #include "kernel/ops/movement.h"
@@ -7,10 +6,13 @@
 #include "kernel/ops/svm.h"
 #include "kernel/ops/trees.h"
 #include "kernel/ops/vision.h"
+#include "movement/movement.h"
 
 /// Generated kernels that move, index and resample elements, and those of classical models. All take the types that the
 /// host's reference takes.
 namespace refactor::kernel::cuda {
+
+using movement::KernelResult;
 
 KernelResult transpose_nvrtc(TransposeInfo const&, Request const&);
 KernelResult slice_nvrtc(SliceInfo const&, Request const&);

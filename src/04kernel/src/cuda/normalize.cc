@@ -32,8 +32,8 @@ std::vector<uint64_t> numbers_of(NormalizePlan const& plan, int64_t length, int 
     return numbers;
 }
 
-InstanceLaunches launches_of(NormalizePlan const& plan, Instances const& instances) {
-    InstanceLaunches launches;
+Launches launches_of(NormalizePlan const& plan, Instances const& instances) {
+    Launches launches;
     launches.operations = 8. * static_cast<double>(plan.sets * plan.size);
     if (plan.sets * plan.size == 0) return launches;
     auto const* type = element_text(plan.type);
@@ -59,8 +59,8 @@ InstanceLaunches launches_of(NormalizePlan const& plan, Instances const& instanc
     return launches;
 }
 
-Result<InstanceLaunches, Rejection> bind_layer_norm(LayerNormInfo const& info, BindArgs const& args,
-                                                    Instances const& instances) {
+Result<Launches, Rejection> bind_layer_norm(LayerNormInfo const& info, BindArgs const& args,
+                                            Instances const& instances) {
     auto const& x = *args.inputs[0];
     AxisSplit split(x.dims, info.axis, static_cast<int64_t>(x.dims.size()) - info.axis);
     NormalizePlan plan{x.dtype, info.rms};
@@ -77,8 +77,8 @@ Result<InstanceLaunches, Rejection> bind_layer_norm(LayerNormInfo const& info, B
     return launches;
 }
 
-Result<InstanceLaunches, Rejection> bind_group_norm(GroupNormInfo const& info, BindArgs const& args,
-                                                    Instances const& instances) {
+Result<Launches, Rejection> bind_group_norm(GroupNormInfo const& info, BindArgs const& args,
+                                            Instances const& instances) {
     auto const& x = *args.inputs[0];
     GroupShape shape(info, x.dims);
     NormalizePlan plan{x.dtype, false, true};

@@ -1,5 +1,6 @@
 #include "pad/pad.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 
 namespace refactor::kernel::cuda {

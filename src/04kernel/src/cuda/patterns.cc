@@ -1,4 +1,5 @@
 // Tensors that are written by a rule: ShapeValues, Range, Trilu and OneHot.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "one_hot/one_hot.h"
 #include "range/range.h"

@@ -1,5 +1,6 @@
 // Concat and Split: rows of a whole tensor, each made of one run of every piece.
 #include "concat/concat.h"
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "movement/row_pieces.h"
 #include "split/split.h"

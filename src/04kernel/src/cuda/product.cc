@@ -2,6 +2,7 @@
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
 #include "cuda/product_source.h"
+#include "cuda/rates.h"
 
 #include <algorithm>
 
@@ -21,8 +22,7 @@ std::string text_of(DataType type) { return std::string(refactor::name_of(type))
 class GeneratedProduct final : public Kernel {
     ProductKind kind_;
     bool few_rows_;
-    Library library_;
-    mutable FunctionCache functions_;
+    FunctionCache functions_;
 
     /// Kind and cut of a product with these sizes.
     struct Plan {
@@ -85,7 +85,7 @@ class GeneratedProduct final : public Kernel {
 
 public:
     GeneratedProduct(ProductKind const& kind, bool few_rows, Library const& library)
-        : kind_(kind), few_rows_(few_rows), library_(library) {}
+        : kind_(kind), few_rows_(few_rows), functions_(library) {}
 
     std::string id() const override {
         auto types = text_of(kind_.a) + (kind_.b == kind_.a ? "" : "_" + text_of(kind_.b));
@@ -113,8 +113,8 @@ public:
         auto const& kind = found->kind;
         auto const& w = found->words;
         auto write = [&] { return few_rows_ ? row_product_source(kind) : tiled_product_source(kind); };
-        auto* function = functions_.get(library_, kind.key(), "rg_product", write);
-        auto* sum = w.splits > 1 ? functions_.get(library_, kind.key(), "rg_product_sum", write) : nullptr;
+        auto* function = functions_.get("rg_product", kind.key(), write);
+        auto* sum = w.splits > 1 ? functions_.get("rg_product_sum", kind.key(), write) : nullptr;
         // What is absent is not read: any address will do.
         auto const& info = kind_.info;
         int next = 2;
@@ -128,7 +128,7 @@ public:
         if (outputs > 0 && sum) launches.push_back({sum, blocks_for(outputs, 256), 256, addresses, words_of(w)});
         auto bytes = sum ? outputs * w.splits * std::max<int64_t>(4, bytes_of(kind.a)) : 0;
         return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(
-            library_, std::move(launches), static_cast<size_t>(bytes), 0, found->shape.operations()));
+            functions_.library(), std::move(launches), static_cast<size_t>(bytes), 0, found->shape.operations()));
     }
 };
 

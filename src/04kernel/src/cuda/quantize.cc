@@ -64,10 +64,10 @@ struct ScaleWalk {
     }
 };
 
-InstanceLaunches one_launch(BindArgs const& args, ScaleWalk const& walk, Instances const& instances,
-                            std::string const& name, std::string const& call) {
+Launches one_launch(BindArgs const& args, ScaleWalk const& walk, Instances const& instances, std::string const& name,
+                    std::string const& call) {
     auto count = args.inputs[0]->count();
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = 2. * static_cast<double>(count);
     bool zeros = args.inputs.size() > 2 && args.inputs[2];
     launches.list.push_back(instances.launch(name, call, ceil_div(count, kGroup * kBlockThreads),
@@ -96,8 +96,7 @@ char const* bits_text(int bits) {
     }
 }
 
-Result<InstanceLaunches, Rejection> bind_quantize(QuantizeInfo const& info, BindArgs const& args,
-                                                  Instances const& instances) {
+Result<Launches, Rejection> bind_quantize(QuantizeInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const &x = *args.inputs[0], &scale = *args.inputs[1], &y = *args.outputs[0];
     ScaleWalk walk(info.granularity, x.dims, scale.count());
     bool zeros = args.inputs.size() > 2 && args.inputs[2];
@@ -107,8 +106,8 @@ Result<InstanceLaunches, Rejection> bind_quantize(QuantizeInfo const& info, Bind
     return one_launch(args, walk, instances, "rg_quantize", call);
 }
 
-Result<InstanceLaunches, Rejection> bind_dequantize(DequantizeInfo const& info, BindArgs const& args,
-                                                    Instances const& instances) {
+Result<Launches, Rejection> bind_dequantize(DequantizeInfo const& info, BindArgs const& args,
+                                            Instances const& instances) {
     auto const &x = *args.inputs[0], &scale = *args.inputs[1], &y = *args.outputs[0];
     ScaleWalk walk(info.granularity, x.dims, scale.count());
     bool zeros = args.inputs.size() > 2 && args.inputs[2];
@@ -117,8 +116,7 @@ Result<InstanceLaunches, Rejection> bind_dequantize(DequantizeInfo const& info, 
     return one_launch(args, walk, instances, "rg_dequantize", call);
 }
 
-Result<InstanceLaunches, Rejection> bind_convert(ConvertInfo const& info, BindArgs const& args,
-                                                 Instances const& instances) {
+Result<Launches, Rejection> bind_convert(ConvertInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
     auto count = y.count();
     constexpr char const* kRounding[]{"rg_rounding_up", "rg_rounding_down", "rg_rounding_nearest"};
@@ -126,7 +124,7 @@ Result<InstanceLaunches, Rejection> bind_convert(ConvertInfo const& info, BindAr
                     ? template_text("rg_same_bits", bits_text(bits_of(y.dtype)))
                     : template_text("rg_convert", narrow_text(x.dtype), narrow_text(y.dtype), info.saturate,
                                     kRounding[static_cast<int>(info.rounding)], index_text(count));
-    InstanceLaunches launches;
+    Launches launches;
     launches.in_place = info.reinterpret;
     launches.list.push_back(instances.launch("rg_convert", call, ceil_div(count, kGroup * kBlockThreads),
                                              {operand(0), operand(1)}, {static_cast<uint64_t>(count)}));

@@ -68,9 +68,8 @@ int64_t shares_of(int64_t blocks, int64_t length, int64_t threads_along) {
     return std::max<int64_t>(1, std::min(ceil_div(2 * kBusyBlocks, blocks), length / (8 * threads_along)));
 }
 
-InstanceLaunches launches_of(ReducePlan const& plan, ReduceShape const& shape, int64_t elements,
-                             Instances const& instances) {
-    InstanceLaunches launches;
+Launches launches_of(ReducePlan const& plan, ReduceShape const& shape, int64_t elements, Instances const& instances) {
+    Launches launches;
     if (shape.kept_count == 0) return launches;
     Units units(shape, plan.x);
     auto outputs = shape.kept_count;
@@ -118,22 +117,21 @@ ReducePlan plan_of(ReduceKind kind, DataType type) {
     return {accumulator_of(kind, type), type, type, part_bytes_of(kind, type)};
 }
 
-Result<InstanceLaunches, Rejection> bind_reduce(ReduceInfo const& info, BindArgs const& args,
-                                                Instances const& instances) {
+Result<Launches, Rejection> bind_reduce(ReduceInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const& x = *args.inputs[0];
     return launches_of(plan_of(info.kind, x.dtype), ReduceShape(x.dims, info.axes), x.count(), instances);
 }
 
-Result<InstanceLaunches, Rejection> bind_arg_reduce(ArgReduceInfo const& info, BindArgs const& args,
-                                                    Instances const& instances) {
+Result<Launches, Rejection> bind_arg_reduce(ArgReduceInfo const& info, BindArgs const& args,
+                                            Instances const& instances) {
     auto const& x = *args.inputs[0];
     ReducePlan plan{template_text("rg_place", info.min, info.select_last_index, element_text(x.dtype)), x.dtype,
                     DataType::I64, 16};
     return launches_of(plan, ReduceShape(x.dims, Dims{info.axis}), x.count(), instances);
 }
 
-Result<InstanceLaunches, Rejection> bind_global_pool(GlobalPoolInfo const& info, BindArgs const& args,
-                                                     Instances const& instances) {
+Result<Launches, Rejection> bind_global_pool(GlobalPoolInfo const& info, BindArgs const& args,
+                                             Instances const& instances) {
     auto const& x = *args.inputs[0];
     Dims axes;
     for (int64_t axis = 2; axis < static_cast<int64_t>(x.dims.size()); ++axis) axes.push_back(axis);

@@ -1,4 +1,5 @@
 // RoiAlign and MaxRoiPool: one thread for each bin of each channel.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "max_roi_pool/max_roi_pool.h"
 #include "roi_align/roi_align.h"

@@ -1,5 +1,6 @@
 #include "resize/resize.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "resize/axis_taps.h"
 

@@ -2,6 +2,7 @@
 // assignments to one element any may win; several sums and products of floats are rounded in any order.
 #include "scatter/scatter.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 
 namespace refactor::kernel::cuda {

@@ -1,4 +1,5 @@
 // ReverseSequence, TensorScatter and Lookup.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "lookup/lookup.h"
 #include "reverse_sequence/reverse_sequence.h"

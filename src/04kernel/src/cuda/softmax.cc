@@ -8,13 +8,12 @@ namespace refactor::kernel::cuda {
 
 namespace {
 
-Result<InstanceLaunches, Rejection> bind_softmax(SoftmaxInfo const& info, BindArgs const& args,
-                                                 Instances const& instances) {
+Result<Launches, Rejection> bind_softmax(SoftmaxInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const& x = *args.inputs[0];
     AxisSplit split(x.dims, info.axis, info.axes);
     auto number = [](int64_t value) { return static_cast<uint64_t>(value); };
     auto const* type = element_text(x.dtype);
-    InstanceLaunches launches;
+    Launches launches;
     launches.in_place = 1;
     launches.operations = 5. * static_cast<double>(x.count());
     if (x.count() == 0) return launches;

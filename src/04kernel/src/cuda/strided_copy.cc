@@ -1,4 +1,5 @@
 // Transpose, Slice, Expand and Tile: the output in order, the input by one step for each axis.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "expand/expand.h"
 #include "slice/slice.h"

@@ -1,4 +1,5 @@
 // SquaredDistance and SvmVotes.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "cuda/scores.h"
 #include "svm/svm.h"

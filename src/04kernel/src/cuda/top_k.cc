@@ -2,6 +2,7 @@
 // complement of the position, so that of equal values the first is the greatest.
 #include "top_k/top_k.h"
 
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "reduce/cpu_kernel.h"
 

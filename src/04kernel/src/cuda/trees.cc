@@ -1,5 +1,6 @@
 // Decision trees: a thread for each row and tree finds the leaf, then one for each row adds up what the leaves give, in
 // the order of the trees, as the CPU does.
+#include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "cuda/scores.h"
 #include "tree_ensemble/tree_ensemble.h"

@@ -34,7 +34,7 @@ std::optional<Rejection> too_large(Geometry const& g) {
     return std::nullopt;
 }
 
-Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs const& args, Instances const& instances) {
+Result<Launches, Rejection> bind_pool(PoolInfo const& info, BindArgs const& args, Instances const& instances) {
     auto g = geometry_of(info.window, info.kernel, args);
     if (!g) return Err{g.error()};
     if (auto no = too_large(*g)) return Err{*no};
@@ -45,7 +45,7 @@ Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs con
     add_window(numbers, *g);
     auto call = template_text("rg_pool", element_text(x.dtype), static_cast<int>(info.kind), info.count_include_pad,
                               info.column_major, indices, wide ? "rg_u64" : "unsigned");
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
     launches.list.push_back(instances.launch("rg_pool", call, blocks_of(y.count()),
                                              {operand(0), operand(1), indices ? operand(2) : kNowhere},
@@ -53,8 +53,8 @@ Result<InstanceLaunches, Rejection> bind_pool(PoolInfo const& info, BindArgs con
     return launches;
 }
 
-Result<InstanceLaunches, Rejection> bind_integer_pool(IntegerPoolInfo const& info, BindArgs const& args,
-                                                      Instances const& instances) {
+Result<Launches, Rejection> bind_integer_pool(IntegerPoolInfo const& info, BindArgs const& args,
+                                              Instances const& instances) {
     auto g = integer_pool_geometry(info, args);
     if (!g) return Err{g.error()};
     if (auto no = too_large(*g)) return Err{*no};
@@ -65,18 +65,18 @@ Result<InstanceLaunches, Rejection> bind_integer_pool(IntegerPoolInfo const& inf
     add_window(numbers, *g);
     auto call =
         template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype), static_cast<int>(info.kind));
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
     launches.list.push_back(
         instances.launch("rg_pool_bytes", call, blocks_of(y.count()), {operand(0), operand(1)}, std::move(numbers)));
     return launches;
 }
 
-Result<InstanceLaunches, Rejection> bind_lrn(LrnInfo const& info, BindArgs const& args, Instances const& instances) {
+Result<Launches, Rejection> bind_lrn(LrnInfo const& info, BindArgs const& args, Instances const& instances) {
     auto const& x = *args.inputs[0];
     auto positions = element_count(std::span<int64_t const>(x.dims).subspan(2));
     auto alpha = static_cast<double>(info.alpha) / static_cast<double>(info.size);
-    InstanceLaunches launches;
+    Launches launches;
     launches.operations = 2. * static_cast<double>(x.count() * info.size);
     launches.list.push_back(instances.launch(
         "rg_lrn", template_text("rg_lrn", element_text(x.dtype)), blocks_of(x.count()), {operand(0), operand(1)},
@@ -101,14 +101,13 @@ char const* word_text(DataType type) {
     }
 }
 
-Result<InstanceLaunches, Rejection> bind_max_unpool(MaxUnpoolInfo const&, BindArgs const& args,
-                                                    Instances const& instances) {
+Result<Launches, Rejection> bind_max_unpool(MaxUnpoolInfo const&, BindArgs const& args, Instances const& instances) {
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
     auto steps = movement::strides_of(y.dims);
     std::vector<uint64_t> numbers{word(x.count()), word(element_count(args.params))};
     for (auto size : args.params) numbers.push_back(word(size));
     for (auto step : steps) numbers.push_back(word(step));
-    InstanceLaunches launches;
+    Launches launches;
     launches.workspace = static_cast<size_t>(y.count()) * sizeof(uint64_t);
     launches.list.push_back(
         instances.launch("rg_unpool_zero", "rg_unpool_clear", blocks_of(y.count()), {scratch()}, {word(y.count())}));

@@ -167,9 +167,7 @@ int32_t copy_within(void* device, void* target, void const* source, size_t bytes
 void const* extension(char const* name) {
     if (!std::strcmp(name, RG_STREAMS_EXTENSION)) return &stream_table();
     if (!std::strcmp(name, RG_KERNELS_EXTENSION)) return &kernel_table();
-#ifdef RG_CUDNN
     if (!std::strcmp(name, RG_DNN_EXTENSION)) return &dnn_table();
-#endif
     if (!std::strcmp(name, RG_HOST_MEMORY_EXTENSION)) return &host_memory_table();
     if (!std::strcmp(name, RG_GRAPHS_EXTENSION)) return &graph_table();
     if (!std::strcmp(name, RG_EVENTS_EXTENSION)) return &event_table();

@@ -13,6 +13,8 @@ namespace {
 
 /// Plans that want more scratch memory are passed over.
 constexpr int64_t kMostWorkspace = int64_t(512) << 20;
+/// Notes of an engine that are read; cuDNN 9.28 has ten.
+constexpr int64_t kMostNotes = 32;
 
 /// A plan as it is run.
 struct DnnPlan {
@@ -79,12 +81,12 @@ bool is_allowed(Descriptor const& config, std::vector<cudnnBackendNumericalNote_
     check(dnn.get_attribute(config.native(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
                             &native),
           "cudnnBackendGetAttribute");
-    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    check(dnn.get_attribute(native, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                            CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
+    cudnnBackendNumericalNote_t notes[kMostNotes];
+    check(dnn.get_attribute(native, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes, &count,
+                            notes),
           "cudnnBackendGetAttribute");
-    // A newer library may know, and count, more notes than there is room for.
-    auto known = std::min<int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+    // A library may know, and count, more notes than there is room for.
+    auto known = std::min(count, kMostNotes);
     return std::none_of(notes, notes + known, [&](auto note) {
         return std::find(forbidden.begin(), forbidden.end(), note) != forbidden.end();
     });

@@ -189,7 +189,6 @@ public:
 DnnGraph graph_of(RefactorConvolution const& convolution) { return ConvolutionGraph(convolution).run(); }
 
 DnnGraph graph_of(RefactorAttention const& a) {
-#if CUDNN_VERSION >= 91300
     if (DnnLibrary::get().version() < 91300)
         throw DnnFailure{CUDNN_STATUS_NOT_SUPPORTED, "cuDNN before 9.13 has no operation for attention"};
     auto type = type_of(a.dtype);
@@ -212,10 +211,6 @@ DnnGraph graph_of(RefactorAttention const& a) {
         .set(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale);
     graph.operations.push_back(operation.finished());
     return graph;
-#else
-    (void)a;
-    throw DnnFailure{CUDNN_STATUS_NOT_SUPPORTED, "the plugin was built with cuDNN before 9.13"};
-#endif
 }
 
 }  // namespace refactor::cuda_plugin

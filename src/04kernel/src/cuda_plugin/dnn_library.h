@@ -1,26 +1,14 @@
 #pragma once
+#include "cuda_plugin/cudnn_interface.h"
 #include "cuda_plugin/device.h"
 
 #include <string>
 #include <vector>
 
-#include <cudnn_graph.h>
-
 namespace refactor::cuda_plugin {
 
 /// cuDNN's functions, of a library that is loaded when it is first needed: whoever has none can use everything else.
-struct DnnLibrary {
-    decltype(&cudnnGetVersion) version = nullptr;
-    decltype(&cudnnCreate) create = nullptr;
-    decltype(&cudnnSetStream) set_stream = nullptr;
-    decltype(&cudnnGetErrorString) error_text = nullptr;
-    decltype(&cudnnGetLastErrorString) last_error = nullptr;
-    decltype(&cudnnBackendCreateDescriptor) create_descriptor = nullptr;
-    decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
-    decltype(&cudnnBackendSetAttribute) set_attribute = nullptr;
-    decltype(&cudnnBackendGetAttribute) get_attribute = nullptr;
-    decltype(&cudnnBackendFinalize) finalize = nullptr;
-    decltype(&cudnnBackendExecute) execute = nullptr;
+struct DnnLibrary : DnnFunctions {
     std::string missing;  ///< why it cannot be used; empty if it can
 
     static DnnLibrary const& get();

@@ -12,7 +12,6 @@ namespace refactor::cuda_plugin {
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();
-/// Where the plugin is built with cuDNN's headers.
 RefactorDeviceDnn const& dnn_table();
 RefactorHostMemory const& host_memory_table();
 RefactorDeviceGraphs const& graph_table();

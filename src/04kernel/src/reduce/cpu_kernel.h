@@ -1,7 +1,9 @@
 #pragma once
 #include "kernel/kernel.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace refactor::kernel {
@@ -23,29 +25,16 @@ public:
     MaybeTask bind(BindArgs const& args) const override { return Bound::make(info_, args); }
 };
 
-inline Err<Rejection> reject(std::string reason) { return Err{Rejection{std::move(reason)}}; }
+Err<Rejection> reject(std::string reason);
 
 /// Nothing if the request is for a CPU and all operands are in the plain layout, else what is wrong.
-inline std::string why_not_plain_cpu(Request const& request) {
-    if (request.device != "cpu") return "runs on cpu, asked for " + std::string(request.device);
-    for (auto const& operands : {request.inputs, request.outputs})
-        for (auto const& operand : operands)
-            if (!operand.absent() && operand.layout != Layout::Plain) return "operands must be in the plain layout";
-    return {};
-}
+std::string why_not_plain_cpu(Request const& request);
 
-inline std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa = Isa::Scalar) {
-    auto id = std::string(op) + ":cpu:" + std::string(algorithm) + ":" + std::string(name_of(dtype));
-    if (isa != Isa::Scalar) id.append(":").append(name_of(isa));
-    return id;
-}
+/// "op:cpu:algorithm:dtype", with ":isa" behind it if that is not scalar.
+std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa = Isa::Scalar);
 
 /// Shortest text that tells one float from every other.
-inline std::string exact_text(float x) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", static_cast<double>(x));
-    return text;
-}
+std::string exact_text(float x);
 
 /// Sizes before, of, and after the axes [axis, axis + axes) of row-major dims.
 struct AxisSplit {

@@ -19,6 +19,13 @@ struct Edge {
     bool keep = false;                                  ///< a user asked for this tensor: passes must leave it in place
 };
 
+}  // namespace refactor::computation
+
+// Compiled once, in graph.cc.
+extern template class refactor::graph_topo::LinkedGraph<refactor::computation::Node, refactor::computation::Edge>;
+
+namespace refactor::computation {
+
 using Graph = graph_topo::LinkedGraph<Node, Edge>;
 using NodePtr = Graph::NodePtr;
 using EdgePtr = Graph::EdgePtr;

@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace refactor::frontend {
@@ -48,25 +50,18 @@ struct Tensor {
 /// "f32[N, 3, 224, 224]", "i64[?]" for an unknown rank, "sequence of f32[?]".
 std::string to_string(Tensor const& tensor, SymbolTable const& symbols);
 
-/// The model is illegal here.
-struct Invalid {
-    std::string reason;
-};
-/// Legal, but not supported.
-struct NotSupported {
-    std::string reason;
-};
-/// Something must be known first: the rank of an input, or the type of a tensor with a problem of its own.
-struct UnknownVariable {
-    std::string name;
-};
-/// The content of input `input` decides about types or sizes: the node waits until it has been computed.
-struct NeedsValue {
-    size_t input;
-    std::string reason;
-};
 /// Why types and shapes could not be inferred.
-using InferError = std::variant<Invalid, NotSupported, UnknownVariable, NeedsValue>;
+struct InferError {
+    enum class Kind : uint8_t {
+        Invalid,          ///< the model is illegal here
+        NotSupported,     ///< legal, but not supported
+        UnknownVariable,  ///< `text` must be known first: an input's rank, a type of a tensor with a problem of its own
+        NeedsValue,       ///< the content of input `input` decides about types or sizes: the node waits for it
+    };
+    Kind kind = Kind::Invalid;
+    std::string text;  ///< the reason, or a name
+    size_t input = 0;
+};
 /// Nothing: all is well.
 using Status = std::optional<InferError>;
 template <class T>
@@ -77,10 +72,14 @@ inline void append(std::string& text, std::string_view part) { text += part; }
 inline void append(std::string& text, char const* part) { text += part; }
 inline void append(std::string& text, std::string const& part) { text += part; }
 inline void append(std::string& text, char part) { text += part; }
+void append_number(std::string& text, int64_t number);
+void append_number(std::string& text, uint64_t number);
+void append_number(std::string& text, double number);
 template <class T>
     requires std::is_arithmetic_v<T>
-void append(std::string& text, T part) {
-    text += std::to_string(part);
+void append(std::string& text, T number) {
+    using Widest = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    append_number(text, static_cast<std::conditional_t<std::is_floating_point_v<T>, double, Widest>>(number));
 }
 }  // namespace detail
 
@@ -93,11 +92,16 @@ std::string concat(Args const&... args) {
 }
 template <class... Args>
 InferError invalid(Args const&... args) {
-    return Invalid{concat(args...)};
+    return {InferError::Kind::Invalid, concat(args...)};
 }
 template <class... Args>
 InferError unsupported(Args const&... args) {
-    return NotSupported{concat(args...)};
+    return {InferError::Kind::NotSupported, concat(args...)};
+}
+inline InferError unknown_variable(std::string name) { return {InferError::Kind::UnknownVariable, std::move(name)}; }
+template <class... Args>
+InferError needs_value(size_t input, Args const&... args) {
+    return {InferError::Kind::NeedsValue, concat(args...), input};
 }
 
 }  // namespace refactor::frontend

@@ -1,24 +1,20 @@
 #include "computation/operator.h"
-#include "frontend/expression.h"
 #include "kernel/ops/lookup.h"
 #include "kernel/procedures/lookup.h"
 #include "ops/ml_attributes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <set>
 
-// LabelEncoder, CategoryMapper, OneHotEncoder: tables that elements are looked up in.
+// LabelEncoder, CategoryMapper: tables that elements are looked up in.
 
 namespace refactor::onnx {
 
 namespace {
 
-using frontend::Expression;
 using frontend::TensorValue;
-using kernel::ExprOp;
 
 TensorValue tensor_of(DataType dtype, void const* data, size_t count) {
     return {dtype, {static_cast<int64_t>(count)}, mem_manager::Blob::copy_of(data, storage_bytes(dtype, 1) * count)};
@@ -224,46 +220,6 @@ Inferred<frontend::ProcedurePtr> lookup_procedure(frontend::ProcedureContext con
     return kernel::make_text_lookup(std::move(info));
 }
 
-// ---------------------------------------------------------------------- OneHotEncoder
-Status infer_one_hot(InferContext& c, NodeView const& n) {
-    auto texts = list_of<std::string>(n, "cats_strings").size(), numbers = n.integers("cats_int64s").size();
-    if ((texts == 0) == (numbers == 0))
-        return invalid(texts, " cats_strings and ", numbers, " cats_int64s, expected one of the lists");
-    if ((texts > 0) != (c.dtype(0) == DataType::String))
-        return invalid("X is ", name_of(c.dtype(0)), ", the categories are ", texts ? "text" : "numbers");
-    auto shape = c.shape(0);
-    shape.emplace_back(static_cast<int64_t>(texts + numbers));
-    return c.set(0, DataType::F32, std::move(shape));
-}
-
-/// One comparison with the row of all categories.
-Status lower_one_hot(LowerContext& c, NodeView const& n) {
-    auto categories = n.integers("cats_int64s");
-    auto list = tensor_of(DataType::I64, categories.data(), categories.size());
-    auto column = c.shape(0);
-    column.emplace_back(1);
-    Expression e;
-    auto x = e.cast(e.input(0, c.dtype(0)), DataType::I64);
-    auto hit = e.binary(ExprOp::Equal, x, e.input(1, DataType::I64));
-    c.emit_output(computation::make_operator(e.finish(e.cast(hit, DataType::F32))),
-                  {c.reshape(c.edge(0), column), c.constant(list.dtype, list.dims, list.blob)});
-    return std::nullopt;
-}
-
-/// What a comparison cannot tell: text, categories that occur twice, and elements that must be one.
-bool one_hot_is_procedure(frontend::ProcedureContext const& p, NodeView const& n) {
-    auto numbers = n.integers("cats_int64s");
-    bool unique = std::set<int64_t>(numbers.begin(), numbers.end()).size() == numbers.size();
-    return p.dtype(0) == DataType::String || n.integer("zeros", 1) == 0 || !unique;
-}
-
-Inferred<frontend::ProcedurePtr> one_hot_procedure(frontend::ProcedureContext const&, NodeView const& n) {
-    kernel::CategoryInfo info;
-    info.strict = n.integer("zeros", 1) == 0, info.categories.texts = list_of<std::string>(n, "cats_strings");
-    for (auto number : n.integers("cats_int64s")) info.categories.codes.push_back(kernel::lookup_code(number));
-    return kernel::make_one_hot_categories(std::move(info));
-}
-
 }  // namespace
 
 void define_ml_labels(Definitions& all) {
@@ -296,14 +252,6 @@ void define_ml_labels(Definitions& all) {
     for (auto name : {"default_tensor", "keys_tensor", "values_tensor"})
         encoder.attributes.push_back({name, K::Tensor});
     all.push_back(std::move(encoder));
-    all.push_back({.name = "OneHotEncoder",
-                   .types = {{kMlNumbers | types(DataType::String)}},
-                   .attributes = {{"cats_int64s", K::Ints}, {"cats_strings", K::Strings}, {"zeros", K::Int}},
-                   .infer = infer_one_hot,
-                   .lower = lower_one_hot,
-                   .domain = kMlDomain,
-                   .procedure = one_hot_procedure,
-                   .is_procedure = one_hot_is_procedure});
 }
 
 }  // namespace refactor::onnx

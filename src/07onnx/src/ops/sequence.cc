@@ -40,7 +40,7 @@ void set_element(InferContext& c, size_t i, Tensor const& element) {
 
 Inferred<Tensor> element_of(InferContext const& c, size_t i) {
     auto const& sequence = c.input(i);
-    if (!sequence.element) return Err{InferError(frontend::UnknownVariable{sequence.name})};
+    if (!sequence.element) return Err{frontend::unknown_variable(sequence.name)};
     return *sequence.element;
 }
 

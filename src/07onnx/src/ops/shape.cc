@@ -64,7 +64,7 @@ Status infer_range(InferContext& c, NodeView const&) {
         if (!c.shape(i).empty() && c.shape(i) != Shape{DimExpr(1)})
             return invalid("\"", c.input(i).name, "\" has the shape ", c.text(c.shape(i)), ", expected a scalar");
     auto length_or = range_length(c);
-    if (!length_or.ok() && std::holds_alternative<frontend::NeedsValue>(length_or.error()) && c.leave_to_run())
+    if (!length_or.ok() && length_or.error().kind == InferError::Kind::NeedsValue && c.leave_to_run())
         return c.set(0, c.dtype(0), {c.fresh(0)});
     if (!length_or.ok()) return length_or.error();
     auto const& length = *length_or;

@@ -83,7 +83,7 @@ Status infer_open_slice(InferContext& c) {
     return c.set(0, c.dtype(0), std::move(shape));
 }
 
-bool needs_value(frontend::InferError const& error) { return std::holds_alternative<frontend::NeedsValue>(error); }
+bool needs_value(InferError const& error) { return error.kind == InferError::Kind::NeedsValue; }
 
 Status infer_slice(InferContext& c, NodeView const& n) {
     auto sliced_or = slice(c, n);

@@ -1,0 +1,71 @@
+#pragma once
+// Written against `Vec`; include `vec_*.h` and `math.h` first.
+#include "reduce/rows_reduce_impl.h"
+
+namespace refactor::kernel {
+namespace {
+
+/// Sum of (x - mean)².
+float squares(float const* x, int64_t size, float mean) {
+    Vec acc[kLanes], m = Vec::set(mean);
+#pragma GCC unroll 4
+    for (int v = 0; v < kLanes; ++v) acc[v] = Vec::zero();
+    int64_t i = 0;
+    for (; i + kLanes * kWidth <= size; i += kLanes * kWidth)
+#pragma GCC unroll 4
+        for (int v = 0; v < kLanes; ++v) {
+            Vec d = Vec::load(x + i + v * kWidth) - m;
+            acc[v] = fma(d, d, acc[v]);
+        }
+    for (; i < size; i += kWidth) {
+        int left = left_of(size - i);
+        Vec d = select(first_lanes(left), load_part(x + i, left) - m, Vec::zero());
+        acc[0] = fma(d, d, acc[0]);
+    }
+    return sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+}
+
+void layer_norm(NormRow const& r) {
+    float const* x = r.x;
+    if (r.residual) {
+        float* added = r.sum ? r.sum : r.y;
+        for (int64_t i = 0; i < r.size; i += kWidth) {
+            int left = left_of(r.size - i);
+            store_part(load_part(x + i, left) + load_part(r.residual + i, left), added + i, left);
+        }
+        x = added;
+    } else if (r.sum) {
+        for (int64_t i = 0; i < r.size; i += kWidth) {
+            int left = left_of(r.size - i);
+            store_part(load_part(x + i, left), r.sum + i, left);
+        }
+    }
+    auto size = static_cast<float>(r.size);
+    float mean = r.rms ? 0 : partial<RowOp::Sum>(x, r.size, 0) / size;
+    float factor = 1 / __builtin_sqrtf(squares(x, r.size, mean) / size + r.epsilon);
+    Vec m = Vec::set(mean), f = Vec::set(factor);
+    Vec scale = Vec::set(*r.scale), bias = r.bias ? Vec::set(*r.bias) : Vec::zero();
+    for (int64_t i = 0; i < r.size; i += kWidth) {
+        int left = left_of(r.size - i);
+        if (r.scale_step) scale = load_part(r.scale + i, left);
+        if (r.bias && r.bias_step) bias = load_part(r.bias + i, left);
+        store_part(fma((load_part(x + i, left) - m) * f, scale, bias), r.y + i, left);
+    }
+}
+
+void group_norm(float const* x, float const* scale, float const* bias, float* y, int64_t channels, int64_t positions,
+                float epsilon) {
+    auto size = static_cast<float>(channels * positions);
+    float mean = partial<RowOp::Sum>(x, channels * positions, 0) / size;
+    float factor = 1 / __builtin_sqrtf(squares(x, channels * positions, mean) / size + epsilon);
+    for (int64_t c = 0; c < channels; ++c, x += positions, y += positions) {
+        Vec m = Vec::set(mean), f = Vec::set(factor * scale[c]), b = Vec::set(bias[c]);
+        for (int64_t i = 0; i < positions; i += kWidth) {
+            int left = left_of(positions - i);
+            store_part(fma(load_part(x + i, left) - m, f, b), y + i, left);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel

@@ -1,0 +1,161 @@
+#pragma once
+// Written against `Vec`; include `vec_*.h` and `math.h` first.
+#include "reduce/rows_parts_impl.h"
+
+namespace refactor::kernel {
+namespace {
+
+/// Largest element that is not NaN.
+float largest(float const* x, int64_t size) {
+    Vec acc[kLanes];
+#pragma GCC unroll 4
+    for (int v = 0; v < kLanes; ++v) acc[v] = Vec::set(-kInf);
+    int64_t i = 0;
+    for (; i + kLanes * kWidth <= size; i += kLanes * kWidth)
+#pragma GCC unroll 4
+        for (int v = 0; v < kLanes; ++v) acc[v] = max(Vec::load(x + i + v * kWidth), acc[v]);
+    for (; i < size; i += kWidth) {
+        int left = left_of(size - i);
+        acc[0] = max(select(first_lanes(left), load_part(x + i, left), Vec::set(-kInf)), acc[0]);
+    }
+    return max_of(max(max(acc[0], acc[1]), max(acc[2], acc[3])));
+}
+
+/// Stores exponentials of the differences from `top`, unless `log`, and returns their sum.
+float exponentials(float const* x, float* y, int64_t size, float top, bool log) {
+    Vec shift = Vec::set(top), sums[2] = {Vec::zero(), Vec::zero()};
+    int64_t i = 0;
+    for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
+        Vec a = exp_of_negative(Vec::load(x + i) - shift), b = exp_of_negative(Vec::load(x + i + kWidth) - shift);
+        sums[0] = sums[0] + a, sums[1] = sums[1] + b;
+        if (!log) a.store(y + i), b.store(y + i + kWidth);
+    }
+    for (; i < size; i += kWidth) {
+        int left = left_of(size - i);
+        Vec a = exp_of_negative(load_part(x + i, left) - shift);
+        sums[0] = sums[0] + select(first_lanes(left), a, Vec::zero());
+        if (!log) store_part(a, y + i, left);
+    }
+    return sum(sums[0] + sums[1]);
+}
+
+void fill_zero(float* y, int64_t size) {
+    for (int64_t i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
+}
+
+/// Makes softmax of exponentials in y, or log-softmax of x.
+void normalise(float const* x, float* y, int64_t size, float top, float all, bool log) {
+    Vec factor = Vec::set(1 / all), shift = Vec::set(top), log_sum = Vec::set(log ? __builtin_logf(all) : 0);
+    int64_t i = 0;
+    for (; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
+    for (; i < size; i += kWidth) {
+        int left = left_of(size - i);
+        store_part(log ? load_part(x + i, left) - shift - log_sum : load_part(y + i, left) * factor, y + i, left);
+    }
+}
+
+/// Some rows together, as long as they stay in L1: the steps that bring a row down to one number wait for each other,
+/// those of the next row do not.
+void softmax(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
+    constexpr int64_t kMost = 4, kLongest = 1024;
+    for (int64_t first = 0; first < rows;) {
+        int64_t count = size > kLongest ? 1 : rows - first < kMost ? rows - first : kMost;
+        float top[kMost], all[kMost];
+        for (int64_t r = 0; r < count; ++r) top[r] = largest(x + r * size, size);
+        for (int64_t r = 0; r < count; ++r) all[r] = exponentials(x + r * size, y + r * size, size, top[r], log);
+        for (int64_t r = 0; r < count; ++r) {
+            if (nan_to_zero && (top[r] == -kInf || all[r] != all[r]))
+                fill_zero(y + r * size, size);
+            else
+                normalise(x + r * size, y + r * size, size, top[r], all[r], log);
+        }
+        first += count, x += count * size, y += count * size;
+    }
+}
+
+template <int vectors>
+void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int tail, bool is_log, bool nan_to_zero) {
+    Vec top[vectors], sums[vectors];
+    auto at = [&](float const* p, int64_t k, int v) __attribute__((always_inline)) {
+        return load_part(p + k * stride + v * kWidth, v + 1 == vectors ? tail : kWidth);
+    };
+    auto put = [&](Vec value, int64_t k, int v) __attribute__((always_inline)) {
+        store_part(value, y + k * stride + v * kWidth, v + 1 == vectors ? tail : kWidth);
+    };
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) top[v] = Vec::set(-kInf), sums[v] = Vec::zero();
+    for (int64_t k = 0; k < size; ++k)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) top[v] = max(at(x, k, v), top[v]);
+    for (int64_t k = 0; k < size; ++k)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            Vec e = exp_of_negative(at(x, k, v) - top[v]);
+            sums[v] = sums[v] + e;
+            if (!is_log) put(e, k, v);
+        }
+    for (int v = 0; v < vectors; ++v) {
+        Mask none = (top[v] == Vec::set(-kInf)) | is_nan(sums[v]);
+        Vec factor = is_log ? log(sums[v]) : Vec::set(1) / sums[v];
+        for (int64_t k = 0; k < size; ++k) {
+            Vec value = is_log ? at(x, k, v) - top[v] - factor : at(y, k, v) * factor;
+            put(nan_to_zero ? select(none, Vec::zero(), value) : value, k, v);
+        }
+    }
+}
+
+/// Lane l becomes the sum (or the maximum) of the lanes l, l ± n, l ± 2n …; n divides the width.
+template <bool maximum>
+Vec fold_lanes(Vec value, int64_t n) {
+    alignas(64) float lanes[kWidth];
+    value.store(lanes);
+    for (int64_t i = n; i < kWidth; ++i) {
+        float &to = lanes[i % n], from = lanes[i];
+        to = maximum ? (to > from ? to : from) : to + from;
+    }
+    for (int64_t i = n; i < kWidth; ++i) lanes[i] = lanes[i % n];
+    return Vec::load(lanes);
+}
+
+/// Columns that fill a part of a vector, which is `n` of them over and over: all `count` elements are read as one row.
+void softmax_periodic(float const* x, float* y, int64_t count, int64_t n, bool is_log, bool nan_to_zero) {
+    Vec top = Vec::set(-kInf), sums = Vec::zero();
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        top = max(select(first_lanes(left), load_part(x + i, left), Vec::set(-kInf)), top);
+    }
+    top = fold_lanes<true>(top, n);
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec e = exp(load_part(x + i, left) - top);
+        sums = sums + select(first_lanes(left), e, Vec::zero());
+        if (!is_log) store_part(e, y + i, left);
+    }
+    sums = fold_lanes<false>(sums, n);
+    Mask none = (top == Vec::set(-kInf)) | is_nan(sums);
+    Vec factor = is_log ? log(sums) : Vec::set(1) / sums;
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec value = is_log ? load_part(x + i, left) - top - factor : load_part(y + i, left) * factor;
+        store_part(nan_to_zero ? select(none, Vec::zero(), value) : value, y + i, left);
+    }
+}
+
+void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int64_t n, bool log, bool nan_to_zero) {
+    if (n == stride && n < kWidth && kWidth % n == 0) return softmax_periodic(x, y, size * n, n, log, nan_to_zero);
+    auto vectors = (n + kWidth - 1) / kWidth;
+    auto tail = static_cast<int>(n - (vectors - 1) * kWidth);
+    switch (vectors) {
+        case 1:
+            return softmax_columns<1>(x, y, size, stride, tail, log, nan_to_zero);
+        case 2:
+            return softmax_columns<2>(x, y, size, stride, tail, log, nan_to_zero);
+        case 3:
+            return softmax_columns<3>(x, y, size, stride, tail, log, nan_to_zero);
+        default:
+            return softmax_columns<4>(x, y, size, stride, tail, log, nan_to_zero);
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel
