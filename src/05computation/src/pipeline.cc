@@ -20,6 +20,7 @@
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
 #include "passes/select_layouts.h"
+#include "passes/sink_reshapes.h"
 #include "passes/store_weights.h"
 #include "passes/widen_halves.h"
 
@@ -44,6 +45,9 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
+        {"sink_reshapes", sink_reshapes},
+        {"remove_identities", remove_identities},
+        {"remove_dead_nodes", remove_dead_nodes},
         {"fold_affine", fold_affine},
         {"merge_phases", merge_phases},
         {"fuse_layer_norm", fuse_layer_norm},

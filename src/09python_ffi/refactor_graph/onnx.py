@@ -134,7 +134,7 @@ class Compiler:
             Threads of the executor; 0: as many as the process may use.
         precision
             "default" or "f32": as the model says. "exact": no algorithm that changes the error bound of a sum (no
-            Winograd). "tf32": products and convolutions of f32 may round their operands to 11 bits on a GPU. "f16",
+            Winograd, no Strassen, see docs/adr/0012). "tf32": products and convolutions of f32 may round their operands to 11 bits on a GPU. "f16",
             "bf16": tensors of f32 are computed in that type; sums, inputs and outputs of the model stay f32.
         keep_f32
             Names of nodes that "f16" and "bf16" leave in f32 (`refactor_graph.precision.find_keep` finds them).

@@ -78,6 +78,85 @@ TEST(MatMul, CandidatesAgreeOnEpilogues) {
         }
 }
 
+TEST(MatMul, HalvesOfManySizes) {
+    std::mt19937 random(seed_of(88));
+    // Rows that pair up, with an odd one, with a tile left over; several blocks of rows and depth; columns left over.
+    Case const cases[]{{{1, 48, 66}, {66, 128}, {1, 48, 128}},       {{1, 97, 130}, {130, 256}, {1, 97, 256}},
+                       {{1, 101, 1800}, {1800, 130}, {1, 101, 130}}, {{1, 500, 130}, {130, 193}, {1, 500, 193}},
+                       {{3, 53, 98}, {98, 200}, {3, 53, 200}},       {{2, 3, 60, 70}, {70, 140}, {2, 3, 60, 140}},
+                       {{6, 64, 1000}, {1000, 129}, {6, 64, 129}},   {{2, 530, 600}, {600, 129}, {2, 530, 129}}};
+    int bits = 0;
+    for (int round = 0; round < 2; ++round, bits += 3)
+        for (auto const& c : cases) {
+            ++bits;
+            MatMulInfo info;
+            info.trans_b = bits & 1;
+            info.epilogue.activation.kind = bits & 2 ? ActivationKind::GeluErf : ActivationKind::Relu;
+            info.epilogue.bias = info.epilogue.residual = bits & 4, info.epilogue.residual_last = bits & 2;
+            info.alpha = bits & 4 ? 0.5f : 1;
+            auto k = c.b[0], n = c.b[1];
+            std::vector<Tensor> inputs{random_f32(c.a, random),
+                                       random_f32(info.trans_b ? Dims{n, k} : Dims{k, n}, random)};
+            inputs[1].as_constant();
+            if (bits & 4) inputs.push_back(random_f32({n}, random)), inputs.push_back(random_f32(c.y, random));
+            // Factors are sums of two, and up to four products make an element: errors are four times as large.
+            auto others = check_candidates(info, inputs, {Tensor(DataType::F32, c.y)}, tolerance_of(k, 4));
+            EXPECT_GE(others, cpu_features().isa >= Isa::Avx512 ? 4 : cpu_features().isa >= Isa::Avx2 ? 2 : 0);
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(MatMul, SamplesStayApart) {
+    std::mt19937 random(seed_of(89));
+    std::vector<Tensor> inputs{random_f32({3, 64, 128}, random), random_f32({128, 256}, random)},
+        outputs{Tensor(DataType::F32, {3, 64, 256})};
+    inputs[1].as_constant();
+    for (int i = 0; i < 64 * 128; ++i) inputs[0].as<float>()[64 * 128 + i] = std::numeric_limits<float>::quiet_NaN();
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    PackCache packs;
+    ThreadPool pool(1);
+    for (auto const& kernel : candidates(MatMulInfo{}, request_of(in, results, cpu_features().isa, 1)).kernels) {
+        run(*kernel, inputs, outputs, packs, pool);
+        auto const* y = outputs[0].as<float>();
+        EXPECT_TRUE(std::all_of(y, y + 64 * 256, [](float x) { return std::isfinite(x); })) << kernel->id();
+        EXPECT_TRUE(std::all_of(y + 2 * 64 * 256, y + 3 * 64 * 256, [](float x) { return std::isfinite(x); }))
+            << kernel->id();
+    }
+}
+
+TEST(MatMul, RefusesHalves) {
+    struct {
+        Dims a, b;
+        bool constant, exact;
+        char const* why;
+    } const cases[]{{{64, 64}, {64, 128}, true, false, "A is one matrix, whose rows may be samples"},
+                    {{1, 64, 64}, {64, 128}, true, true, "has a larger error than exact precision allows"},
+                    {{1, 64, 64}, {64, 128}, false, false, "B is not one constant matrix"},
+                    {{1, 64, 65}, {65, 128}, true, false, "needs an even K, got 65"},
+                    {{1, 64, 64}, {64, 16}, true, false, "needs two panels of columns"},
+                    {{1, 47, 64}, {64, 128}, true, false, "needs more rows, got 47"}};
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "no vector kernels";
+    for (auto const& c : cases) {
+        std::vector<Tensor> inputs{Tensor(DataType::F32, c.a), Tensor(DataType::F32, c.b)},
+            outputs{Tensor(DataType::F32, c.a)};
+        outputs[0].desc.dims.back() = c.b[1];
+        if (c.constant) inputs[1].as_constant();
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        auto request = request_of(in, results, cpu_features().isa, 1);
+        if (c.exact) request.precision = Precision::Exact;
+        std::string why;
+        auto found = candidates(MatMulInfo{}, request);
+        for (auto const& rejection : found.rejections)
+            if (rejection.reason.find("strassen") != std::string::npos) why += rejection.reason + "; ";
+        PackCache packs;
+        TensorDesc const *x[]{&inputs[0].desc, &inputs[1].desc}, *y = &outputs[0].desc;
+        for (auto const& kernel : found.kernels)
+            if (kernel->id().find("strassen") != std::string::npos)
+                if (auto task = kernel->bind({x, {&y, 1}, {}, packs, 1}); !task.ok()) why += task.error().reason;
+        EXPECT_NE(why.find(c.why), std::string::npos) << why;
+    }
+}
+
 TEST(MatMul, ScalarBias) {
     std::mt19937 random(seed_of(84));
     MatMulInfo info;

@@ -168,22 +168,6 @@ class ProductKernel final : public Kernel {
     DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
-    std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {
-        bool small = dtype_ != DataType::F32;
-        if (!constant_ || (shape.n == 1 && !info_.trans_a && !small)) return nullptr;  // a column is used as it is
-        auto n = shape.n, k = shape.k;
-        auto element = storage_bytes(dtype_, 1);
-        auto format = "matmul:" + std::to_string(functions_.panel) + (info_.trans_b ? ":T:" : ":N:") +
-                      std::to_string(n) + "x" + std::to_string(k);
-        auto bytes = static_cast<size_t>(round_up(n, functions_.width) * k) * element;
-        return packs.get(*constant_, format, bytes, [&](void const* from, void* target) {
-            if (small)
-                return pack_weights(target, from, element, info_.trans_b, n, k, functions_.panel, functions_.width);
-            functions_.pack(static_cast<float*>(target), static_cast<float const*>(from), info_.trans_b ? k : n,
-                            info_.trans_b, n, k);
-        });
-    }
-
 public:
     ProductKernel(ProductFunctions const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
         : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
@@ -203,8 +187,12 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        bool column = shape.n == 1 && !info_.trans_a && dtype_ == DataType::F32;  // used as it is
+        auto packed = constant_ && !column
+                          ? pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, args.packs)
+                          : nullptr;
         return std::unique_ptr<runtime::Task>(
-            new ProductTask(functions_, info_, shape, weight_type_of(dtype_), pack(shape, args.packs), args.threads));
+            new ProductTask(functions_, info_, shape, weight_type_of(dtype_), std::move(packed), args.threads));
     }
 };
 

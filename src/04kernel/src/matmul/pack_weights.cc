@@ -1,5 +1,7 @@
 #include "matmul/pack_weights.h"
 
+#include "mem_manager/blob.h"
+
 #include <algorithm>
 
 namespace refactor::kernel {
@@ -31,14 +33,29 @@ void pack(T* target, T const* b, bool columns, int64_t n, int64_t k, int64_t pan
     }
 }
 
-}  // namespace
-
-void pack_weights(void* target, void const* b, size_t bytes, bool columns, int64_t n, int64_t k, int64_t panel,
-                  int64_t width) {
+/// The last panel is as wide as the columns left, rounded up to whole vectors with zeros.
+void pack_small(void* target, void const* b, size_t bytes, bool columns, int64_t n, int64_t k,
+                ProductFunctions const& functions) {
+    auto panel = functions.panel, width = functions.width;
     if (bytes == 1)
         pack(static_cast<uint8_t*>(target), static_cast<uint8_t const*>(b), columns, n, k, panel, width);
     else
         pack(static_cast<uint16_t*>(target), static_cast<uint16_t const*>(b), columns, n, k, panel, width);
+}
+
+}  // namespace
+
+std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctions const& functions, mem_manager::Blob const& b,
+                                                     DataType type, bool columns, int64_t n, int64_t k,
+                                                     PackCache& packs) {
+    auto element = storage_bytes(type, 1);
+    auto format = "matmul:" + std::to_string(functions.panel) + (columns ? ":T:" : ":N:") + std::to_string(n) + "x" +
+                  std::to_string(k);
+    auto wide = (n + functions.width - 1) / functions.width * functions.width;
+    return packs.get(b, format, static_cast<size_t>(wide * k) * element, [&](void const* from, void* target) {
+        if (type != DataType::F32) return pack_small(target, from, element, columns, n, k, functions);
+        functions.pack(static_cast<float*>(target), static_cast<float const*>(from), columns ? k : n, columns, n, k);
+    });
 }
 
 }  // namespace refactor::kernel

@@ -1,13 +1,12 @@
 #pragma once
+#include "kernel/kernel.h"
 #include "matmul/product.h"
-
-#include <cstdint>
 
 namespace refactor::kernel {
 
-/// Packs B [K, N], or [N, K] if `columns`, of elements of `bytes` (1 or 2) bytes into panels of `panel` columns, the
-/// last one as wide as the columns left, rounded up to `width` with zeros.
-void pack_weights(void* target, void const* b, size_t bytes, bool columns, int64_t n, int64_t k, int64_t panel,
-                  int64_t width);
+/// A constant B [K, N], or [N, K] if `columns`, of any type of `WeightType`, in panels, which all products of its width
+/// share.
+std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctions const&, mem_manager::Blob const& b, DataType,
+                                                     bool columns, int64_t n, int64_t k, PackCache&);
 
 }  // namespace refactor::kernel

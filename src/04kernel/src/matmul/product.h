@@ -43,7 +43,8 @@ struct ProductBlock {
     float alpha;
     Activation activation;
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
-    float* scratch;            ///< `block_k * panel` elements
+    int64_t group;             ///< rows among which `multiply_strassen` forms pairs
+    float* scratch;            ///< `block_k * panel` elements, or what `multiply_strassen` asks for
 };
 
 struct ProductFunctions {
@@ -54,6 +55,9 @@ struct ProductFunctions {
     void (*multiply_dots)(ProductBlock const&);
     /// `multiply_few_*`.
     void (*multiply_few)(ProductBlock const&);
+    /// One level of Strassen's algorithm: the source is Packed, a_k 1, k and block_k even, block_m a multiple of
+    /// `group` unless m is less. `scratch` holds 2 * block_k * panel + 2 * rows * panel + block_k * block_m elements.
+    void (*multiply_strassen)(ProductBlock const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
 };

@@ -4,28 +4,29 @@
 namespace refactor::kernel {
 namespace {
 
-/// rows × vectors sums over `k`; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`:
-/// B ends there.
-template <int rows, int vectors, bool masked>
-[[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
-                            float* y, int64_t y_row, int tail, Finish const& f) {
-    constexpr int kSets = sets_of(rows * vectors);
-    Vec c[kSets][rows][vectors];
-#pragma GCC unroll 2
-    for (int s = 0; s < kSets; ++s)
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) c[s][i][v] = Vec::zero();
+template <int rows, int vectors>
+RG_SIMD void clear(Vec (&c)[rows][vectors]) {
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * kWidth, 1);
+        for (int v = 0; v < vectors; ++v) c[i][v] = Vec::zero();
+}
+
+/// Adds to rows × vectors their sums over `k`. `next_b` gives the vectors of B for one k after the other.
+template <int rows, int vectors, class F>
+RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, int64_t a_row, int64_t a_k, F&& next_b) {
+    constexpr int kSets = sets_of(rows * vectors);
+    Vec c[kSets][rows][vectors];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            c[0][i][v] = sums[i][v];
+            if constexpr (kSets == 2) c[1][i][v] = Vec::zero();
+        }
     auto step = [&](int s) __attribute__((always_inline)) {
         Vec x[vectors];
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v)
-            x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
+        next_b(x);
         float const* upper = a + 3 * a_row;
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i) {
@@ -33,19 +34,43 @@ template <int rows, int vectors, bool masked>
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) c[s][i][v] = fma(w, x[v], c[s][i][v]);
         }
-        a += a_k, b += b_row;
+        a += a_k;
     };
     if constexpr (kSets == 2) {
         for (int64_t p = k / 2; p > 0; --p) step(0), step(1);
         if (k & 1) step(0);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) c[0][i][v] = c[0][i][v] + c[1][i][v];
     } else {
         for (int64_t p = k; p > 0; --p) step(0);
     }
-    store_tile(c[0], y, y_row, tail, f);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sums[i][v] = kSets == 2 ? c[0][i][v] + c[kSets - 1][i][v] : c[0][i][v];
+}
+
+template <int rows, int vectors>
+RG_SIMD void prefetch_tile(float const* y, int64_t y_row) {
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * kWidth, 1);
+}
+
+/// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`: B ends there.
+template <int rows, int vectors, bool masked>
+[[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
+                            float* y, int64_t y_row, int tail, Finish const& f) {
+    Vec c[rows][vectors];
+    clear(c);
+    prefetch_tile<rows, vectors>(y, y_row);
+    auto next_b = [&](Vec(&x)[vectors]) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
+        b += b_row;
+    };
+    accumulate(c, k, a, a_row, a_k, next_b);
+    store_tile(c, y, y_row, tail, f);
 }
 
 using Tile = void (*)(int64_t, float const*, int64_t, int64_t, float const*, int64_t, float*, int64_t, int,
@@ -121,51 +146,62 @@ void widen_rows(ProductBlock const& t, int64_t j, int64_t n, int64_t p0, int64_t
         widen_rows<WeightType::I8>(t.scratch, t.weights + j * t.k, scales, n, p0, k, wide);
 }
 
-void multiply(ProductBlock const& t) {
+/// Rows and depth that are worked on.
+struct Range {
+    int64_t row, rows, depth, k;
+};
+
+/// The columns from `j` of one panel, whose rows of the range begin at `b`.
+void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float const* b, int64_t b_row) {
     bool after;
-    Finish whole = finish_of(t, after);
+    Finish f = finish_of(t, after);
+    float const* residual = f.residual;
+    f.load = r.depth > 0, f.last = r.depth + r.k >= t.k;
+    if (f.bias && !f.scalar_bias) f.bias += j;
+    int64_t n = smaller(kPanel, t.n - j);
+    int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
+    auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
+    for (int64_t i = r.row, end = r.row + r.rows; i < end;) {
+        int64_t rows = rows_of(end - i), y = i * t.y_row + j;
+        if (residual) f.residual = residual + y;
+        tiles[rows][vectors](r.k, t.a + i * t.a_row + r.depth * t.a_k, t.a_row, t.a_k, b, b_row, t.y + y, t.y_row, tail,
+                             f);
+        i += rows;
+        if (after && f.last)
+            activate_block(t, t.y + y, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
+    }
+}
+
+void multiply(ProductBlock const& t) {
     for (int64_t i0 = 0; i0 < t.m; i0 += t.block_m) {
-        int64_t m = smaller(t.block_m, t.m - i0), p0 = 0;
+        Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         do {  // once even if k is 0
-            int64_t k = smaller(t.block_k, t.k - p0);
-            float const* a0 = t.a + i0 * t.a_row + p0 * t.a_k;
+            r.k = smaller(t.block_k, t.k - r.depth);
             for (int64_t j = 0; j < t.n; j += kPanel) {
                 int64_t n = smaller(kPanel, t.n - j), wide = width_of(n);
-                int vectors = static_cast<int>(wide / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
                 float const* b = t.scratch;
                 int64_t b_row = wide;
                 switch (t.source) {
                     case ProductSource::Packed:
-                        b = t.b + j * t.k + p0 * wide;
+                        b = t.b + j * t.k + r.depth * wide;
                         break;
                     case ProductSource::Rows:
-                        b = t.b + p0 * t.b_row + j, b_row = t.b_row;
+                        b = t.b + r.depth * t.b_row + j, b_row = t.b_row;
                         break;
                     case ProductSource::PackRows:
-                        pack_rows(t.scratch, t.b + p0 * t.b_row + j, t.b_row, n, k, wide);
+                        pack_rows(t.scratch, t.b + r.depth * t.b_row + j, t.b_row, n, r.k, wide);
                         break;
                     case ProductSource::PackColumns:
-                        pack_columns(t.scratch, t.b + j * t.b_row + p0, t.b_row, n, k, wide);
+                        pack_columns(t.scratch, t.b + j * t.b_row + r.depth, t.b_row, n, r.k, wide);
                         break;
                     case ProductSource::Widen:
-                        widen_rows(t, j, n, p0, k, wide);
+                        widen_rows(t, j, n, r.depth, r.k, wide);
                         break;
                 }
-                auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
-                Finish f = whole;
-                f.load = p0 > 0, f.last = p0 + k >= t.k;
-                if (f.bias && !f.scalar_bias) f.bias += j;
-                for (int64_t i = 0; i < m;) {
-                    int64_t rows = rows_of(m - i), y = (i0 + i) * t.y_row + j;
-                    if (whole.residual) f.residual = whole.residual + y;
-                    tiles[rows][vectors](k, a0 + i * t.a_row, t.a_row, t.a_k, b, b_row, t.y + y, t.y_row, tail, f);
-                    i += rows;
-                    if (after && f.last)
-                        activate_block(t, t.y + y, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
-                }
+                multiply_panel(t, r, j, b, b_row);
             }
-            p0 += k;
-        } while (p0 < t.k);
+            r.depth += r.k;
+        } while (r.depth < t.k);
     }
 }
 
@@ -219,8 +255,6 @@ void multiply_dots(ProductBlock const& t) {
         }
     if (after) activate_block(t, t.y, t.residual_last ? t.residual : nullptr, t.m, t.n);
 }
-
-constexpr ProductFunctions kFunctions{kWidth, kRows, kPanel, multiply, multiply_dots, RG_MULTIPLY_FEW, pack};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -32,6 +32,15 @@ RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::l
 
 template <int rows, int vectors>
 RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f) {
+    if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && !f.residual && f.low == -__builtin_inff() &&
+        f.high == __builtin_inff()) {
+        Vec alpha = Vec::set(f.alpha);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) (c[i][v] * alpha).store(y + i * y_row + v * kWidth);
+        return;
+    }
     Vec bias[vectors];
     if (f.bias)
 #pragma GCC unroll 4

@@ -63,6 +63,32 @@ TEST(Passes, GeluGoesIntoTheProduct) {
     EXPECT_EQ(compare_passes(g, {{5, 33}}, kSums), Types{"MatMul"});
 }
 
+TEST(Passes, ReshapesSinkBelowProductsAndTheirEpilogues) {
+    TestGraph g(30);
+    auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+    Shape rows{n, 7, 3, 11}, merged{n * DimExpr(7), 33}, products{n * DimExpr(7), 47}, shape{n, 7, 47};
+    auto* x = g.input(rows);
+    auto* residual = g.input(shape);
+    kernel::MatMulInfo info;
+    info.epilogue.bias = true;
+    auto* product = g.add(info, {g.reshape(x, merged), g.weights({33, 47}), g.weights({47})}, products);
+    auto* biased = g.elementwise(ExprOp::Add, {product, g.weights({47})}, products);
+    auto* scaled = g.elementwise(ExprOp::Mul, {g.weights({1, 47}), biased}, products);
+    auto* sum = g.elementwise(ExprOp::Add, {g.reshape(scaled, shape), residual}, shape);
+    g.output(g.elementwise(ExprOp::Relu, {sum}, shape));
+    EXPECT_EQ(compare_passes(g, {{2, 7, 3, 11}, {2, 7, 47}}, kSums), (Types{"Reshape", "MatMul"}));
+}
+
+TEST(Passes, ReshapesThatMoveTheLastAxisStay) {
+    TestGraph g(31);
+    auto* x = g.input({2, 6, 10});
+    auto* residual = g.input({8, 5});
+    // [8, 15] ends with another axis; [3, 5] operands do not stretch over rows that are not merged.
+    auto* product = g.add(kernel::MatMulInfo{}, {g.reshape(x, {8, 15}), g.weights({15, 5})}, {8, 5});
+    g.output(g.elementwise(ExprOp::Add, {product, residual}, {8, 5}));
+    EXPECT_EQ(compare_passes(g, {{2, 6, 10}, {8, 5}}, kSums), (Types{"Reshape", "MatMul"}));
+}
+
 TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {
     TestGraph g(4);
     auto t = DimExpr::symbol(g.model.symbols.intern("T"));
@@ -201,9 +227,7 @@ TEST(Compile, OutputsThatShareMemoryAreCopied) {
     TestGraph g(10);
     auto* x = g.input({2, 6});
     auto* a = g.elementwise(ExprOp::Exp, {x}, {2, 6});
-    auto* node = g.model.graph.insert({"reshape", std::make_shared<Reshape>()}, {a});
-    node->output()->value = {"r", DataType::F32, {3, 4}, {}, nullptr, false};
-    for (auto* edge : {x, a, node->output(), a, g.weights({4})}) g.output(edge);
+    for (auto* edge : {x, a, g.reshape(a, {3, 4}), a, g.weights({4})}) g.output(edge);
     compare_passes(g, {{2, 6}}, 2 * 1.2e-7);
 }
 

@@ -58,6 +58,12 @@ public:
         auto expression = make_expression(op, DataType::F32, inputs);
         return add(kernel::ElementwiseInfo{expression.code, expression.outputs}, expression.inputs, std::move(shape));
     }
+    EdgePtr reshape(EdgePtr x, Shape shape) {
+        auto name = "t" + std::to_string(count_++);
+        auto* node = model.graph.insert({name + "_node", std::make_shared<Reshape>()}, {x});
+        node->output()->value = {name, x->value.dtype, std::move(shape), {}, nullptr, false};
+        return node->output();
+    }
     void output(EdgePtr edge) {
         model.graph.add_output(edge);
         model.output_names.push_back(edge->value.name);

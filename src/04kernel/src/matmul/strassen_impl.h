@@ -1,0 +1,247 @@
+#pragma once
+// One level of Strassen's algorithm over panels of a constant B; include `product_impl.h` first. Seven products of half
+// the rows, depth and columns do the work of eight. The form with the fewest sums is that of S. Winograd, "On
+// Multiplication of 2 × 2 Matrices", Linear Algebra and its Applications 4 (1971):
+//
+//   S1 = A21 + A22   S2 = S1 - A11   S3 = A11 - A21   S4 = A12 - S2
+//   T1 = B12 - B11   T2 = B22 - T1   T3 = B22 - B12   T4 = B21 - T2
+//   Y11 = A11 B11 + A12 B21
+//   U   = A11 B11 + S2 T2      V = U + S3 T3
+//   Y21 = V + A22 T4           Y22 = V + S1 T1        Y12 = U + S1 T1 + S4 B22
+//
+// A tile takes all seven in turn, so that Y is touched as often as in a direct product.
+
+namespace refactor::kernel {
+namespace {
+
+/// A pair of row tiles and a pair of panels; quadrants in the order 11, 12, 21, 22.
+struct PairTile {
+    int64_t half;  ///< depth of a quadrant
+    float const* a[4];
+    int64_t a_row;
+    float const* s[4];  ///< S1 … S4, [rows, half]
+    float const* b[4];  ///< [half, panel]
+    float* t[4];        ///< T1 … T4, likewise
+    float *u, *v;       ///< [rows, panel]
+    float* y[4];
+    int64_t y_row;
+    Finish finish[4];
+};
+
+/// The next vectors of B.
+struct Stored {
+    float const* b;
+    RG_SIMD void operator()(Vec (&x)[kVectors]) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) x[v] = Vec::load(b + v * kWidth);
+        b += kPanel;
+    }
+};
+/// p - q (+ r), which are stored for the tiles that follow.
+template <bool three>
+struct Combined {
+    float const *p, *q, *r;
+    float* target;
+    RG_SIMD void operator()(Vec (&x)[kVectors]) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+            x[v] = Vec::load(p + v * kWidth) - Vec::load(q + v * kWidth);
+            if constexpr (three) x[v] = x[v] + Vec::load(r + v * kWidth);
+            x[v].store(target + v * kWidth);
+        }
+        p += kPanel, q += kPanel, target += kPanel;
+        if constexpr (three) r += kPanel;
+    }
+};
+
+template <int rows>
+RG_SIMD void save(Vec const (&c)[rows][kVectors], float* to) {
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) c[i][v].store(to + i * kPanel + v * kWidth);
+}
+template <int rows>
+RG_SIMD void add(Vec (&c)[rows][kVectors], float const* from) {
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) c[i][v] = c[i][v] + Vec::load(from + i * kPanel + v * kWidth);
+}
+template <int rows>
+[[gnu::noinline]] void finish_quadrant(Vec (&c)[rows][kVectors], PairTile const& t, int quadrant) {
+    store_tile(c, t.y[quadrant], t.y_row, kWidth, t.finish[quadrant]);
+}
+
+/// `first`: makes T1 … T4.
+template <int rows, bool first>
+[[gnu::noinline]] void pair_tile(PairTile const& t) {
+    Vec c[rows][kVectors];
+    auto multiply = [&](float const* a, int64_t a_row, auto b, int finished) __attribute__((always_inline)) {
+        if (finished >= 0) prefetch_tile<rows, kVectors>(t.y[finished], t.y_row);
+        accumulate(c, t.half, a, a_row, 1, b);
+    };
+    auto finish = [&](int quadrant) __attribute__((always_inline)) {
+        Vec sums[rows][kVectors];
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v) sums[i][v] = c[i][v];
+        if (quadrant == 3) add(sums, t.v);
+        finish_quadrant(sums, t, quadrant);
+    };
+    auto const& b = t.b;
+    clear(c);
+    multiply(t.a[0], t.a_row, Stored{b[0]}, -1);
+    save(c, t.u);
+    multiply(t.a[1], t.a_row, Stored{b[2]}, 0);
+    finish(0);
+    clear(c);
+    add(c, t.u);
+    if constexpr (first) {
+        multiply(t.s[1], t.half, Combined<true>{b[3], b[1], b[0], t.t[1]}, -1);
+        save(c, t.u);
+        multiply(t.s[2], t.half, Combined<false>{b[3], b[1], nullptr, t.t[2]}, -1);
+        save(c, t.v);
+        multiply(t.a[3], t.a_row, Combined<false>{b[2], t.t[1], nullptr, t.t[3]}, 2);
+        finish(2);
+        clear(c);
+        multiply(t.s[0], t.half, Combined<false>{b[1], b[0], nullptr, t.t[0]}, 3);
+    } else {
+        multiply(t.s[1], t.half, Stored{t.t[1]}, -1);
+        save(c, t.u);
+        multiply(t.s[2], t.half, Stored{t.t[2]}, -1);
+        save(c, t.v);
+        multiply(t.a[3], t.a_row, Stored{t.t[3]}, 2);
+        finish(2);
+        clear(c);
+        multiply(t.s[0], t.half, Stored{t.t[0]}, 3);
+    }
+    finish(3);
+    add(c, t.u);
+    multiply(t.s[3], t.half, Stored{b[3]}, 1);
+    finish(1);
+}
+
+struct PairTiles {
+    void (*of[kRows + 1][2])(PairTile const&) = {};
+    template <int rows>
+    constexpr void fill() {
+        of[rows][0] = pair_tile<rows, false>, of[rows][1] = pair_tile<rows, true>;
+        if constexpr (rows > 1) fill<rows - 1>();
+    }
+    constexpr PairTiles() { fill<kRows>(); }
+};
+constexpr PairTiles kPairTiles;
+
+/// Row `i` is paired with row `i + pairs_of(rows)`; what is left over is multiplied as ever: an odd row, or as many as
+/// fit into one tile if the others then fill theirs.
+RG_SIMD int64_t pairs_of(int64_t rows) {
+    int64_t full = rows / 2 / kRows * kRows, left = rows - 2 * full;
+    return left <= kRows || (rows & 1) ? full : rows / 2;
+}
+
+/// The rows and depth that are worked on, and their part of the scratch.
+struct PairBlock {
+    Range range;
+    int64_t half;   ///< of the depth
+    float *t, *uv;  ///< T1 … T4, U and V
+    float* s;       ///< for each pair of rows S1 … S4, [4, half]
+};
+
+template <class F>
+RG_SIMD void for_groups(ProductBlock const& t, Range const& r, F&& f) {
+    for (int64_t i = r.row, end = r.row + r.rows; i < end; i += t.group) f(i, smaller(t.group, end - i));
+}
+
+/// S1 … S4 of every group, each [pairs, half].
+void combine_rows(ProductBlock const& t, PairBlock const& block) {
+    float* target = block.s;
+    for_groups(t, block.range, [&](int64_t first, int64_t rows) {
+        int64_t pairs = pairs_of(rows), half = block.half, step = pairs * half;
+        float const* upper = t.a + first * t.a_row + block.range.depth;
+        for (int64_t i = 0; i < pairs; ++i, upper += t.a_row, target += half) {
+            float const* lower = upper + pairs * t.a_row;
+            for (int64_t p = 0; p < half; p += kWidth) {
+                int left = static_cast<int>(smaller(kWidth, half - p));
+                Vec a = load_part(upper + p, left), c = load_part(lower + p, left);
+                Vec s1 = c + load_part(lower + half + p, left), s2 = s1 - a;
+                Vec s[4] = {s1, s2, a - c, load_part(upper + half + p, left) - s2};
+#pragma GCC unroll 4
+                for (int q = 0; q < 4; ++q) {
+                    float* to = target + q * step + p;
+                    if (left == kWidth)
+                        s[q].store(to);
+                    else
+                        s[q].store_first(to, left);
+                }
+            }
+        }
+        target += 3 * step;
+    });
+}
+
+/// Two panels of columns, from `j`.
+void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int64_t j) {
+    bool after, first = true;
+    Finish whole = finish_of(t, after);
+    whole.load = block.range.depth > 0, whole.last = block.range.depth + block.range.k >= t.k;
+    float const *panel = t.b + j * t.k + block.range.depth * kPanel, *s = block.s;
+    int64_t half = block.half, quadrant = half * kPanel;
+    PairTile tile{half, {}, t.a_row, {}, {}, {}, block.uv, block.uv + kRows * kPanel, {}, t.y_row, {}};
+    for (int q = 0; q < 4; ++q) {
+        tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + q * quadrant;
+        tile.finish[q] = whole;
+        if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
+    }
+    for_groups(t, block.range, [&](int64_t row, int64_t group) {
+        int64_t pairs = pairs_of(group);
+        for (int64_t i = 0; i < pairs;) {
+            int64_t rows = rows_of(pairs - i), at[4];
+            for (int q = 0; q < 4; ++q) {
+                int64_t r = row + i + (q >> 1) * pairs;
+                at[q] = r * t.y_row + j + (q & 1) * kPanel;
+                tile.a[q] = t.a + r * t.a_row + block.range.depth + (q & 1) * half;
+                tile.s[q] = s + (q * pairs + i) * half;
+                tile.y[q] = t.y + at[q];
+                if (whole.residual) tile.finish[q].residual = whole.residual + at[q];
+            }
+            kPairTiles.of[rows][first](tile);
+            first = false;
+            for (int q = 0; after && whole.last && q < 4; ++q)
+                activate_block(t, tile.y[q], t.residual && t.residual_last ? t.residual + at[q] : nullptr, rows,
+                               kPanel);
+            i += rows;
+        }
+        s += 4 * pairs * half;
+        if (int64_t rest = group - 2 * pairs) {
+            Range range{row + 2 * pairs, rest, block.range.depth, block.range.k};
+            multiply_panel(t, range, j, panel, kPanel);
+            multiply_panel(t, range, j + kPanel, panel + kPanel * t.k, kPanel);
+        }
+    });
+}
+
+void multiply_strassen(ProductBlock const& t) {
+    int64_t paired = t.n / (2 * kPanel) * (2 * kPanel);
+    for (int64_t i0 = 0; i0 < t.m; i0 += t.block_m) {
+        Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
+        for (; r.depth < t.k; r.depth += r.k) {
+            r.k = smaller(t.block_k, t.k - r.depth);
+            float* after_t = t.scratch + 2 * r.k * kPanel;
+            PairBlock block{r, r.k / 2, t.scratch, after_t, after_t + 2 * kRows * kPanel};
+            combine_rows(t, block);
+            for (int64_t j = 0; j < paired; j += 2 * kPanel) multiply_pair_of_panels(t, block, j);
+            for (int64_t j = paired; j < t.n; j += kPanel) {
+                int64_t wide = width_of(smaller(kPanel, t.n - j));
+                multiply_panel(t, r, j, t.b + j * t.k + r.depth * wide, wide);
+            }
+        }
+    }
+}
+
+constexpr ProductFunctions kFunctions{
+    kWidth, kRows, kPanel, multiply, multiply_dots, RG_MULTIPLY_FEW, multiply_strassen, pack};
+
+}  // namespace
+}  // namespace refactor::kernel
