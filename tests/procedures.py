@@ -42,9 +42,9 @@ def same(ours, theirs):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def compare(proto, *feeds, executor=None, oracle=ReferenceEvaluator):
+def compare(proto, *feeds, executor=None, oracle=ReferenceEvaluator, target="cpu"):
     """Assert that each of `feeds` gives what `oracle` computes, and return the executor."""
-    executor = executor or make_compiler(proto).compile("cpu")
+    executor = executor or make_compiler(proto).compile(target)
     reference = oracle(proto)
     for feed in feeds:
         ours = executor(feed)

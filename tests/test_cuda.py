@@ -1,7 +1,5 @@
 """One list of cases on every kind of device, compared with onnxruntime; the GPU's part skips where there is none."""
 
-import functools
-
 import numpy as np
 import onnx
 import pytest
@@ -10,28 +8,9 @@ from refactor_graph import DeviceError, InvalidInput, Unsupported
 from refactor_graph.onnx import find_device, make_compiler
 
 from tests import models
+from tests.conftest import missing_gpu
 
 F16, F32 = TensorProto.FLOAT16, TensorProto.FLOAT
-
-
-@functools.cache
-def missing_gpu():
-    """Why there is no GPU to run on, or nothing."""
-    try:
-        find_device("nvidia", 0)
-    except DeviceError as error:
-        return str(error)
-    return ""
-
-
-TARGETS = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
-
-
-@pytest.fixture(params=TARGETS)
-def target(request):
-    if request.param == "cuda" and missing_gpu():
-        pytest.skip(missing_gpu())
-    return request.param
 
 
 def elementwise(dtype=F32):

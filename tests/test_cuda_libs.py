@@ -9,9 +9,6 @@ from onnx import TensorProto, helper
 from refactor_graph.onnx import find_device, make_compiler
 
 from tests import models
-from tests.test_cuda import target
-
-__all__ = ["target"]
 
 EPS = {np.dtype(np.float32): 2.0**-23, np.dtype(np.float16): 2.0**-10, np.dtype(ml_dtypes.bfloat16): 2.0**-7}
 TYPES = {

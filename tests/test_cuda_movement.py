@@ -7,9 +7,6 @@ from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.test_cuda import target
-
-__all__ = ["target"]
 
 F16, F32, F64 = TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE
 I32, I64, U8, BOOL = TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL

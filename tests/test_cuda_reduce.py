@@ -7,7 +7,6 @@ from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.test_cuda import target  # noqa: F401
 
 F16, F32, I64, U8, I8, I32 = (
     getattr(TensorProto, name) for name in ("FLOAT16", "FLOAT", "INT64", "UINT8", "INT8", "INT32")
@@ -170,7 +169,7 @@ def compare(actual, wanted):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equals_onnxruntime(target, name):  # noqa: F811
+def test_equals_onnxruntime(target, name):
     proto, shapes = CASES[name]
     feeds = feeds_of(proto, shapes)
     outputs = make_compiler(proto).compile(target)(feeds)
@@ -179,7 +178,7 @@ def test_equals_onnxruntime(target, name):  # noqa: F811
 
 
 @pytest.mark.parametrize("op", ["RandomNormal", "RandomUniform"])
-def test_random_numbers_are_those_of_the_cpu(target, op):  # noqa: F811
+def test_random_numbers_are_those_of_the_cpu(target, op):
     node = helper.make_node(op, [], ["y"], shape=[9, 11], seed=3.0)
     proto = models.model([node], [], [models.value("y", None)])
     executor, host = make_compiler(proto).compile(target), make_compiler(proto).compile("cpu")
@@ -187,7 +186,7 @@ def test_random_numbers_are_those_of_the_cpu(target, op):  # noqa: F811
         np.testing.assert_allclose(executor({})["y"], host({})["y"], rtol=1e-6)
 
 
-def test_lengths_out_of_range_are_reported(target):  # noqa: F811
+def test_lengths_out_of_range_are_reported(target):
     weights = [models.constant("w", normal(1, 20, 7)), models.constant("r", normal(1, 20, 5))]
     node = helper.make_node("LSTM", ["x", "w", "r", "", "lengths"], ["y"], hidden_size=5)
     inputs = [models.value("x", [4, 2, 7]), models.value("lengths", [2], I32)]
@@ -198,7 +197,7 @@ def test_lengths_out_of_range_are_reported(target):  # noqa: F811
         executor({"x": x, "lengths": np.array([5, 1], np.int32)})
 
 
-def test_unpooling_out_of_range_is_reported(target):  # noqa: F811
+def test_unpooling_out_of_range_is_reported(target):
     node = helper.make_node("MaxUnpool", ["x", "i"], ["y"], kernel_shape=[2], strides=[2])
     inputs = [models.value("x", [1, 1, 3]), models.value("i", [1, 1, 3], I64)]
     executor = make_compiler(models.model([node], inputs, [models.value("y", None)])).compile(target)
@@ -210,7 +209,7 @@ def test_unpooling_out_of_range_is_reported(target):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2FNUZ"])
-def test_small_floats(target, kind):  # noqa: F811
+def test_small_floats(target, kind):
     small = getattr(TensorProto, kind)
     values = normal(37) * 300
     for source, to in ((F32, small), (small, F32)):
@@ -223,7 +222,7 @@ def test_small_floats(target, kind):  # noqa: F811
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (3, 8), (5, 4096), (0, 4)])
-def test_new_sizes(target, sizes):  # noqa: F811
+def test_new_sizes(target, sizes):
     """One executor, sizes that need other kinds of kernels."""
     proto = models.model(
         [helper.make_node("Softmax", ["x0"], ["y"])], [models.value("x0", ["N", "M"])], [models.value("y", None)]

@@ -115,18 +115,19 @@ def test_two_targets_where_one_suffices():
 
 
 def test_procedures_between_devices():
+    attributes = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0}
+    lists = {"ngram_counts": [0], "ngram_indexes": [0, 1, 2], "pool_int64s": [0, 2, 5]}
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("NonZero", ["a"], ["n"], name="positions"),
-        helper.make_node("Cast", ["n"], ["f"], to=F32),
-        helper.make_node("Exp", ["f"], ["y"]),
+        helper.make_node("Add", ["x", "x"], ["a"]),
+        helper.make_node("TfIdfVectorizer", ["a"], ["n"], name="counts", **attributes, **lists),
+        helper.make_node("Exp", ["n"], ["y"]),
     ]
-    proto = models.model(nodes, [models.value("x", ["N"])], [models.value("y", None)])
-    with pytest.raises(Unsupported, match='NonZero node "positions"'):
+    proto = models.model(nodes, [models.value("x", ["N"], I64)], [models.value("y", None)])
+    with pytest.raises(Unsupported, match='TfIdfVectorizer node "counts"'):
         make_compiler(proto).compile("cuda")
     executor = make_compiler(proto).compile(["cuda", "cpu"])
-    for seed in range(3):
-        x = {"x": random(7, seed=seed)}
+    for count in (7, 1, 4):
+        x = {"x": np.arange(count) % 3}
         models.assert_close(executor(x)["y"], models.expected(proto, x)[0])
 
 
@@ -215,6 +216,50 @@ def test_recording_can_be_forbidden(gpu):
     assert "not allowed" in executor.clone().recording
     executor.dispatch(gpu, "mru")
     assert "not allowed" in executor.recording
+
+
+@pytest.mark.parametrize("name", ["loop", "scan", "if"])
+@pytest.mark.parametrize("graphs", [True, False])
+def test_recording_inside_of_control_flow(name, graphs):
+    proto, runs = CONTROL[name]
+    executor = make_compiler(proto).compile("cuda", device_graphs=graphs)
+    for _ in range(4):
+        executor(runs[0])
+    inside = [line for line in executor.recording.splitlines() if line.startswith("  ")]
+    assert inside
+    assert all(line.endswith("recorded" if graphs else "not allowed") for line in inside), inside
+    clone = executor.clone()
+    clone(runs[0])
+    assert ("not allowed" in clone.recording) == (not graphs)
+
+
+def second_gpu(first):
+    """Give another one, if there is one."""
+    try:
+        return find_device("nvidia", 1)
+    except DeviceError:
+        return first
+
+
+def test_what_a_procedure_makes_is_shared_where_it_lies(gpu):
+    """Boxes of a detector go on to another library; the next run waits for its work."""
+    nodes = [helper.make_node("NonZero", ["x"], ["y"]), helper.make_node("Compress", ["x", "c"], ["z"])]
+    inputs = [models.value("x", ["N"]), models.value("c", ["N"], BOOL)]
+    proto = models.model(nodes, inputs, [models.value("y", None, I64), models.value("z", None)])
+    executor = make_compiler(proto).compile("cuda")
+    x = random(300)
+    executor({"x": x, "c": x > 0.5})
+    places, chosen = executor.get_output_blob("y"), executor.get_output_blob("z")
+    assert {places.device.kind, chosen.device.kind} == {"nvidia"}
+    executor({"x": -x, "c": x > 0})
+    np.testing.assert_array_equal(places.numpy(), np.array(np.nonzero(x)))
+    np.testing.assert_array_equal(chosen.numpy(), x[x > 0.5])
+    executor.set_input_blob("x", chosen)
+    executor.set_input("c", np.zeros(chosen.shape, bool))
+    executor.run(stream=1)
+    assert executor.get_output("z").shape == (0,)
+    executor.dispatch(second_gpu(gpu), "default")
+    np.testing.assert_array_equal(executor({"x": x, "c": x > 1})["z"], x[x > 1])
 
 
 def test_outputs_and_inputs_are_shared_where_they_lie(gpu):
@@ -405,3 +450,56 @@ def test_steps_are_named_for_profilers(gpu, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "ranges").read_text().splitlines() == ["Elementwise.0(first)"]
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MatMul"])
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=["f16", "bf16"])
+def test_scales_fold_into_halves(op, dtype):
+    """Factors and addends of channels become those of weights and bias, rounded once more."""
+    generator = models.generator(11)
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+
+    def constant(name, *shape):
+        return models.constant(
+            name, (generator.uniform(0.5, 1.5, shape) * generator.choice([-1, 1], shape)).astype(kind)
+        )
+
+    product, channels = op == "MatMul", (6,) if op == "MatMul" else (6, 1, 1)
+    shape = (5, 7) if product else (2, 4, 9, 8)
+    weights = {"Conv": (6, 4, 3, 3), "ConvTranspose": (4, 6, 3, 3), "MatMul": (7, 6)}[op]
+    nodes = [
+        helper.make_node(op, ["x", "w"], ["a"]),
+        helper.make_node("Mul", ["a", "scale"], ["b"]),
+        helper.make_node("Add", ["b", "shift"], ["y"]),
+    ]
+    constants = [constant("w", *weights), constant("scale", *channels), constant("shift", *channels)]
+    proto = models.model(nodes, [models.value("x", shape, dtype)], [models.value("y", None, dtype)], constants)
+    x = generator.standard_normal(shape).astype(kind)
+    executor = make_compiler(proto).compile("cuda")
+    y = executor({"x": x})["y"].astype(np.float64)
+    assert [row.type for row in executor.bench(quiet=True)] == [op]
+    wide = make_compiler(proto).compile("cpu")({"x": x})["y"].astype(np.float64)
+    # Weights, sums and results are rounded once each, sums of 36 terms of up to about 5.
+    step = 2.0 ** (-11 if dtype == TensorProto.FLOAT16 else -8)
+    assert np.abs(y - wide).max() < 8 * step * np.abs(wide).max()
+
+
+@pytest.mark.parametrize("name", ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"])
+def test_small_floats_inside_of_fused_programs(name):
+    """Rounding to 8 bits and back, and elements of 8 bits in memory, are one pass with what surrounds them."""
+    small = getattr(TensorProto, name)
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["a"]),
+        helper.make_node("Cast", ["a"], ["b"], to=small),
+        helper.make_node("Cast", ["b"], ["c"], to=F32),
+        helper.make_node("Sub", ["c", "x"], ["d"]),
+        helper.make_node("Cast", ["d"], ["y"], to=small),
+    ]
+    proto = models.model(nodes, [models.value("x", ["N"])], [models.value("y", None, small)], opset=19)
+    executor = make_compiler(proto).compile("cuda")
+    for count in (1, 37, 4096):
+        x = np.exp(random(count, seed=count) * 4) * np.sign(random(count))
+        np.testing.assert_array_equal(
+            executor({"x": x})["y"].view(np.uint8), make_compiler(proto).compile("cpu")({"x": x})["y"].view(np.uint8)
+        )
+    assert [row.type for row in executor.bench(quiet=True)] == ["Elementwise"]

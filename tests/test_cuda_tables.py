@@ -5,11 +5,8 @@ import pytest
 from refactor_graph.onnx import make_compiler
 
 from tests import ml_models, models
-from tests.test_cuda import target
 from tests.test_ml import table
 from tests.test_trees import MODES, classifier, regressor, rows
-
-__all__ = ["target"]
 
 
 def check(target, op, feeds, outputs=1, **attributes):

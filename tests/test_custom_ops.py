@@ -320,3 +320,129 @@ def test_the_cpu_is_named_where_another_target_is_asked_for() -> None:
         pytest.skip(str(error))
     with pytest.raises(rg.Unsupported, match="node"):
         compiler.compile("cuda")
+
+
+# ---------------------------------------------------------------------- on a GPU
+@pytest.fixture
+def gpu() -> rg.Device:
+    try:
+        return rg.find_device("nvidia", 0)
+    except rg.DeviceError as error:
+        pytest.skip(str(error))
+
+
+def plain(name: str, shape: Any = ("N",)) -> rg.Executor:
+    """Make what works on the memory of a GPU as another library would."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    graph = helper.make_graph(
+        [helper.make_node(name, ["x"], ["y"])], name, [x], [helper.make_empty_tensor_value_info("y")]
+    )
+    return make_compiler(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])).compile("cuda")
+
+
+def through(inner: rg.Executor, x: Any) -> rg.DeviceArray:
+    inner.set_input_blob("x", x)
+    inner.run()
+    return inner.get_output_blob("y")
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("gpu")
+def test_a_function_of_a_gpu_gets_and_gives_its_memory() -> None:
+    inner, seen = plain("Exp"), []
+
+    def compute(x: rg.DeviceArray, scale: float = 0) -> rg.DeviceArray:
+        seen.append((type(x), x.device.kind, x.shape, x.dtype, scale, rg.current_stream()))
+        return through(inner, x)
+
+    compiler = make_compiler(proto("Mine", tail="Add", scale=2.5), custom_ops=[op(compute, device="cuda")])
+    run = compiler.compile("cuda")
+    assert "custom:nvidia:python:Mine" in str(run.program) + run.recording
+    for n in (3, 5, 3):
+        x = np.linspace(-1, 1, n, dtype=np.float32)
+        np.testing.assert_allclose(run(x)["z"], np.exp(x) + x, rtol=1e-6)
+        np.testing.assert_allclose(run.clone()(x)["z"], np.exp(x) + x, rtol=1e-6)
+    assert {entry[:2] + entry[3:5] for entry in seen} == {(rg.DeviceArray, "nvidia", "f32", 2.5)}
+    assert seen[0][2] == (3,)
+    assert all(isinstance(entry[5], int) for entry in seen)
+    assert rg.current_stream() is None
+
+
+class Dlpack:
+    def __init__(self, blob: rg.DeviceArray) -> None:
+        self.blob, self.streams = blob, list[Any]()
+
+    def __dlpack_device__(self) -> Any:
+        return self.blob.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        self.streams.append((stream, rg.current_stream()))
+        return self.blob.__dlpack__(stream=stream, max_version=max_version)
+
+
+class CudaArray:
+    def __init__(self, blob: rg.DeviceArray) -> None:
+        self.__cuda_array_interface__ = blob.__cuda_array_interface__
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("wrap", [Dlpack, CudaArray])
+def test_results_of_other_libraries(wrap: Any) -> None:
+    inner, made = plain("Neg"), []
+
+    def compute(x: rg.DeviceArray) -> Any:
+        made.append(wrap(through(inner, x)))
+        return made[-1]
+
+    run = make_compiler(proto("Mine", tail="Add"), custom_ops=[op(compute, device="cuda")]).compile(["cuda", "cpu"])
+    for _ in range(3):
+        np.testing.assert_array_equal(run(X)["z"], np.zeros(3))
+    for one in made if wrap is Dlpack else []:
+        assert all(asked == own for asked, own in one.streams), "the result is ordered before the run goes on"
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: np.zeros(x.shape, np.float32), "output 0 is an object of type numpy.ndarray on the host, expected"),
+        (lambda x: None, "output 0 is an object of type NoneType on the host"),
+        (lambda x: (x, x), "it returned 2 arrays, the node has 1 outputs"),
+        (lambda x: through(plain("Flatten", (3, 1)), _column(x)), r"is f32\[3, 1\], announced was f32\[N\] = \[3\]"),
+        (lambda x: through(plain("Shape"), x), r"is i64\[1\], announced was f32\[N\] = \[3\]"),
+        (lambda x: 1 / 0, "ZeroDivisionError: division by zero"),
+    ],
+    ids=["host", "none", "number", "shape", "dtype", "raises"],
+)
+def test_wrong_results_of_a_gpu(result: Any, message: str) -> None:
+    run = make_compiler(proto("Mine", tail="Add"), custom_ops=[op(result, device="cuda")]).compile("cuda")
+    for _ in range(2):
+        with pytest.raises(rg.OperatorError, match=message) as info:
+            run(X)
+        assert "node" in str(info.value)
+
+
+def _column(x: rg.DeviceArray) -> Any:
+    class Column(CudaArray):
+        def __init__(self) -> None:
+            self.__cuda_array_interface__ = x.__cuda_array_interface__ | {"shape": (3, 1)}
+
+    return Column()
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("gpu")
+def test_a_function_of_a_gpu_is_refused_elsewhere() -> None:
+    compiler = make_compiler(proto("Mine"), custom_ops=[op(lambda x: x, device="cuda")])
+    with pytest.raises(rg.Unsupported, match="its function runs on nvidia, not on cpu"):
+        compiler.compile("cpu")
+    text = op(lambda x: x, lambda x: ("string", x.shape), device="cuda")
+    with pytest.raises(rg.Unsupported, match="text is in the memory of the host"):
+        make_compiler(proto("Mine"), custom_ops=[text]).compile("cuda")
+
+
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(rg.InvalidInput, match="the device is 'tpu', expected one of: cpu, cuda"):
+        op(lambda x: x, device="tpu")

@@ -1,4 +1,4 @@
-"""Sizes that only data tells: each model is compiled once, whatever its size inputs hold."""
+"""Sizes that only data tells: each model is compiled once, whatever its size inputs hold, for each device."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ CASES: dict[str, tuple[list[onnx.NodeProto], list[dict[str, Any]], dict[str, np.
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sizes_from_data(name):
+def test_sizes_from_data(name, target):
     nodes, runs, constants = CASES[name]
     proto = _model(nodes, runs[0], **constants)
-    executor, reference = make_compiler(proto).compile("cpu"), ReferenceEvaluator(proto)
+    executor, reference = make_compiler(proto).compile(target), ReferenceEvaluator(proto)
     for feeds in runs:
         expected = reference.run(None, feeds)[0]
         (actual,) = executor(feeds).values()
@@ -120,9 +120,9 @@ def test_sizes_from_data(name):
     assert "Deferred" not in {row.type for row in executor.bench()}
 
 
-def test_a_negative_size_is_refused():
+def test_a_negative_size_is_refused(target):
     nodes, runs, constants = CASES["top_k"]
-    executor = make_compiler(_model(nodes, runs[0], **constants)).compile("cpu")
+    executor = make_compiler(_model(nodes, runs[0], **constants)).compile(target)
     with pytest.raises(InvalidInput, match='element 0 of "k" is -1, expected a size'):
         executor({"x": X, "k": _ints(-1)})
     with pytest.raises(Unsupported, match="k is 12, expected 0 to 9"):
@@ -131,31 +131,31 @@ def test_a_negative_size_is_refused():
 
 
 @pytest.mark.parametrize(("bound", "message"), [((1, 1, 0), "delta is 0"), ((0, 1 << 62, 1), "elements")])
-def test_a_range_without_end_is_refused(bound, message):
+def test_a_range_without_end_is_refused(bound, message, target):
     nodes, runs, constants = CASES["range_integer"]
-    executor = make_compiler(_model(nodes, runs[0], **constants)).compile("cpu")
+    executor = make_compiler(_model(nodes, runs[0], **constants)).compile(target)
     with pytest.raises(InvalidInput, match=message):
         executor(dict(zip("abc", map(np.int64, bound), strict=True)))
 
 
-def test_a_step_of_zero_is_refused():
+def test_a_step_of_zero_is_refused(target):
     nodes, runs, constants = CASES["slice_steps"]
-    executor = make_compiler(_model(nodes, runs[0], **constants)).compile("cpu")
+    executor = make_compiler(_model(nodes, runs[0], **constants)).compile(target)
     with pytest.raises(InvalidInput, match="the step of axis 0 is 0"):
         executor({**runs[0], "steps": _ints(1, 0)})
 
 
-def test_content_is_asked_for_where_a_size_must_be_a_number():
+def test_content_is_asked_for_where_a_size_must_be_a_number(target):
     # The aspect ratio is a number of the sizes.
     x = X[None, None]
     node = _node("Resize", "x none none s", mode="nearest", keep_aspect_ratio_policy="not_larger", axes=[2, 3])
     proto = _model([node], {"x": x, "s": _ints(8, 9)}, none=np.zeros(0, np.float32))
-    executor = make_compiler(proto).compile("cpu")
+    executor = make_compiler(proto).compile(target)
     assert executor({"x": x, "s": _ints(8, 9)})["y"].shape == (1, 1, 4, 9)
     assert executor({"x": x, "s": _ints(2, 9)})["y"].shape == (1, 1, 2, 5)
 
 
-def test_sizes_that_are_sums_of_others():
+def test_sizes_that_are_sums_of_others(target):
     """Every program knows the sizes that the sizes of its operands are made of, however deep."""
     nodes = [
         _node("Split", "s", "s0 s1", axis=0, num_outputs=2),
@@ -171,7 +171,7 @@ def test_sizes_that_are_sums_of_others():
     ]
     x = np.arange(120, dtype=np.float32).reshape(4, 3, 5, 2)
     constants = {"zero": _ints(0), "one": _ints(1), "two": _ints(2), "three": _ints(3), "five": _ints(5)}
-    executor = make_compiler(_model(nodes, {"x": x, "s": _ints(1, 2)}, **constants)).compile("cpu")
+    executor = make_compiler(_model(nodes, {"x": x, "s": _ints(1, 2)}, **constants)).compile(target)
     for first, second in ((2, 1), (0, 3), (1, 5)):
         (y,) = executor({"x": x, "s": _ints(first, second)}).values()
         np.testing.assert_array_equal(y, np.roll(x, (-2 * first, -second), (1, 2)))

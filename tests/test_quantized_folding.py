@@ -14,6 +14,14 @@ from tests.quantization import BYTES, codes
 pytestmark = pytest.mark.skipif(
     os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
 )
+
+
+@pytest.fixture(autouse=True)
+def device(target, monkeypatch):
+    """Fold for each kind of device."""
+    monkeypatch.setattr(Network, "target", target)
+
+
 UNFOLDED = ["-fold_quantization", "-channels_last_integers", "-move_quantization"]
 
 
@@ -27,6 +35,8 @@ def literally(proto, feeds):
 
 class Network:
     """A graph under construction; tensors are names, shapes come from a run by onnxruntime."""
+
+    target = "cpu"
 
     def __init__(self, seed, activations=BYTES[0]):
         """Start without nodes."""
@@ -97,8 +107,8 @@ class Network:
         graph = helper.make_graph(self.nodes, "quantised", types, results, self.constants)
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         feeds = {name: np.asarray(self.random.standard_normal(shape) * 2, np.float32) for name, shape, _ in self.inputs}
-        folded = make_compiler(proto).compile("cpu", "default", list(passes), verify=True)
-        plain = make_compiler(proto).compile("cpu", "default", UNFOLDED, verify=True)
+        folded = make_compiler(proto).compile(self.target, "default", list(passes), verify=True)
+        plain = make_compiler(proto).compile(self.target, "default", UNFOLDED, verify=True)
         actual, unfolded = list(folded(feeds).values()), list(plain(feeds).values())
         for a, b, wanted in zip(actual, unfolded, literally(proto, feeds), strict=True):
             assert a.shape == b.shape == wanted.shape

@@ -4,12 +4,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
+from tests.conftest import missing_gpu
 
 ERRORS = {"f16": 2**-11, "bf16": 2**-8, "int8": 2**-6}
 """Of the norm of the result: half a step of rounding, relative to the weights, for each of two layers."""
+GPU_ERRORS = ERRORS | {"f8e4m3fn": 2**-4, "f8e5m2": 2**-3}
+"""What a GPU takes."""
 
 
 def _tied(dtype: type = np.float32):
@@ -57,6 +61,31 @@ def test_weights_of_fewer_bytes(weights, threads):
     if small.program.packed_bytes:
         assert small.program.packed_bytes * (4 if weights == "int8" else 2) <= large.program.packed_bytes
     assert any("2 matrices stored as" in note for note in _notes(small))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("weights", GPU_ERRORS)
+@pytest.mark.parametrize("rows", [3, 11])
+def test_weights_of_fewer_bytes_on_a_gpu(weights, rows):
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+    proto, inputs = _tied()
+    inputs["ids"] = np.arange(rows) * 211
+    compiler = make_compiler(proto)
+    wanted = models.expected(proto, inputs)[0]
+    small = compiler.compile("cuda", weights=weights, verify=True)
+    assert 0 < _difference(small(inputs)["y"], wanted) < 2 * GPU_ERRORS[weights]
+    assert _difference(compiler.compile("cuda")(inputs)["y"], wanted) < 1e-6
+    assert any("2 matrices stored as" in note for note in _notes(small))
+    names = {"int8": "i8"}
+    products = [row.kernel for row in small.bench(quiet=True) if row.type == "MatMul"]
+    algorithm = "few_rows" if rows == 3 else "tiled"
+    assert products == [f"matmul:nvidia:{algorithm}:f32_{names.get(weights, weights)}"] * 2
+
+
+def test_small_floats_are_refused_on_a_cpu():
+    with pytest.raises(InvalidInput, match="weights: cannot be stored as f8e4m3fn on cpu"):
+        make_compiler(_tied()[0]).compile(weights="f8e4m3fn")
 
 
 def test_casts_of_halves_are_read_as_they_are():

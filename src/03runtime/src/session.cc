@@ -7,6 +7,7 @@
 #include "mem_manager/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace refactor::runtime {
 
@@ -126,6 +127,7 @@ Value Session::device_output(size_t index, bool exported) const {
         if (lanes_[i].executor && found != outputs.end())
             return lanes_[i].executor->device_output(static_cast<size_t>(found - outputs.begin()), true);
     }
+    exported_ |= exported;
     return values_[number];
 }
 
@@ -154,11 +156,12 @@ void Session::call_procedure(Lane& lane, Call const& call, RunOptions const& opt
     if (options.token && options.token->cancelled()) throw Cancelled("the run was cancelled");
     if (options.deadline && Clock::now() >= *options.deadline) throw Cancelled("the run timed out");
     lane.inputs.clear();
-    bool anywhere = call.procedure->runs_graphs();
+    bool anywhere = call.procedure->takes_any_device();
     for (auto number : call.inputs)
         lane.inputs.push_back(number == kNoValue ? nullptr : anywhere ? &values_[number] : &host_value(number));
     try {
-        call.procedure->call(lane.inputs, lane.outputs, {pool_, options, lane.state.get(), allocator_, device_});
+        call.procedure->call(lane.inputs, lane.outputs,
+                             {pool_, options, lane.state.get(), allocator_, device_, may_record_});
     } catch (Cancelled&) {
         throw;
     } catch (Error& error) {
@@ -177,7 +180,10 @@ mem_manager::Stream* Session::stream() const {
 
 /// What comes next may read inputs on the host.
 void Session::wait_for(uint64_t foreign) {
-    if (auto* own = stream()) own->wait_for(foreign), own->synchronize();
+    if (auto* own = stream())
+        own->wait_for(foreign), own->synchronize();
+    else if (device_->kind() != "cpu")
+        mem_manager::wait_for_device(*device_);
 }
 
 /// `before(lane, call)` returns whether it ran a program by itself.
@@ -188,6 +194,7 @@ void Session::run_calls(RunOptions const& options, Before&& before, After&& afte
         if (values_[executable_->input_values[i]].unset())
             unset += (unset.empty() ? "\"" : ", \"") + executable_->inputs[i].name + '"';
     if (!unset.empty()) throw InvalidInput("no value was set for input " + unset);
+    if (std::exchange(exported_, false)) mem_manager::wait_for_device(*device_);
     release_values();
     ran_ = false;
     if (options.stream) wait_for(*options.stream);
@@ -284,8 +291,7 @@ void Session::trace(TraceVisitor const& visit) {
 
 std::unique_ptr<Session> Session::clone() const {
     auto copy = std::make_unique<Session>(executable_, allocator_, threads(), device_);
-    for (size_t i = 0; i < lanes_.size(); ++i)
-        if (lanes_[i].executor) copy->lanes_[i].executor->allow_recording(lanes_[i].executor->allows_recording());
+    if (!may_record_) copy->allow_recording(false);
     for (size_t i = 0; i < executable_->inputs.size(); ++i)
         if (!input(i).unset()) copy->set_input(i, input(i));
     return copy;
@@ -316,6 +322,7 @@ size_t Session::memory_bytes() const {
 }
 
 void Session::allow_recording(bool allowed) {
+    may_record_ = allowed;
     for (auto& lane : lanes_)
         if (lane.executor) lane.executor->allow_recording(allowed);
 }
@@ -325,8 +332,17 @@ std::string Session::recording_state() const {
     for (size_t i = 0; i < lanes_.size(); ++i) {
         auto const& call = executable_->calls[i];
         auto name = call.planner ? "program " + std::to_string(i) : call.type + " node \"" + call.name + '"';
-        auto state = call.planner ? lanes_[i].executor->recording_state() : call.procedure->id() + " runs on the host";
-        text += name + ": " + state + '\n';
+        auto const& lane = lanes_[i];
+        if (call.planner) {
+            text += name + ": " + lane.executor->recording_state() + '\n';
+            continue;
+        }
+        bool on_host = call.procedure->device_kind() == "cpu";
+        text += name + ": " + call.procedure->id() +
+                (on_host ? " runs on the host\n" : " cannot be recorded: its sizes are read while it runs\n");
+        auto inside = lane.state ? lane.state->recording_state() : std::string();
+        for (size_t from = 0, end; (end = inside.find('\n', from)) != std::string::npos; from = end + 1)
+            text += "  " + inside.substr(from, end + 1 - from);
     }
     return text;
 }

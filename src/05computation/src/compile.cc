@@ -24,12 +24,14 @@ constexpr bool kAlwaysVerify = false;
 constexpr bool kAlwaysVerify = true;
 #endif
 
-void check_weights(DataType type) {
+void check_weights(CompileOptions const& options) {
     using enum DataType;
     for (auto known : {Undefined, F32, F16, BF16, I8})
-        if (type == known) return;
-    throw InvalidInput("weights: cannot be stored as " + std::string(name_of(type)) +
-                       ", expected one of: f32, f16, bf16, i8");
+        if (options.weights == known) return;
+    bool f8 = options.weights == F8E4M3FN || options.weights == F8E5M2;
+    if (f8 && options.device != "cpu") return;
+    throw InvalidInput("weights: cannot be stored as " + std::string(name_of(options.weights)) + " on " +
+                       options.device + ", expected one of: f32, f16, bf16, i8, and on a GPU f8e4m3fn, f8e5m2");
 }
 
 void mark_kept(Model& model, std::vector<std::string> const& names) {
@@ -212,7 +214,7 @@ void plan_fixed_sizes(kernel::Program& program) {
 }  // namespace
 
 Compiled compile(Model model, CompileOptions const& options) {
-    check_weights(options.weights);
+    check_weights(options);
     auto threads = options.threads > 0 ? options.threads : default_thread_count();
     // First of all: without the device everything else is in vain.
     auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);

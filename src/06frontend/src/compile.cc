@@ -159,7 +159,7 @@ class Compiler {
         if (options_.device == "cpu" || options_.host_too) return;
         std::string text;
         for (auto const& call : partition_.calls)
-            if (call.procedure && !call.procedure->steers())
+            if (call.procedure && !call.procedure->steers() && call.procedure->device_kind() != options_.device)
                 text += concat("\n  ", call.type, " node \"", call.name, "\": ", call.procedure->id(),
                                " runs on cpu, not on ", options_.device);
         if (!text.empty()) throw Unsupported("these node(s) run on the CPU only:" + text);

@@ -30,6 +30,12 @@ constexpr size_t kKept = 64;
 class State final : public runtime::ProcedureState {
 public:
     std::map<runtime::Executable const*, std::pair<ExecutablePtr, std::unique_ptr<Session>>> sessions;
+
+    std::string recording_state() const override {
+        std::string text;
+        for (auto const& [key, entry] : sessions) text += entry.second->recording_state();
+        return text;
+    }
 };
 
 class DeferredGraph final : public runtime::Procedure {
@@ -167,6 +173,7 @@ public:
             found = sessions.emplace(executable.get(), std::pair(executable, std::move(session))).first;
         }
         auto& session = *found->second.second;
+        if (session.allows_recording() != context.may_record) session.allow_recording(context.may_record);
         for (size_t i = 0; i < inputs.size(); ++i) session.set_input(i, *inputs[i]);
         session.run(context.options);
         for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = session.device_output(i);

@@ -1,8 +1,10 @@
 #include "common/error.h"
 #include "common/half.h"
+#include "computation/compile.h"
 #include "frontend/graph.h"
 #include "frontend/operator.h"
 #include "mem_manager/blob.h"
+#include "mem_manager/device.h"
 #include "values.h"
 
 #include <algorithm>
@@ -97,6 +99,9 @@ void InferContext::copy(size_t i, Tensor const& tensor) {
 }
 
 InferContext ProcedureContext::view() const { return {inputs, {}, const_cast<SymbolTable&>(symbols)}; }
+mem_manager::Device* ProcedureContext::place() const {
+    return options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);
+}
 
 Status InferContext::set(size_t i, DataType dtype, Shape shape) {
     if (i >= outputs_.size()) return std::nullopt;

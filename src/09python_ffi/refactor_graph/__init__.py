@@ -6,7 +6,7 @@ Start at :func:`refactor_graph.onnx.make_compiler`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from refactor_graph._core import CancellationToken, Device, DeviceArray, Port, __version__, find_device
+from refactor_graph._core import CancellationToken, Device, DeviceArray, Port, __version__, current_stream, find_device
 from refactor_graph._custom import (
     CustomOp,
     Dim,
@@ -61,6 +61,7 @@ __all__ = [
     "Unsupported",
     "__version__",
     "check",
+    "current_stream",
     "custom_op",
     "find_device",
     "get_include",

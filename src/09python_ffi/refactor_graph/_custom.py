@@ -132,6 +132,10 @@ def _size_text(size: Any) -> str | None:
     return str(size.__index__())
 
 
+_KINDS = {"cpu": "cpu", "cuda": "nvidia"}
+"""Kinds of devices by the names that users compile for."""
+
+
 @dataclass(frozen=True, eq=False)
 class CustomOp:
     """An operator of your own, computed by a Python callable.
@@ -152,6 +156,11 @@ class CustomOp:
     needs
         Numbers of inputs whose content `shape` needs: where it is not constant, the node and all that depend on it are
         compiled when a run knows it.
+    device
+        Where `compute` works: "cpu", or "cuda". There it takes a `DeviceArray` for each input, whose content is
+        complete, and returns `DeviceArray` or anything in the memory of that GPU that has `__dlpack__` or
+        `__cuda_array_interface__`. The run goes on behind the work in the stream that a result belongs to; work in
+        other streams must have been joined. `current_stream` is the stream of the call.
     """
 
     domain: str
@@ -160,6 +169,7 @@ class CustomOp:
     shape: Callable[..., Any]
     versions: tuple[int, int | None] = (1, None)
     needs: Sequence[int] = ()
+    device: str = "cpu"
     _native: _core.CustomOperator = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -169,13 +179,18 @@ class CustomOp:
             raise InvalidInput(f"custom operator: expected a name, got {self.name!r}")
         if first < 1 or (last is not None and last < first):
             raise InvalidInput(f"custom operator {self.name}: versions {first} to {last} make no range")
+        if self.device not in _KINDS:
+            raise InvalidInput(
+                f"custom operator {self.name}: the device is {self.device!r}, expected one of: {', '.join(_KINDS)}"
+            )
         for what in ("compute", "shape"):
             if not callable(getattr(self, what)):
                 raise InvalidInput(f"custom operator {self.name}: {what} cannot be called")
         # The native side must not keep this object alive, which keeps the native side alive.
         infer, compute = _infer_function(self.shape), _compute_function(self.compute)
+        domain = "" if self.domain == "ai.onnx" else self.domain
         native = _core.CustomOperator(
-            "" if self.domain == "ai.onnx" else self.domain, self.name, first, last, infer, compute, list(self.needs)
+            domain, self.name, first, last, infer, compute, list(self.needs), _KINDS[self.device]
         )
         object.__setattr__(self, "_native", native)
 
@@ -273,11 +288,12 @@ def custom_op(
     shape: Callable[..., Any],
     versions: tuple[int, int | None] = (1, None),
     needs: Sequence[int] = (),
+    device: str = "cpu",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that registers a function as a `CustomOp`, and leaves it as it is."""
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
-        register_op(CustomOp(domain, name, compute, shape, versions, needs))
+        register_op(CustomOp(domain, name, compute, shape, versions, needs, device))
         return compute
 
     return decorate

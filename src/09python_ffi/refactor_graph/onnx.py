@@ -142,11 +142,11 @@ class Compiler:
             Record the work of a GPU when a plan runs the second time with the same addresses (a CUDA graph), and
             repeat it by one call from then on. `Executor.dbg` tells what is recorded, or why not.
         weights
-            What constant right-hand sides of matrix products are stored as on a CPU; they are widened to f32 in
-            registers, and products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts
-            to f32 stays small); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8" with a scale for each
-            output channel. Products of few rows, as in decoding, are as fast as their weights are small. The report of
-            the pass `store_weights` tells the error.
+            What constant right-hand sides of matrix products are stored as; they are widened to f32 in registers, and
+            products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts to f32 stays
+            small; on a GPU f32); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8", on a GPU also
+            "f8e4m3fn" and "f8e5m2", with a scale for each output channel. Products of few rows, as in decoding, are as
+            fast as their weights are small. The report of the pass `store_weights` tells the error.
         keep
             Names of intermediate tensors that every pass leaves in place.
         verify

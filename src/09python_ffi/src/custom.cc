@@ -1,11 +1,14 @@
 #include "arrays.h"
-#include "buffers.h"
 #include "common/error.h"
+#include "computation/compile.h"
+#include "custom_python.h"
 #include "frontend/custom_library.h"
 #include "mem_manager/blob.h"
 #include "module.h"
 #include "runtime/operator_error.h"
 #include "runtime/procedure.h"
+
+#include <algorithm>
 
 #include <pybind11/stl.h>
 
@@ -22,12 +25,6 @@ using frontend::ProcedurePtr;
 using frontend::Status;
 using runtime::OperatorError;
 using runtime::Value;
-
-/// A Python object that may be let go of on any thread, with or without the GIL.
-using Held = std::shared_ptr<PyObject>;
-
-Held hold(py::object object) { return {object.release().ptr(), release_object}; }
-py::object borrow(Held const& held) { return py::reinterpret_borrow<py::object>(held.get()); }
 
 py::object text_object(std::string const& text) {
     auto object = py::reinterpret_steal<py::object>(
@@ -107,32 +104,11 @@ std::vector<frontend::AnnouncedType> announced(py::handle result) {
     return types;
 }
 
-bool is_error(py::error_already_set const& error, char const* name) {
-    return error.matches(py::module_::import("refactor_graph._errors").attr(name));
-}
-
-/// "ValueError: …". What is no `Exception` (KeyboardInterrupt) goes on as it is.
-std::string message_of(py::error_already_set& error) {
-    if (!error.matches(PyExc_Exception)) throw py::error_already_set(error);
-    auto type = py::str(error.type().attr("__name__")).cast<std::string>();
-    return type + ": " + py::str(error.value()).cast<std::string>();
-}
-
 /// Calls the Python callable on arrays.
 class PythonProcedure final : public runtime::Procedure {
     Held compute_, attributes_;
     frontend::ResultCheck check_;
     std::string id_;
-
-    [[noreturn]] static void rethrow(py::error_already_set& error) {
-        auto own = py::str(error.value()).cast<std::string>();
-        if (is_error(error, "InvalidInput")) throw InvalidInput(own);
-        if (is_error(error, "Unsupported")) throw Unsupported(own);
-        if (is_error(error, "Cancelled")) throw Cancelled(own);
-        auto text = message_of(error);
-        if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
-        throw OperatorError(text, hold(error.value()));
-    }
 
     Value result(py::handle object, size_t i) const {
         runtime::PortInfo port;
@@ -163,7 +139,7 @@ public:
             py::list made = borrow(compute_)(arrays, borrow(attributes_), outputs.size());
             for (size_t i = 0; i < outputs.size(); ++i) results.push_back(result(made[i], i));
         } catch (py::error_already_set& error) {
-            rethrow(error);
+            throw_what_failed(error);
         }
         check_.check(inputs, results);
         std::move(results.begin(), results.end(), outputs.begin());
@@ -173,6 +149,20 @@ public:
 class PythonOperator final : public CustomOperator {
     Held infer_, compute_;
     std::vector<size_t> needs_;
+    std::string device_;
+
+    Inferred<ProcedurePtr> on_device(ProcedureContext const& context, Held attributes) const {
+        if (context.options.device != device_)
+            return Err{frontend::unsupported("its function runs on ", device_, ", not on ", context.options.device)};
+        auto is_text = [](DataType dtype) { return dtype == DataType::String; };
+        bool text = std::any_of(context.inputs.begin(), context.inputs.end(),
+                                [&](auto* input) { return input && is_text(input->dtype); }) ||
+                    std::any_of(context.outputs.begin(), context.outputs.end(),
+                                [&](auto const& output) { return is_text(output.dtype); });
+        if (text)
+            return Err{frontend::unsupported("text is in the memory of the host, its function runs on ", device_)};
+        return make_device_procedure(compute_, std::move(attributes), context, name, device_);
+    }
 
     template <class F>
     static auto guarded(F&& body) -> decltype(body()) {
@@ -201,8 +191,11 @@ class PythonOperator final : public CustomOperator {
 
 public:
     PythonOperator(std::string in, std::string called, int64_t from, std::optional<int64_t> to, py::object infer,
-                   py::object compute, std::vector<size_t> needs)
-        : infer_(hold(std::move(infer))), compute_(hold(std::move(compute))), needs_(std::move(needs)) {
+                   py::object compute, std::vector<size_t> needs, std::string device)
+        : infer_(hold(std::move(infer))),
+          compute_(hold(std::move(compute))),
+          needs_(std::move(needs)),
+          device_(std::move(device)) {
         domain = std::move(in), name = std::move(called), first = from, last = to;
     }
 
@@ -221,6 +214,7 @@ public:
     Inferred<ProcedurePtr> procedure(ProcedureContext const& context, Attributes const& attributes) const override {
         return guarded([&]() -> Inferred<ProcedurePtr> {
             auto held = hold(attributes_object(attributes));
+            if (device_ != "cpu") return on_device(context, std::move(held));
             return ProcedurePtr(std::make_shared<PythonProcedure>(compute_, std::move(held), context, name));
         });
     }
@@ -229,13 +223,15 @@ public:
 }  // namespace
 
 void bind_custom(py::module_& module) {
+    module.def("current_stream", &current_stream,
+               "Number of the stream of the custom operator that this thread is computing on a device; else None.");
     py::class_<CustomOperator, std::shared_ptr<CustomOperator>>(module, "CustomOperator",
                                                                 "An operator that a user has defined.")
         .def(py::init([](std::string domain, std::string name, int64_t first, std::optional<int64_t> last,
-                         py::object infer, py::object compute, std::vector<size_t> needs) {
+                         py::object infer, py::object compute, std::vector<size_t> needs, std::string device) {
             return std::shared_ptr<CustomOperator>(
                 std::make_shared<PythonOperator>(std::move(domain), std::move(name), first, last, std::move(infer),
-                                                 std::move(compute), std::move(needs)));
+                                                 std::move(compute), std::move(needs), std::move(device)));
         }))
         .def_readonly("domain", &CustomOperator::domain)
         .def_readonly("name", &CustomOperator::name)

@@ -62,7 +62,7 @@ Named const& names_of(DataType type) {
 }
 
 void check_type(PortInfo const& port, DataType type, Dims const& dims) {
-    if (type != port.dtype)
+    if (type != port.dtype && port.dtype != DataType::Undefined)
         refuse(port,
                "expected " + std::string(name_of(port.dtype)) + port.shape + ", got " + runtime::describe(type, dims));
 }

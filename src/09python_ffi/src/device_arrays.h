@@ -38,7 +38,7 @@ public:
 /// The value of a tensor that another library holds in the memory of a GPU (or in pinned host memory), without a copy,
 /// if `object` is one: by `DeviceArray`, `__dlpack__` or `__cuda_array_interface__`. What is put into `stream` from now
 /// on starts after the work that makes the content; without a stream that is waited for. Throws `InvalidInput` naming
-/// the port if type or memory order do not fit.
+/// the port if type or memory order do not fit; any type fits a port of `DataType::Undefined`.
 std::optional<runtime::Value> device_value(py::handle object, runtime::PortInfo const& port,
                                            mem_manager::Stream* stream);
 

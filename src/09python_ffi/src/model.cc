@@ -37,7 +37,10 @@ DataType weights_of(std::string const& name) {
     if (name == "f16") return DataType::F16;
     if (name == "bf16") return DataType::BF16;
     if (name == "int8") return DataType::I8;
-    throw InvalidInput("unknown weights \"" + name + "\", expected one of: default, f32, f16, bf16, int8");
+    if (name == "f8e4m3fn") return DataType::F8E4M3FN;
+    if (name == "f8e5m2") return DataType::F8E5M2;
+    throw InvalidInput("unknown weights \"" + name +
+                       "\", expected one of: default, f32, f16, bf16, int8, f8e4m3fn, f8e5m2");
 }
 
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,

@@ -10,6 +10,8 @@ namespace refactor::runtime {
 class ProcedureState {
 public:
     virtual ~ProcedureState() = default;
+    /// As `Session::recording_state`, of the graphs that it has run; nothing if it runs none.
+    virtual std::string recording_state() const { return {}; }
 };
 
 /// What a procedure finds around it while it runs.
@@ -19,21 +21,27 @@ struct CallContext {
     ProcedureState* state = nullptr;        ///< what `make_state` made
     std::string const& allocator;           ///< of the executor, for executors inside
     mem_manager::Device* device = nullptr;  ///< of the executor, for executors inside; null: number 0 of their kind
+    bool may_record = true;                 ///< as `Session::allow_recording`, for executors inside
 };
 
-/// A node that works on whole values between two programs, on the CPU: whose results have sizes that only the data
-/// tells (NonZero, Unique), that handles sequences, maps or text, or that runs graphs (Loop). Immutable; shared by
-/// executors, which may call it at the same time.
+/// A node that works on whole values between two programs: whose results have sizes that only the data tells (NonZero,
+/// Unique), that handles sequences, maps or text, or that runs graphs (Loop). Immutable; shared by executors, which may
+/// call it at the same time.
 class Procedure {
 public:
     virtual ~Procedure() = default;
     /// As of a kernel, `op:device:algorithm:dtype`.
     virtual std::string id() const = 0;
     virtual std::unique_ptr<ProcedureState> make_state() const { return nullptr; }
-    /// Whether it runs graphs, on whatever device they were compiled for: it then takes values of any device, and gives
-    /// them. Others get and give values of the host.
+    /// Whether it runs graphs, on whatever device they were compiled for.
     virtual bool runs_graphs() const { return false; }
-    /// Whether it only decides what runs and how large that is, so that a model with it is still one for its device.
+    /// Kind of device that it computes on.
+    virtual std::string_view device_kind() const { return "cpu"; }
+    /// Whether it takes values where they are, and leaves its own where it makes them. Others get and give values of
+    /// the host.
+    virtual bool takes_any_device() const { return runs_graphs() || device_kind() != "cpu"; }
+    /// Whether it only decides what runs and how large that is, or hands values on as they are, so that a model with it
+    /// is still one for its device.
     virtual bool steers() const { return runs_graphs(); }
     /// `inputs`: null where an optional one is omitted. `outputs` hold what they held after the last call, whose memory
     /// may be used again (`Value::resize`); all are set. Data that makes no sense throws `InvalidInput`.

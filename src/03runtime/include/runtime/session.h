@@ -60,8 +60,11 @@ public:
     void dispatch(mem_manager::Device& device, std::string allocator);
     size_t memory_bytes() const;
     void trim();
+    /// As `Executor::allow_recording`; holds for what procedures run too.
     void allow_recording(bool allowed);
-    /// For each program on a device and each procedure, one line: whether its work is recorded, or why not.
+    bool allows_recording() const { return may_record_; }
+    /// For each program on a device and each procedure, one line: whether its work is recorded, or why not; indented
+    /// below a procedure those of its graphs.
     std::string recording_state() const;
 
     /// Of the first program on a device; null if none is.
@@ -95,7 +98,9 @@ private:
     Executor* single_ = nullptr;
     std::vector<Value> values_;
     mutable std::vector<Value> host_values_;  ///< copies of those that are on a device, by number
-    bool ran_ = false;
+    bool ran_ = false, may_record_ = true;
+    /// Whether somebody outside may still work with what a procedure has made.
+    mutable bool exported_ = false;
 };
 
 }  // namespace refactor::runtime

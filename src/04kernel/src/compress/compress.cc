@@ -1,5 +1,5 @@
 #include "common/error.h"
-#include "kernel/procedures/select.h"
+#include "cuda/device_selects.h"
 
 #include <algorithm>
 
@@ -58,6 +58,9 @@ public:
 
 }  // namespace
 
-ProcedurePtr make_compress(std::optional<int64_t> axis) { return std::make_shared<Compress>(axis); }
+ProcedurePtr make_compress(DataType x, std::optional<int64_t> axis, mem_manager::Device* place) {
+    auto there = place ? cuda::compress_nvrtc(*place, x, axis) : nullptr;
+    return there ? there : std::make_shared<Compress>(axis);
+}
 
 }  // namespace refactor::kernel

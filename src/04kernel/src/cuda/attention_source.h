@@ -35,4 +35,7 @@ std::string tiled_attention_source(AttentionKind const&);
 /// Flash-Decoding, Dao et al. 2023.
 std::string row_attention_source(AttentionKind const&);
 
+/// The bodies of both, behind what they share.
+extern char const *const kAttentionTiles, *const kAttentionRows;
+
 }  // namespace refactor::kernel::cuda

@@ -14,23 +14,27 @@ namespace {
 
 bool is_half(DataType type) { return type == DataType::F16 || type == DataType::BF16; }
 
+bool is_f8(DataType type) { return minifloat_text(type) && bits_of(type) == 8; }
+
 /// Type of a register.
-char const* register_text(DataType type) { return is_half(type) ? "float" : element_text(type); }
+char const* register_text(DataType type) { return is_half(type) || is_f8(type) ? "float" : element_text(type); }
 
 /// Type in memory.
 char const* storage_text(DataType type) {
     if (is_half(type)) return "unsigned short";
-    return type == DataType::Bool ? "unsigned char" : register_text(type);
+    return type == DataType::Bool || is_f8(type) ? "unsigned char" : register_text(type);
 }
 
 std::string loaded(DataType type, std::string const& element) {
     if (type == DataType::F16) return "rg_from_f16(" + element + ")";
     if (type == DataType::BF16) return "rg_from_bf16(" + element + ")";
+    if (is_f8(type)) return std::string("rg_decoded<") + minifloat_text(type) + ">(" + element + ")";
     return type == DataType::Bool ? "(" + element + " != 0)" : element;
 }
 
 std::string stored(DataType type, std::string const& value) {
     if (type == DataType::F16) return "rg_to_f16(" + value + ")";
+    if (is_f8(type)) return std::string("rg_to_f8<") + minifloat_text(type) + ">(" + value + ")";
     return type == DataType::BF16 ? "rg_to_bf16(" + value + ")" : value;
 }
 
@@ -69,6 +73,7 @@ std::string instruction_text(ExprInstruction const& code) {
     if (has_parameters(code.op)) text += ", " + f32_text(code.alpha) + ", " + f32_text(code.beta);
     text += ")";
     if (code.dtype == DataType::F16) return "rg_round_f16(" + text + ")";
+    if (is_f8(code.dtype)) return std::string("rg_round_f8<") + minifloat_text(code.dtype) + ">(" + text + ")";
     return code.dtype == DataType::BF16 ? "rg_round_bf16(" + text + ")" : text;
 }
 
@@ -189,6 +194,9 @@ public:
         : info_(info), loops_(loops), inputs_(inputs), name_(name) {}
 
     std::string run() {
+        auto const& codes = info_.code;
+        if (std::any_of(codes.begin(), codes.end(), [](auto const& code) { return is_f8(code.dtype); }))
+            text_ += kMinifloatSource;
         write_body();
         text_ += "struct " + name_ + "_args { rg_u64 w[" + number(words()) + "]; };\n";
         text_ += "RG_GLOBAL " + name_ + "(" + name_ + "_args a) {\n";

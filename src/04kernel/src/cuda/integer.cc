@@ -15,7 +15,7 @@ using I = IntegerMatMulInfo;
 uint64_t word(int64_t value) { return static_cast<uint64_t>(value); }
 uint64_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 
-/// Rows and columns that a thread adds up: four, or two where that would leave multiprocessors idle.
+/// Sixteenths of the rows and columns of a block: four, or two where that would leave multiprocessors idle.
 int64_t side_of(int64_t rows, int64_t columns, int64_t batches) {
     return ceil_div(rows, 64) * ceil_div(columns, 64) * batches < kBusyBlocks ? 2 : 4;
 }
@@ -96,7 +96,7 @@ Result<Launches, Rejection> bind_conv(IntegerConvInfo const& info, BindArgs cons
     auto call =
         narrow ? template_text("rg_integer_conv_narrow", types.a, types.b, types.y, types.residual, s.channels_last)
                : template_text("rg_integer_conv", types.a, types.b, types.y, types.residual, s.channels_last,
-                               depth % 4 == 0, side);
+                               (s.channels_last ? s.group_in() : depth) % 4 == 0, side);
     launches.list.push_back(instances.launch("rg_integer_conv", call,
                                              narrow ? ceil_div(outputs, kBlockThreads) : squares,
                                              all_operands(I::kInputs + 1), std::move(numbers)));
@@ -111,7 +111,8 @@ MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const& info, Request const& r
 }
 
 MaybeKernel integer_conv_nvrtc(IntegerConvInfo const& info, Request const& request) {
-    return make_instances(info, request, "integer_conv", request.inputs[I::kA].dtype, kIntegerSource,
+    static auto const* const family = new std::string(std::string(kIntegerSource) + kIntegerConvSource);
+    return make_instances(info, request, "integer_conv", request.inputs[I::kA].dtype, family->c_str(),
                           make_integer_conv_reference, bind_conv);
 }
 

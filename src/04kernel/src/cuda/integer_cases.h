@@ -45,7 +45,7 @@ void integer_cases(std::mt19937& random, Run&& run) {
     };
     Product const products[] = {{{5, 8}, {8, 12}},           {{33, 37}, {37, 35}}, {{3, 7, 9}, {9, 5}},
                                 {{2, 1, 4, 16}, {3, 16, 8}}, {{1, 40}, {40, 3}},   {{70, 20}, {20, 130}},
-                                {{2, 3, 5}, {2, 5, 4}},      {{4, 0}, {0, 3}},     {{1100, 4}, {4, 1090}}};
+                                {{2, 3, 5}, {2, 5, 4}},      {{4, 0}, {0, 3}},     {{1060, 71}, {71, 1030}}};
     for (auto a : {U8, I8})
         for (auto b : {U8, I8})
             for (auto const& [x, w] : products) {
@@ -95,6 +95,18 @@ void integer_cases(std::mt19937& random, Run&& run) {
         for (auto& t : integer_operands(a, b, y, {}, w_zeros, out * group, in * element_count(kernel), dims, random))
             inputs.push_back(t);
         run(info, inputs, {Tensor(y, dims)});
+    }
+    // Enough squares of 64 sums to fill a card.
+    for (bool last : {false, true}) {
+        IntegerConvInfo info;
+        info.channels_last = last, info.result = integer_result(U8, random);
+        info.window.strides = {1, 1}, info.window.dilations = {1, 1};
+        info.window.pads_begin = {1, 0}, info.window.pads_end = {1, 0};
+        Dims x{2, 12, 67, 69}, dims{2, 150, 67, 69};
+        if (last) x = {2, 67, 69, 12}, dims = {2, 67, 69, 150};
+        std::vector<Tensor> inputs{Tensor(U8, x).fill(random), Tensor(I8, {150, 12, 3, 1}).fill(random)};
+        for (auto& t : integer_operands(U8, I8, U8, {}, {}, 150, 36, dims, random)) inputs.push_back(t);
+        run(info, inputs, {Tensor(U8, dims)});
     }
 }
 

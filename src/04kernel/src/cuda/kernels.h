@@ -74,7 +74,7 @@ MaybeKernel convert_nvrtc(ConvertInfo const&, Request const&);
 /// One block for each sequence if a multiprocessor reads the weights of a step in the time of a launch, else a launch
 /// for each step; the products of all inputs by the plugin.
 MaybeKernel recurrent_nvrtc(RecurrentInfo const&, Request const&);
-/// Squares of 64 or 32 sums by four-byte dot products; convolutions as products over what their windows cover.
+/// Squares of 64 or 32 sums by tensor cores; convolutions as products over what their windows cover.
 MaybeKernel integer_matmul_nvrtc(IntegerMatMulInfo const&, Request const&);
 MaybeKernel integer_conv_nvrtc(IntegerConvInfo const&, Request const&);
 /// The numbers of the CPU's kernels, up to the rounding of the device's f64 functions.

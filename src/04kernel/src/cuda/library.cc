@@ -29,7 +29,10 @@ Result<Library, Rejection> Library::of(Request const& request) {
     if (request.device != "nvidia")
         return Err{Rejection{"device " + std::string(request.device) + ", expected nvidia"}};
     if (!request.place) return Err{Rejection{"the request names no device to compile for"}};
-    auto& device = *request.place;
+    return on(*request.place);
+}
+
+Result<Library, Rejection> Library::on(mem_manager::Device& device) {
     auto const* kernels = static_cast<RefactorDeviceKernels const*>(device.extension(RG_KERNELS_EXTENSION));
     auto const* streams = static_cast<RefactorDeviceStreams const*>(device.extension(RG_STREAMS_EXTENSION));
     if (!kernels || !streams) return Err{Rejection{"the plugin of " + device.name() + " has no table of kernels"}};

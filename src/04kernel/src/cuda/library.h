@@ -21,6 +21,8 @@ class Library {
 public:
     /// Refused if the request is for no GPU, or its plugin has no kernels.
     static Result<Library, Rejection> of(Request const& request);
+    static Result<Library, Rejection> on(mem_manager::Device& device);
+    mem_manager::Device& device() const { return *device_; }
 
     void* load(std::string const& source, std::string const& name) const;
     void launch(void* stream, void* function, uint32_t blocks, uint32_t threads, void const* argument) const;

@@ -2,19 +2,18 @@
 #include "cuda/attention_source.h"
 #include "cuda/block_product_source.h"
 #include "cuda/conv_source.h"
+#include "cuda/plugin_compiler.h"
 #include "cuda/product_source.h"
 #include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
-#include "mem_manager/device_plugin.h"
-
-#include <dlfcn.h>
-#include <gtest/gtest.h>
 
 namespace refactor::kernel::cuda {
 
 namespace {
 
 using enum DataType;
+using testing::built_plugin;
+using testing::compile_all;
 
 std::vector<std::string> sources() {
     std::vector<std::string> all;
@@ -59,39 +58,15 @@ std::vector<std::string> sources() {
 
 /// An extension of the plugin; null, and why.
 void const* extension(char const* name, std::string& why) {
-    if (!*RG_CUDA_PLUGIN) {
-        why = "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";
-        return nullptr;
-    }
-    auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        auto const* reason = dlerror();
-        why = reason ? reason : "the CUDA plugin cannot be loaded";
-        return nullptr;
-    }
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
-    char text[256] = "";
-    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
-    why = table ? std::string("the plugin has no ") + name : text;
-    return table ? table->extension(name) : nullptr;
+    auto const* table = built_plugin(why);
+    if (!table) return nullptr;
+    why = std::string("the plugin has no ") + name;
+    return table->extension(name);
 }
 
 TEST(CudaPlugin, CompilesConvolutionsProductsAndAttention) {
-    std::string why;
-    auto const* kernels = static_cast<RefactorDeviceKernels const*>(extension(RG_KERNELS_EXTENSION, why));
-    if (!kernels) GTEST_SKIP() << why;
-    char text[4096] = "";
-    char const* const architectures[] = {"sm_80", "sm_90a", "sm_100"};
-    size_t number = 0;
-    for (auto const& source : sources()) {
-        // Each on one of them: what they differ in is the compiler's concern.
-        auto const* architecture = architectures[number++ % std::size(architectures)];
-        void* code = nullptr;
-        size_t bytes = 0;
-        ASSERT_EQ(kernels->compile(source.c_str(), architecture, &code, &bytes, text, sizeof text), 0)
-            << architecture << ": " << text;
-        kernels->release(code);
-    }
+    auto all = sources();
+    compile_all({all.begin(), all.end()});
 }
 
 /// An H200, as cuDNN describes devices.

@@ -245,7 +245,7 @@ std::string beginning(ProductKind const& kind) {
     auto const& after = kind.info.epilogue;
     char alpha[40];
     std::snprintf(alpha, sizeof alpha, "%.9ef", static_cast<double>(kind.info.alpha));
-    return std::string("typedef ") + element_text(kind.a) + " A;\ntypedef " + element_text(kind.b) + " B;\ntypedef " +
+    return std::string("typedef ") + element_text(kind.a) + " A;\ntypedef " + weight_text(kind.b) + " B;\ntypedef " +
            sum_text(kind.a) + " Sum;\ntypedef " + (kind.wide ? "rg_i64" : "int") +
            " Index;\nconstexpr int kRows = " + std::to_string(kind.rows) + ";\nconstexpr float kAlpha = " + alpha +
            ";\n" + constant("kTransA", kind.info.trans_a) + constant("kTransB", kind.info.trans_b) +
@@ -257,6 +257,11 @@ std::string beginning(ProductKind const& kind) {
 }
 
 }  // namespace
+
+char const* weight_text(DataType type) {
+    if (type == DataType::F8E4M3FN) return "rg_f8_e4m3";
+    return type == DataType::F8E5M2 ? "rg_f8_e5m2" : element_text(type);
+}
 
 std::string ProductKind::key() const {
     std::string key = std::to_string(rows) + '/' + std::to_string(tile);

@@ -29,6 +29,9 @@ struct ProductWords {
     explicit ProductWords(MatMulShape const&);
 };
 
+/// The type of an element of B in memory: weights may be floats of 8 bits. Null where no code is generated for it.
+char const* weight_text(DataType type);
+
 /// `rg_product`: tiles of Y from slabs of A and B in shared memory; any types, any transposition.
 std::string tiled_product_source(ProductKind const&);
 /// `rg_product`: for few rows of A, every thread reads 16 bytes of B at a time; `rg_product_sum` adds up the splits of

@@ -13,6 +13,11 @@ namespace {
 /// Elements that one thread takes: a whole number of bytes of any type.
 constexpr int64_t kGroup = 8;
 
+char const* family() {
+    static auto const* const text = new std::string(std::string(kMinifloatSource) + kQuantizeSource);
+    return text->c_str();
+}
+
 char const* narrow_text(DataType type) {
     switch (type) {
         case DataType::I4:
@@ -23,20 +28,10 @@ char const* narrow_text(DataType type) {
             return "rg_i2";
         case DataType::U2:
             return "rg_u2";
-        case DataType::F8E4M3FN:
-            return "rg_e4m3fn";
-        case DataType::F8E4M3FNUZ:
-            return "rg_e4m3fnuz";
-        case DataType::F8E5M2:
-            return "rg_e5m2";
-        case DataType::F8E5M2FNUZ:
-            return "rg_e5m2fnuz";
-        case DataType::F4E2M1:
-            return "rg_e2m1";
         case DataType::F8E8M0:
             return "rg_e8m0";
         default:
-            return element_text(type);
+            return minifloat_text(type) ? minifloat_text(type) : element_text(type);
     }
 }
 
@@ -134,22 +129,22 @@ Result<Launches, Rejection> bind_convert(ConvertInfo const& info, BindArgs const
 }  // namespace
 
 MaybeKernel quantize_nvrtc(QuantizeInfo const& info, Request const& request) {
-    return make_instances(info, request, "quantize", request.outputs[0].dtype, kQuantizeSource, make_quantize_reference,
+    return make_instances(info, request, "quantize", request.outputs[0].dtype, family(), make_quantize_reference,
                           bind_quantize);
 }
 
 MaybeKernel dequantize_nvrtc(DequantizeInfo const& info, Request const& request) {
-    return make_instances(info, request, "dequantize", request.inputs[0].dtype, kQuantizeSource,
-                          make_dequantize_reference, bind_dequantize);
+    return make_instances(info, request, "dequantize", request.inputs[0].dtype, family(), make_dequantize_reference,
+                          bind_dequantize);
 }
 
 MaybeKernel convert_nvrtc(ConvertInfo const& info, Request const& request) {
-    static auto const* const family = new std::string(std::string(kQuantizeSource) + kConvertSource);
+    static auto const* const conversions = new std::string(std::string(family()) + kConvertSource);
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list)
             if (bits_of(operand.dtype) > 64)
                 return Err{Rejection{"elements of " + std::to_string(bits_of(operand.dtype)) + " bits, at most 64"}};
-    return make_instances(info, request, "convert", request.outputs[0].dtype, family->c_str(), make_convert_blocks,
+    return make_instances(info, request, "convert", request.outputs[0].dtype, conversions->c_str(), make_convert_blocks,
                           bind_convert);
 }
 

@@ -179,9 +179,14 @@ class RecurrentKernel final : public Kernel {
     DataType type_;
     Instances instances_;
 
+    static char const* family() {
+        static auto const* const text = new std::string(std::string(kRecurrentSource) + kRecurrentSequenceSource);
+        return text->c_str();
+    }
+
 public:
     RecurrentKernel(RecurrentInfo info, DataType type, Library const& library)
-        : info_(std::move(info)), type_(type), instances_(library, kRecurrentSource) {}
+        : info_(std::move(info)), type_(type), instances_(library, family()) {}
     std::string id() const override { return id_of("recurrent", "nvrtc", type_); }
 
     MaybeTask bind(BindArgs const& args) const override {

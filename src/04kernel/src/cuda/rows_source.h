@@ -27,11 +27,11 @@ extern char const* const kQuantizeSource;
 
 /// `rg_convert` and `rg_same_bits`; follows `kQuantizeSource`.
 extern char const* const kConvertSource;
-/// `rg_recurrent_step`, `rg_recurrent_states` and `rg_recurrent_sequence`.
-extern char const* const kRecurrentSource;
+/// `rg_recurrent_step` and `rg_recurrent_states`; behind them `rg_recurrent_sequence`.
+extern char const *const kRecurrentSource, *const kRecurrentSequenceSource;
 
-/// `rg_integer_matmul`, `rg_integer_conv` and `rg_integer_conv_narrow` over bytes.
-extern char const* const kIntegerSource;
+/// `rg_integer_matmul` over bytes; behind it `rg_integer_conv` and `rg_integer_conv_narrow`.
+extern char const *const kIntegerSource, *const kIntegerConvSource;
 
 /// `rg_random` and `rg_multinomial`.
 extern char const* const kRandomSource;

@@ -2,15 +2,13 @@
 #include "common/half.h"
 #include "common/thread_pool.h"
 #include "cuda/expression_source.h"
+#include "cuda/plugin_compiler.h"
 #include "elementwise/reference.h"
 #include "kernel/device_kernels.h"
-#include "mem_manager/device_plugin.h"
 #include "movement/movement_test.h"
 
 #include <cmath>
 #include <cstdio>
-
-#include <dlfcn.h>
 
 namespace refactor::kernel::cuda {
 
@@ -19,6 +17,8 @@ namespace {
 using elementwise::load_number;
 using elementwise::Number;
 using elementwise::store_number;
+using testing::built_plugin;
+using testing::table_of;
 using testing::Tensor;
 
 struct Case {
@@ -113,9 +113,10 @@ public:
 
     void add_casts() {
         using enum DataType;
-        for (auto from : {F32, F64, F16, BF16, I8, U8, I16, I32, U32, I64, U64, Bool})
-            for (auto to : {F32, F64, F16, BF16, I8, U8, I16, I32, U32, I64, U64, Bool})
-                add({{input(0, from), {ExprOp::Cast, to, {0}}}, {1}}, {{from, {21}}}, {21});
+        auto const types = {F32, F64, F16, BF16, I8,       U8,         I16,    I32,
+                            U32, I64, U64, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ};
+        for (auto from : types)
+            for (auto to : types) add({{input(0, from), {ExprOp::Cast, to, {0}}}, {1}}, {{from, {21}}}, {21});
     }
 
     /// Broadcasts of all kinds through a chain of two instructions over types of three widths.
@@ -140,21 +141,6 @@ public:
     }
 };
 
-/// The table of a plugin's shared library; null, and why.
-RefactorDevicePlugin const* table_of(char const* file, std::string& why) {
-    auto* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        auto const* reason = dlerror();
-        why = reason ? reason : "the plugin cannot be loaded";
-        return nullptr;
-    }
-    auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
-    char text[256] = "";
-    auto const* table = entry(RG_DEVICE_PLUGIN_ABI, text, sizeof text);
-    if (!table) why = text;
-    return table;
-}
-
 /// Runs generated kernels on the host.
 struct Emulator {
     RefactorDeviceKernels const* kernels = nullptr;
@@ -175,6 +161,7 @@ double tolerance(DataType type, double expected, double operand) {
     double unit = type == DataType::F64    ? 0x1p-52
                   : type == DataType::F16  ? 0x1p-10
                   : type == DataType::BF16 ? 0x1p-7
+                  : bits_of(type) == 8     ? 0
                                            : 0x1p-23;
     double scale = std::max({std::abs(expected), std::isfinite(operand) ? std::abs(operand) : 0, 1.});
     return 16 * std::max(unit, 0.) * scale;
@@ -242,14 +229,6 @@ TEST(CudaSource, ComputesWhatTheReferenceComputes) {
     }
 }
 
-RefactorDevicePlugin const* plugin(std::string& why) {
-    if (!*RG_CUDA_PLUGIN) {
-        why = "the CUDA plugin is not part of this build: configure with RG_CUDA=ON";
-        return nullptr;
-    }
-    return table_of(RG_CUDA_PLUGIN, why);
-}
-
 std::string compiled(RefactorDeviceKernels const& kernels, std::string const& source, char const* architecture) {
     char text[4096] = "";
     void* code = nullptr;
@@ -264,7 +243,7 @@ std::string compiled(RefactorDeviceKernels const& kernels, std::string const& so
 
 TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
     std::string why;
-    auto const* table = plugin(why);
+    auto const* table = built_plugin(why);
     if (!table) GTEST_SKIP() << why;
     auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
     ASSERT_TRUE(kernels);
@@ -292,7 +271,7 @@ TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
 
 TEST(CudaPlugin, ReportsErrorsOfTheCompiler) {
     std::string why;
-    auto const* table = plugin(why);
+    auto const* table = built_plugin(why);
     if (!table) GTEST_SKIP() << why;
     auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
     char text[1024] = "";
@@ -305,7 +284,7 @@ TEST(CudaPlugin, ReportsErrorsOfTheCompiler) {
 
 TEST(CudaPlugin, SaysThatThereIsNoDriver) {
     std::string why;
-    auto const* table = plugin(why);
+    auto const* table = built_plugin(why);
     if (!table) GTEST_SKIP() << why;
     EXPECT_STREQ(table->kind, "nvidia");
     EXPECT_EQ(table->abi, RG_DEVICE_PLUGIN_ABI);
@@ -318,7 +297,7 @@ TEST(CudaPlugin, SaysThatThereIsNoDriver) {
 
 TEST(CudaPlugin, RefusesAnotherInterface) {
     std::string why;
-    if (!plugin(why)) GTEST_SKIP() << why;
+    if (!built_plugin(why)) GTEST_SKIP() << why;
     auto* library = dlopen(RG_CUDA_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
     auto entry = reinterpret_cast<RefactorDevicePluginEntry>(dlsym(library, RG_DEVICE_PLUGIN_ENTRY));
     char text[128] = "";

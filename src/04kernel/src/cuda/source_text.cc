@@ -18,6 +18,16 @@ template <class T> RG_FN T rg_mad(T x, T y, T z) { return rg_Add(rg_Mul(x, y), z
 template <class T> RG_FN T rg_load(T x) { return x; }
 RG_FN float rg_load(rg_f16 x) { return rg_from_f16(x.bits); }
 RG_FN float rg_load(rg_bf16 x) { return rg_from_bf16(x.bits); }
+// Below 16 bits, weights only. The magnitude of e4m3 as bits of a float is 2^120 times too small, also if it is subnormal;
+// e5m2 is the upper half of an f16.
+struct rg_f8_e4m3 { unsigned char bits; };
+struct rg_f8_e5m2 { unsigned char bits; };
+RG_FN float rg_load(rg_f8_e4m3 x) {
+    const unsigned magnitude = x.bits & 127u;
+    const float value = rg_f32((x.bits & 128u) << 24 | magnitude << 20) * rg_f32(0x7b800000u);
+    return magnitude == 127u ? rg_f32(0x7fc00000u) : value;
+}
+RG_FN float rg_load(rg_f8_e5m2 x) { return rg_from_f16((unsigned short)(x.bits << 8)); }
 // Small numbers as the mantissa of a float: conversions have an eighth of the throughput.
 RG_FN float rg_small(unsigned below_2_23) { return rg_f32(0x4b000000u | below_2_23) - 8388608.f; }
 RG_FN float rg_load(signed char x) { return rg_f32(0x4b000000u | ((unsigned char)x ^ 0x80u)) - 8388736.f; }

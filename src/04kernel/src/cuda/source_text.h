@@ -13,6 +13,12 @@ extern char const* const kElementSource;
 /// `rg_tile`: sums of products by 256 threads; needs `kElementSource`.
 extern char const* const kTileSource;
 
+/// Floats of 8 and 4 bits: `rg_decoded<F>(code)`, `rg_encoded<F>(value, saturate)`; behind `kPrelude`, any number of
+/// times.
+extern char const* const kMinifloatSource;
+/// "rg_e4m3fn"; null for other types.
+char const* minifloat_text(DataType type);
+
 /// The type of an element in memory ("rg_f16"; null where no code is generated for it), and of sums of its products
 /// ("float").
 char const* element_text(DataType type);

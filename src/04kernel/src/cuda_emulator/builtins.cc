@@ -127,6 +127,19 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
     for (int i = 0; i < 4; ++i) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
     return c;
 }
+// Of the integer kernels, whose text says how the lanes of a warp share the operands.
+static unsigned rg_mma_room[32][32][6];
+static inline void rg_mma_bytes(int (&c)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+    auto& warp = rg_mma_room[threadIdx.x / 32];
+    unsigned lane = threadIdx.x % 32;
+    for (int i = 0; i < 6; ++i) warp[lane][i] = i < 4 ? a[i] : b[i - 4];
+    rg_wait_for_warp();
+    for (unsigned i = 0; i < 4; ++i)
+        for (unsigned word = 0; word < 8; ++word)
+            c[i] = __dp4a((int)warp[lane / 4 * 4 + word % 4][i / 2 + word / 4 * 2],
+                          (int)warp[(lane % 4 * 2 + i % 2) * 4 + word % 4][4 + word / 4], c[i]);
+    rg_wait_for_warp();
+}
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 #define __expf(x) expf((float)(x))
 #define __logf(x) logf((float)(x))

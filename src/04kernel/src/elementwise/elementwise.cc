@@ -1,7 +1,6 @@
 #include "elementwise/elementwise.h"
 
 #include "cuda/kernels.h"
-#include "kernel/ops/quantize.h"
 
 #include <algorithm>
 #include <bit>
@@ -89,20 +88,10 @@ std::string ElementwiseInfo::attributes() const {
     return text;
 }
 
-/// Whether the program is nothing but a cast of its one input.
-static bool is_conversion(ElementwiseInfo const& info) {
-    return info.code.size() == 2 && info.code[0].op == ExprOp::Input && info.code[1].op == ExprOp::Cast &&
-           info.code[1].operands[0] == 0 && info.outputs.size() == 1 && info.outputs[0] == 1;
-}
-
 Candidates candidates(ElementwiseInfo const& info, Request const& request) {
     Candidates result;
     if (request.device != "cpu") {
         result.add("elementwise:nvidia:nvrtc", cuda::elementwise_nvrtc(info, request));
-        if (result.kernels.empty() && is_conversion(info)) {
-            auto others = candidates(ConvertInfo{}, request);
-            std::move(others.kernels.begin(), others.kernels.end(), std::back_inserter(result.kernels));
-        }
         return result;
     }
 #define RG_KERNEL(op, algorithm) result.add(#op ":cpu:" #algorithm, op##_##algorithm(info, request));

@@ -1,6 +1,6 @@
 #include "common/error.h"
 #include "common/thread_pool.h"
-#include "kernel/procedures/select.h"
+#include "cuda/device_selects.h"
 
 #include <algorithm>
 
@@ -124,6 +124,9 @@ public:
 
 }  // namespace
 
-ProcedurePtr make_non_max_suppression(bool center) { return std::make_shared<NonMaxSuppression>(center); }
+ProcedurePtr make_non_max_suppression(bool center, mem_manager::Device* place) {
+    auto there = place ? cuda::non_max_suppression_nvrtc(*place, center) : nullptr;
+    return there ? there : std::make_shared<NonMaxSuppression>(center);
+}
 
 }  // namespace refactor::kernel

@@ -1,6 +1,6 @@
 #include "common/error.h"
 #include "common/thread_pool.h"
-#include "kernel/procedures/select.h"
+#include "cuda/device_selects.h"
 
 #include <bit>
 
@@ -109,6 +109,9 @@ public:
 
 }  // namespace
 
-ProcedurePtr make_nonzero() { return std::make_shared<NonZero>(); }
+ProcedurePtr make_nonzero(DataType x, mem_manager::Device* place) {
+    auto there = place ? cuda::nonzero_nvrtc(*place, x) : nullptr;
+    return there ? there : std::make_shared<NonZero>();
+}
 
 }  // namespace refactor::kernel

@@ -15,7 +15,8 @@ int64_t integer_of(Value const& value, char const* what) {
     if (value.kind != runtime::ValueKind::Tensor || value.count() != 1 ||
         (value.dtype != DataType::I64 && value.dtype != DataType::I32))
         throw InvalidInput(std::string(what) + " is " + describe(value) + ", expected one i32 or i64");
-    return value.dtype == DataType::I64 ? *value.data<int64_t>() : *value.data<int32_t>();
+    auto host = on_host(value);
+    return value.dtype == DataType::I64 ? *host.data<int64_t>() : *host.data<int32_t>();
 }
 
 /// `position` counted from the front, in [0, size) or, if `end` is allowed, [0, size].
@@ -79,7 +80,7 @@ void get_element(Inputs in, Outputs out) {
     out[0] = *in[0];
 }
 
-/// A procedure that is a function of its operands.
+/// A procedure that is a function of its operands, whose elements it does not touch.
 class Simple final : public runtime::Procedure {
     char const* id_;
     void (*function_)(Inputs, Outputs);
@@ -87,6 +88,8 @@ class Simple final : public runtime::Procedure {
 public:
     Simple(char const* id, void (*function)(Inputs, Outputs)) : id_(id), function_(function) {}
     std::string id() const override { return id_; }
+    bool takes_any_device() const override { return true; }
+    bool steers() const override { return true; }
     void call(Inputs inputs, Outputs outputs, CallContext const&) const override { function_(inputs, outputs); }
 };
 

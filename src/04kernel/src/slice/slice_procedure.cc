@@ -1,9 +1,8 @@
 #include "common/error.h"
-#include "common/half.h"
-#include "kernel/procedures/select.h"
+#include "cuda/device_selects.h"
+#include "slice/window.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace refactor::kernel {
 
@@ -11,55 +10,9 @@ namespace {
 
 using runtime::Value;
 
-std::vector<int64_t> integers(Value const& value) {
-    std::vector<int64_t> numbers(static_cast<size_t>(value.count()));
-    convert(value.dtype, value.data<void>(), DataType::I64, numbers.data(), value.count());
-    return numbers;
-}
-
-/// By axis of the operand.
-struct Window {
-    Dims sizes, starts, steps;
-};
-
-/// As numpy: a bound counts from the end if it is negative, then it is clamped.
-void set_axis(Window& window, size_t axis, int64_t start, int64_t end, int64_t step) {
-    if (step == 0) throw InvalidInput("the step of axis " + std::to_string(axis) + " is 0");
-    auto size = window.sizes[axis];
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    auto clamp = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
-    auto first = clamp(start), last = clamp(end);
-    auto span = step > 0 ? last - first : first - last;
-    auto pace = step == INT64_MIN ? INT64_MAX : std::abs(step);
-    window.sizes[axis] = span > 0 ? (span - 1) / pace + 1 : 0;
-    window.starts[axis] = first, window.steps[axis] = step;
-}
-
-Window window_of(std::span<Value const* const> inputs) {
-    auto rank = inputs[0]->dims.size();
-    auto given = [&](size_t i) { return inputs.size() > i && inputs[i]; };
-    auto starts = integers(*inputs[1]), ends = integers(*inputs[2]);
-    std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
-    std::iota(axes.begin(), axes.end(), 0);
-    if (given(3)) axes = integers(*inputs[3]);
-    if (given(4)) steps = integers(*inputs[4]);
-    if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-        throw InvalidInput("starts, ends, axes and steps have " + std::to_string(starts.size()) + ", " +
-                           std::to_string(ends.size()) + ", " + std::to_string(axes.size()) + " and " +
-                           std::to_string(steps.size()) + " entries, expected equal numbers");
-    Window window{inputs[0]->dims, Dims(rank), Dims(rank, 1)};
-    for (size_t i = 0; i < axes.size(); ++i) {
-        auto axis = axes[i] < 0 ? axes[i] + static_cast<int64_t>(rank) : axes[i];
-        if (axis < 0 || axis >= static_cast<int64_t>(rank))
-            throw InvalidInput("axis " + std::to_string(axes[i]) + " is out of range for " + describe(*inputs[0]));
-        set_axis(window, static_cast<size_t>(axis), starts[i], ends[i], steps[i]);
-    }
-    return window;
-}
-
 /// Calls `copy(from, to, count)` for runs of consecutive elements of the result, which are `step` apart in the operand.
 template <class Copy>
-void each_run(Dims const& dims, Window const& window, Copy const& copy) {
+void each_run(Dims const& dims, SliceWindow const& window, Copy const& copy) {
     auto rank = dims.size();
     if (element_count(window.sizes) == 0) return;
     // Whole trailing axes join the run.
@@ -96,7 +49,7 @@ public:
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
               runtime::CallContext const&) const override {
         auto const& x = *inputs[0];
-        auto window = window_of(inputs);
+        auto window = SliceWindow::of(inputs);
         if (x.dtype == DataType::String) {
             std::vector<std::string> texts(static_cast<size_t>(element_count(window.sizes)));
             each_run(x.dims, window, [&](int64_t from, int64_t to, int64_t count) {
@@ -116,6 +69,9 @@ public:
 
 }  // namespace
 
-ProcedurePtr make_slice() { return std::make_shared<Slice>(); }
+ProcedurePtr make_slice(DataType x, size_t rank, mem_manager::Device* place) {
+    auto there = place ? cuda::open_slice_nvrtc(*place, x, rank) : nullptr;
+    return there ? there : std::make_shared<Slice>();
+}
 
 }  // namespace refactor::kernel

@@ -1,6 +1,6 @@
 #include "common/error.h"
 #include "common/half.h"
-#include "kernel/procedures/select.h"
+#include "cuda/device_selects.h"
 #include "mem_manager/blob.h"
 
 #include <algorithm>
@@ -164,6 +164,9 @@ public:
 
 }  // namespace
 
-ProcedurePtr make_unique(std::optional<int64_t> axis, bool sorted) { return std::make_shared<Unique>(axis, sorted); }
+ProcedurePtr make_unique(DataType x, std::optional<int64_t> axis, bool sorted, mem_manager::Device* place) {
+    auto there = place ? cuda::unique_nvrtc(*place, x, axis, sorted) : nullptr;
+    return there ? there : std::make_shared<Unique>(axis, sorted);
+}
 
 }  // namespace refactor::kernel

@@ -13,8 +13,9 @@ struct CompileOptions {
     std::vector<std::string> passes;
     int threads = 0;  ///< 0: `default_thread_count()`
     kernel::Precision precision = kernel::Precision::Default;
-    /// What constant right-hand sides of products are stored as on a CPU: F32, F16, BF16, or I8 with a scale for each
-    /// column; they are widened to f32 while they are read. Undefined: as the model stores them.
+    /// What constant right-hand sides of products are stored as: F32, F16, BF16, or I8 (on a GPU also F8E4M3FN and
+    /// F8E5M2) with a scale for each column; they are widened to f32 while they are read. Undefined: as the model
+    /// stores them, on a GPU F32.
     DataType weights = DataType::Undefined;
     /// F16 or BF16: type that tensors of f32 are computed in (sums stay f32); inputs and outputs of the model keep
     /// theirs. Undefined: as the model says.

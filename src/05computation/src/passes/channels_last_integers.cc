@@ -226,7 +226,7 @@ public:
 }  // namespace
 
 int channels_last_integers(Model& model, PassContext const& context) {
-    if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
+    if (context.options.device == "cpu" && context.isa < Isa::Avx2) return 0;
     int changes = 0;
     Region region(model.graph);
     for (auto* node : model.graph.topological()) changes += region.take(node);

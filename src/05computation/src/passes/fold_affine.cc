@@ -6,8 +6,10 @@
 #include "mem_manager/device.h"
 #include "passes/epilogue_host.h"
 #include "passes/expression.h"
+#include "passes/quantized.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 
 namespace refactor::computation {
 
@@ -55,25 +57,25 @@ std::optional<Affine> combine(ExprOp op, Affine const& p, Affine const& q) {
 /// The values of a constant that varies along `axis` (counted in an output of `rank` axes) at most.
 std::optional<std::vector<double>> channel_values(EdgePtr edge, size_t rank, size_t axis, int64_t channels) {
     auto const& value = edge->value;
-    if (!value.constant || value.dtype != DataType::F32 || value.shape.size() > rank) return std::nullopt;
+    if (!value.constant || !is_float(value.dtype) || value.shape.size() > rank) return std::nullopt;
     auto offset = rank - value.shape.size();
-    int64_t count = 1;
     for (size_t i = 0; i < value.shape.size(); ++i) {
         auto size = value.shape[i].constant();
         if (!size || (*size != 1 && (i + offset != axis || *size != channels))) return std::nullopt;
-        count *= *size;
     }
-    auto const* data = static_cast<float const*>(value.constant->data());
-    return std::vector<double>(data, data + count);
+    return numbers_of(edge);
 }
 
-/// The program of `node` as an affine function of `x`, whose channels are on `axis`.
+bool is_half(DataType type) { return type == DataType::F16 || type == DataType::BF16; }
+
+/// The program of `node` as an affine function of `x`, whose channels are on `axis`. Halves may be computed in f32.
 std::optional<Affine> affine_of(NodePtr node, EdgePtr x, size_t axis, int64_t channels) {
     auto expression = Expression::of(node);
     auto rank = node->output()->value.shape.size();
     std::vector<Affine> registers;
     for (auto const& instruction : expression.code) {
-        if (instruction.dtype != DataType::F32) return std::nullopt;
+        auto type = x->value.dtype;
+        if (instruction.dtype != type && !(is_half(type) && instruction.dtype == DataType::F32)) return std::nullopt;
         std::optional<Affine> result;
         if (instruction.op == ExprOp::Constant) {
             result = Affine{false, {0}, {instruction.value}};
@@ -86,6 +88,8 @@ std::optional<Affine> affine_of(NodePtr node, EdgePtr x, size_t axis, int64_t ch
         } else if (instruction.op == ExprOp::Fma) {
             auto product = combine(ExprOp::Mul, registers[instruction.operands[0]], registers[instruction.operands[1]]);
             if (product) result = combine(ExprOp::Add, *product, registers[instruction.operands[2]]);
+        } else if (instruction.op == ExprOp::Cast) {
+            result = registers[instruction.operands[0]];
         } else if (instruction.op == ExprOp::Neg) {
             result = combine(ExprOp::Mul, registers[instruction.operands[0]], Affine{false, {0}, {-1}});
         } else if (kernel::arity_of(instruction.op) == 2) {
@@ -110,34 +114,44 @@ struct WeightOrder {
     }
 };
 
-std::shared_ptr<mem_manager::Blob const> scaled(EdgePtr weights, WeightOrder const& order,
-                                                std::vector<double> const& a) {
-    auto const* from = static_cast<float const*>(weights->value.constant->data());
-    auto count = *element_count(weights->value.shape).constant();
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(count) * sizeof(float));
-    auto* to = static_cast<float*>(blob->data());
-    for (int64_t i = 0; i < count; ++i)
-        to[i] = static_cast<float>(from[i] * pick(a, static_cast<size_t>(order.channel_at(i))));
-    return blob;
+using Shared = std::shared_ptr<mem_manager::Blob const>;
+
+/// In `type`; null if one of them is too large for it.
+Shared rounded(std::vector<float> const& numbers, DataType type) {
+    auto count = static_cast<int64_t>(numbers.size());
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(type, count));
+    convert(DataType::F32, numbers.data(), type, blob->data(), count);
+    if (!is_half(type)) return blob;
+    std::vector<float> back(numbers.size());
+    convert(type, blob->data(), DataType::F32, back.data(), count);
+    bool fits = std::all_of(back.begin(), back.end(), [](float x) { return std::isfinite(x); });
+    return fits ? blob : nullptr;
 }
 
-EdgePtr add_constant(Graph& graph, std::string name, Shape shape, std::shared_ptr<mem_manager::Blob const> blob) {
+Shared scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> const& a) {
+    auto type = weights->value.dtype;
+    auto count = *element_count(weights->value.shape).constant();
+    std::vector<float> numbers(static_cast<size_t>(count));
+    convert(type, weights->value.constant->data(), DataType::F32, numbers.data(), count);
+    for (int64_t i = 0; i < count; ++i) {
+        auto& x = numbers[static_cast<size_t>(i)];
+        x = static_cast<float>(static_cast<double>(x) * pick(a, static_cast<size_t>(order.channel_at(i))));
+    }
+    return rounded(numbers, type);
+}
+
+EdgePtr add_constant(Graph& graph, std::string name, DataType type, Shape shape, Shared blob) {
     Edge edge;
-    edge.name = std::move(name), edge.dtype = DataType::F32, edge.shape = std::move(shape),
-    edge.constant = std::move(blob);
+    edge.name = std::move(name), edge.dtype = type, edge.shape = std::move(shape), edge.constant = std::move(blob);
     return graph.add_source(std::move(edge));
 }
 
-EdgePtr folded_bias(Graph& graph, NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(channels) * sizeof(float));
-    auto* to = static_cast<float*>(blob->data());
-    auto const* old = has_bias ? static_cast<float const*>(host->input(2)->value.constant->data()) : nullptr;
-    auto single = has_bias && element_count(host->input(2)->value.shape).constant() == 1;
-    for (int64_t c = 0; c < channels; ++c) {
-        auto i = static_cast<size_t>(c);
-        to[c] = static_cast<float>(pick(affine.b, i) + (old ? pick(affine.a, i) * old[single ? 0 : c] : 0));
-    }
-    return add_constant(graph, host->value.name + ".bias", {DimExpr(channels)}, std::move(blob));
+Shared folded_bias(NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
+    auto old = has_bias ? numbers_of(host->input(2)) : std::vector<double>{0};
+    std::vector<float> numbers;
+    for (size_t i = 0; i < static_cast<size_t>(channels); ++i)
+        numbers.push_back(static_cast<float>(pick(affine.b, i) + pick(affine.a, i) * pick(*old, i)));
+    return rounded(numbers, host->output()->value.dtype);
 }
 
 struct Host {
@@ -156,7 +170,9 @@ int64_t inner_count(Shape const& shape, size_t first) {
 std::optional<Host> host_of(NodePtr node) {
     auto const& op = *node->value.op;
     auto* weights = node->input(1);
-    if (!weights || weights->value.dtype != DataType::F32) return std::nullopt;
+    if (!weights) return std::nullopt;
+    auto type = weights->value.dtype;
+    if ((type != DataType::F32 && !is_half(type)) || node->output()->value.dtype != type) return std::nullopt;
     bool constant = weights->value.constant != nullptr;
     auto const& shape = weights->value.shape;
     if (auto const* conv = info_of<kernel::ConvInfo>(op)) {
@@ -206,16 +222,19 @@ bool fold(Graph& graph, NodePtr node) {
     if (epilogue.residual || epilogue.activation.kind != kernel::ActivationKind::None) return false;
     if (epilogue.bias && !node->input(2)->value.constant) return false;
     auto affine = affine_of(host, node->output(), target->axis, target->channels);
-    if (!affine) return false;
-    if (!is_one(affine->a)) {
-        if (!target->order) return false;
-        auto* weights = node->input(1);
-        auto blob = scaled(weights, *target->order, affine->a);
+    if (!affine || host->output()->value.dtype != node->output()->value.dtype) return false;
+    bool scales = !is_one(affine->a), has_bias = epilogue.bias || !is_zero(affine->b);
+    if (scales && !target->order) return false;
+    auto* old = node->input(1);
+    auto weights = scales ? scaled(old, *target->order, affine->a) : nullptr;
+    auto numbers = has_bias ? folded_bias(node, epilogue.bias, *affine, target->channels) : nullptr;
+    if ((scales && !weights) || (has_bias && !numbers)) return false;
+    auto type = old->value.dtype;
+    if (scales)
         graph.set_input(node, 1,
-                        add_constant(graph, weights->value.name + ".scaled", weights->value.shape, std::move(blob)));
-    }
-    if (epilogue.bias || !is_zero(affine->b)) {
-        auto* bias = folded_bias(graph, node, epilogue.bias, *affine, target->channels);
+                        add_constant(graph, old->value.name + ".scaled", type, old->value.shape, std::move(weights)));
+    if (has_bias) {
+        auto* bias = add_constant(graph, node->value.name + ".bias", type, {DimExpr(target->channels)}, numbers);
         if (epilogue.bias)
             graph.set_input(node, 2, bias);
         else

@@ -236,7 +236,7 @@ bool reads_dequantized(NodePtr node) {
 }  // namespace
 
 int fold_quantization(Model& model, PassContext const& context) {
-    if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
+    if (context.options.device == "cpu" && context.isa < Isa::Avx2) return 0;
     int folded = 0;
     Folding folding(model.graph);
     for (auto* node : model.graph.topological()) {

@@ -24,12 +24,6 @@ NodePtr only_reader(NodePtr node) {
     return reader;
 }
 
-/// Programs on devices have no registers for floats of 8 bits and less: a conversion from or to them stays alone.
-bool is_small_float(NodePtr node) {
-    auto dtype = node->output()->value.dtype;
-    return is_float(dtype) && bits_of(dtype) < 16;
-}
-
 bool mergeable(NodePtr node, NodePtr reader) {
     if (!reader || !info_of<kernel::ElementwiseInfo>(*reader->value.op)) return false;
     return node->output()->value.shape == reader->output()->value.shape &&
@@ -38,8 +32,7 @@ bool mergeable(NodePtr node, NodePtr reader) {
 
 }  // namespace
 
-int fuse_elementwise(Model& model, PassContext const& context) {
-    bool on_device = context.options.device != "cpu";
+int fuse_elementwise(Model& model, PassContext const&) {
     int merged = 0;
     for (auto* node : model.graph.topological()) {
         if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
@@ -53,7 +46,7 @@ int fuse_elementwise(Model& model, PassContext const& context) {
     for (auto* node : model.graph.topological().reversed()) {
         if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
         auto* reader = only_reader(node);
-        if (!mergeable(node, reader) || (on_device && (is_small_float(node) || is_small_float(reader)))) continue;
+        if (!mergeable(node, reader)) continue;
         auto expression = merge(node, reader);
         if (expression.code.size() > kMostInstructions) continue;
         expression.store(model.graph, reader);

@@ -157,8 +157,7 @@ public:
 
 }  // namespace
 
-int move_quantization(Model& model, PassContext const& context) {
-    if (context.options.device != "cpu") return 0;
+int move_quantization(Model& model, PassContext const&) {
     int changes = 0;
     Mover mover(model.graph);
     for (auto* node : model.graph.topological()) changes += mover.sink(node);

@@ -50,6 +50,25 @@ void add_errors(float const* row, int64_t columns, float const* inverse, float c
     }
 }
 
+/// The same for small floats: `type` is known outside of the loop, so that its conversions are one function each.
+template <int step>
+void encode_row(float const* row, int64_t columns, float const* inverse, DataType type, int8_t* to) {
+    for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<int8_t>(f8_from_f32(type, row[j] * inverse[j * step]));
+}
+
+template <int step>
+void add_encoding_errors(float const* row, int64_t columns, float const* inverse, float const* scales, DataType type,
+                         float* changed, float* all) {
+    for (int64_t j = 0; j < columns; ++j) {
+        auto kept = f32_from_f8(type, f8_from_f32(type, row[j] * inverse[j * step])) * scales[j * step];
+        auto error = row[j] - kept;
+        changed[j] += error * error, all[j] += row[j] * row[j];
+    }
+}
+
+/// The largest magnitude that the type holds, of I8 without its lowest number.
+float most_of(DataType type) { return type == DataType::I8 ? 127 : f32_from_f8(type, f8_from_f32(type, FLT_MAX)); }
+
 double ratio(std::vector<float> const& changed, std::vector<float> const& all) {
     double a = 0, b = 0;
     for (auto x : changed) a += static_cast<double>(x);
@@ -75,10 +94,19 @@ public:
 class QuantizedSource final : public mem_manager::BlobSource {
     Shared from_, scales_;
     Matrix matrix_;
+    DataType type_;
+
+    template <int step>
+    void write_row(float const* row, float const* inverse, int8_t* to) const {
+        if (type_ == DataType::I8)
+            quantize_row<step>(row, matrix_.columns, inverse, to);
+        else
+            encode_row<step>(row, matrix_.columns, inverse, type_, to);
+    }
 
 public:
-    QuantizedSource(Shared from, Shared scales, Matrix const& matrix)
-        : from_(std::move(from)), scales_(std::move(scales)), matrix_(matrix) {}
+    QuantizedSource(Shared from, Shared scales, Matrix const& matrix, DataType type)
+        : from_(std::move(from)), scales_(std::move(scales)), matrix_(matrix), type_(type) {}
     void const* direct() const override { return nullptr; }
     void read(void* to) const override {
         Blob::Reader reader(*from_);
@@ -89,9 +117,9 @@ public:
         for (int64_t i = 0; i < matrix_.channels(); ++i) inverse.push_back(inverse_of(scales[i]));
         for (int64_t i = 0; i < matrix_.rows; ++i, row += matrix_.columns, target += matrix_.columns)
             if (matrix_.channels_are_rows)
-                quantize_row<0>(row, matrix_.columns, &inverse[static_cast<size_t>(i)], target);
+                write_row<0>(row, &inverse[static_cast<size_t>(i)], target);
             else
-                quantize_row<1>(row, matrix_.columns, inverse.data(), target);
+                write_row<1>(row, inverse.data(), target);
     }
 };
 
@@ -116,7 +144,17 @@ Result<SmallWeights, std::string> round_to(Shared const& from, DataType type) {
     return SmallWeights{Blob::lazy(from->bytes() / 2, std::make_unique<RoundedSource>(from, type)), nullptr, error};
 }
 
-Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m) {
+template <int step>
+void add_errors_of(DataType type, float const* row, int64_t columns, float const* inverse, float const* scales,
+                   float* changed, float* all) {
+    if (type == DataType::I8)
+        add_errors<step>(row, columns, inverse, scales, changed, all);
+    else
+        add_encoding_errors<step>(row, columns, inverse, scales, type, changed, all);
+}
+
+Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, DataType type) {
+    auto most = most_of(type);
     std::vector<float> scales(static_cast<size_t>(m.channels())), inverse(scales.size()),
         changed(static_cast<size_t>(m.columns)), all(changed.size()), largest(changed.size());
     Blob::Reader reader(*from);
@@ -131,29 +169,29 @@ Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m) 
     for (size_t i = 0; i < scales.size(); ++i) {
         if (!std::isfinite(scales[i])) return Err{std::string("an element is infinite")};
         // Below, 1 / scale would be infinite: nothing but zeros.
-        scales[i] = scales[i] < 128 * FLT_MIN ? 0 : scales[i] / 127;
+        scales[i] = scales[i] < (most + 1) * FLT_MIN ? 0 : scales[i] / most;
         inverse[i] = inverse_of(scales[i]);
     }
     for (int64_t i = 0; i < m.rows; ++i) {
         auto const* row = data + i * m.columns;
         auto channel = static_cast<size_t>(i);
         if (m.channels_are_rows)
-            add_errors<0>(row, m.columns, &inverse[channel], &scales[channel], changed.data(), all.data());
+            add_errors_of<0>(type, row, m.columns, &inverse[channel], &scales[channel], changed.data(), all.data());
         else
-            add_errors<1>(row, m.columns, inverse.data(), scales.data(), changed.data(), all.data());
+            add_errors_of<1>(type, row, m.columns, inverse.data(), scales.data(), changed.data(), all.data());
     }
     auto error = ratio(changed, all);
     if (!std::isfinite(error)) return Err{std::string("an element is no number")};
     Shared kept = Blob::copy_of(scales.data(), scales.size() * sizeof(float));
     auto bytes = static_cast<size_t>(m.rows * m.columns);
-    return SmallWeights{Blob::lazy(bytes, std::make_unique<QuantizedSource>(from, kept, m)), kept, error};
+    return SmallWeights{Blob::lazy(bytes, std::make_unique<QuantizedSource>(from, kept, m, type)), kept, error};
 }
 
 }  // namespace
 
 Result<SmallWeights, std::string> make_small_weights(Shared const& matrix, DataType type, int64_t rows, int64_t columns,
                                                      bool channels_are_rows) {
-    if (type == DataType::I8) return quantize(matrix, {rows, columns, channels_are_rows});
+    if (bits_of(type) == 8) return quantize(matrix, {rows, columns, channels_are_rows}, type);
     return round_to(matrix, type);
 }
 

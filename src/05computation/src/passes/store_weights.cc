@@ -140,11 +140,9 @@ public:
 }  // namespace
 
 int store_weights(Model& model, PassContext const& context) {
-    if (context.options.device != "cpu") {
-        if (context.options.weights != DataType::Undefined)
-            context.note("weights keep their type on " + context.options.device);
-        return 0;
-    }
+    auto wanted = context.options.weights;
+    // Of a device, products of many rows are a library's, which takes operands of one type.
+    if (context.options.device != "cpu" && (wanted == DataType::Undefined || wanted == DataType::F32)) return 0;
     Storing storing(model, context);
     int changes = 0;
     for (auto* node : model.graph.topological())

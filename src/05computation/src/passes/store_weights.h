@@ -3,9 +3,9 @@
 
 namespace refactor::computation {
 
-/// Stores constant right-hand sides of f32 products in fewer bytes, on a CPU, as `CompileOptions::weights` says. As the
-/// model stores them: f16 and bf16 weights that the model casts to f32 are read as they are, which changes no result. A
-/// transposed constant is multiplied transposed instead of being moved, whatever the option.
+/// Stores constant right-hand sides of f32 products in fewer bytes, as `CompileOptions::weights` says. On a CPU also as
+/// the model stores them: f16 and bf16 weights that the model casts to f32 are read as they are, which changes no
+/// result. A transposed constant is multiplied transposed instead of being moved, whatever the option.
 ///
 /// Never touches matrices below 16 Ki elements, which are no cost, nor constants that anything but products reads. The
 /// notes tell how much was made smaller, the largest error, and what was left in f32 and why. After `fuse_epilogues`: a

@@ -32,6 +32,8 @@ struct ProcedureContext {
     bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
     DataType dtype(size_t i) const { return inputs[i]->dtype; }
     InferContext view() const;
+    /// The device that is compiled for; null if it is the host.
+    mem_manager::Device* place() const;
 };
 using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
 

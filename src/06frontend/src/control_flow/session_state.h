@@ -13,7 +13,14 @@ public:
         if (!sessions_[i])
             sessions_[i] =
                 std::make_unique<runtime::Session>(body.executable, context.allocator, 0, context.device, context.pool);
+        if (sessions_[i]->allows_recording() != context.may_record) sessions_[i]->allow_recording(context.may_record);
         return *sessions_[i];
+    }
+    std::string recording_state() const override {
+        std::string text;
+        for (auto const& session : sessions_)
+            if (session) text += session->recording_state();
+        return text;
     }
 };
 

@@ -19,7 +19,9 @@ Status infer_nonzero(InferContext& c, NodeView const&) {
     return c.set(0, DataType::I64, {DimExpr(static_cast<int64_t>(c.shape(0).size())), c.fresh(0, 1)});
 }
 
-Inferred<ProcedurePtr> make_nonzero(ProcedureContext const&, NodeView const&) { return kernel::make_nonzero(); }
+Inferred<ProcedurePtr> make_nonzero(ProcedureContext const& p, NodeView const&) {
+    return kernel::make_nonzero(p.dtype(0), p.place());
+}
 
 /// Output `i` is input 0 with a size that only the run tells: along the axis, or of all elements in one.
 Status set_chosen(InferContext& c, NodeView const& n) {
@@ -35,8 +37,8 @@ Status infer_compress(InferContext& c, NodeView const& n) {
     return set_chosen(c, n);
 }
 
-Inferred<ProcedurePtr> make_compress(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_compress(optional_axis(n));
+Inferred<ProcedurePtr> make_compress(ProcedureContext const& p, NodeView const& n) {
+    return kernel::make_compress(p.dtype(0), optional_axis(n), p.place());
 }
 
 Status infer_unique(InferContext& c, NodeView const& n) {
@@ -52,8 +54,8 @@ Status infer_unique(InferContext& c, NodeView const& n) {
     return c.set(3, DataType::I64, {chosen});
 }
 
-Inferred<ProcedurePtr> make_unique(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_unique(optional_axis(n), n.integer("sorted", 1) != 0);
+Inferred<ProcedurePtr> make_unique(ProcedureContext const& p, NodeView const& n) {
+    return kernel::make_unique(p.dtype(0), optional_axis(n), n.integer("sorted", 1) != 0, p.place());
 }
 
 Status infer_nms(InferContext& c, NodeView const& n) {
@@ -69,8 +71,8 @@ Status infer_nms(InferContext& c, NodeView const& n) {
     return c.set(0, DataType::I64, {c.fresh(0, 0), 3});
 }
 
-Inferred<ProcedurePtr> make_nms(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_non_max_suppression(n.integer("center_point_box", 0) != 0);
+Inferred<ProcedurePtr> make_nms(ProcedureContext const& p, NodeView const& n) {
+    return kernel::make_non_max_suppression(n.integer("center_point_box", 0) != 0, p.place());
 }
 
 }  // namespace

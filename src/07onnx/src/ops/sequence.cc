@@ -126,8 +126,8 @@ Status infer_split(InferContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-Inferred<ProcedurePtr> make_split(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_split_to_sequence(n.integer("axis", 0), n.integer("keepdims", 1) != 0);
+Inferred<ProcedurePtr> make_split(ProcedureContext const& p, NodeView const& n) {
+    return kernel::make_split_to_sequence(p.dtype(0), n.integer("axis", 0), n.integer("keepdims", 1) != 0, p.place());
 }
 
 Status infer_concat(InferContext& c, NodeView const& n) {
@@ -149,8 +149,9 @@ Status infer_concat(InferContext& c, NodeView const& n) {
     return c.set(0, element.dtype, std::move(shape));
 }
 
-Inferred<ProcedurePtr> make_concat(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_concat_from_sequence(n.integer("axis", 0), n.integer("new_axis", 0) != 0);
+Inferred<ProcedurePtr> make_concat(ProcedureContext const& p, NodeView const& n) {
+    return kernel::make_concat_from_sequence(p.inputs[0]->element->dtype, n.integer("axis", 0),
+                                             n.integer("new_axis", 0) != 0, p.place());
 }
 
 Status infer_optional(InferContext& c, NodeView const& n) {

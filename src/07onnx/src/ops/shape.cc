@@ -89,8 +89,8 @@ Status lower_range(LowerContext& c, NodeView const&) {
     return std::nullopt;
 }
 
-Inferred<frontend::ProcedurePtr> make_range(frontend::ProcedureContext const&, NodeView const&) {
-    return kernel::make_range();
+Inferred<frontend::ProcedurePtr> make_range(frontend::ProcedureContext const& p, NodeView const&) {
+    return kernel::make_range(p.dtype(0), p.place());
 }
 
 }  // namespace

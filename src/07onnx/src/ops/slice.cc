@@ -113,8 +113,8 @@ Status lower_slice(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
-Inferred<frontend::ProcedurePtr> make_slice(frontend::ProcedureContext const&, NodeView const&) {
-    return kernel::make_slice();
+Inferred<frontend::ProcedurePtr> make_slice(frontend::ProcedureContext const& p, NodeView const&) {
+    return kernel::make_slice(p.dtype(0), p.inputs[0]->shape->size(), p.place());
 }
 
 }  // namespace

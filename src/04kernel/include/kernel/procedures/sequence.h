@@ -1,8 +1,9 @@
 #pragma once
 #include "runtime/procedure.h"
 
-/// Procedures on sequences and optionals. Elements are shared, never copied. A position counts from the end if it is
-/// negative; one outside of the sequence is `InvalidInput`.
+/// Procedures on sequences and optionals. Elements are shared, never copied, wherever they are. The two that make new
+/// ones (of type `x`) do it on `place`, if it is not null and has code for that, else on the host. A position counts
+/// from the end if it is negative; one outside of the sequence is `InvalidInput`.
 namespace refactor::kernel {
 
 using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
@@ -28,8 +29,8 @@ ProcedurePtr make_optional_get_element();
 
 /// tensor, split (i32 or i64, a scalar or the sizes; all sizes 1 if omitted): the parts along `axis`, which is dropped
 /// from each if `split` is omitted and not `keep_axis`.
-ProcedurePtr make_split_to_sequence(int64_t axis, bool keep_axis);
+ProcedurePtr make_split_to_sequence(DataType x, int64_t axis, bool keep_axis, mem_manager::Device* place);
 /// sequence of tensors: their concatenation along `axis`, or along a new axis there.
-ProcedurePtr make_concat_from_sequence(int64_t axis, bool new_axis);
+ProcedurePtr make_concat_from_sequence(DataType x, int64_t axis, bool new_axis, mem_manager::Device* place);
 
 }  // namespace refactor::kernel

@@ -1,0 +1,142 @@
+#include "cuda/attention_source.h"
+
+namespace refactor::kernel::cuda {
+
+char const* const kAttentionRows = R"cuda(
+// 256 keys a step: a warp works on a key at a time, 4 keys in flight, then a thread on a column of V.
+constexpr int kKeys = 256;
+
+RG_FN Sum largest(Sum x) {
+    for (int lane = 16; lane > 0; lane /= 2) {
+        Sum other = __shfl_xor_sync(0xffffffffu, x, lane);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+RG_FN Sum total(Sum x) {
+    for (int lane = 16; lane > 0; lane /= 2) x += __shfl_xor_sync(0xffffffffu, x, lane);
+    return x;
+}
+// Of all threads of the block; `room` may be used again after the next barrier but one.
+template <class F> RG_FN Sum of_block(Sum x, Sum* room, F reduce) {
+    x = reduce(x);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = room[threadIdx.x % 8];
+    for (int lane = 4; lane > 0; lane /= 2) {
+        Sum other = __shfl_xor_sync(0xffffffffu, x, lane);
+        x = reduce.two(x, other);
+    }
+    return x;
+}
+struct Largest {
+    RG_MEMBER Sum operator()(Sum x) const { return largest(x); }
+    RG_MEMBER Sum two(Sum x, Sum y) const { return y > x ? y : x; }
+};
+struct Total {
+    RG_MEMBER Sum operator()(Sum x) const { return total(x); }
+    RG_MEMBER Sum two(Sum x, Sum y) const { return x + y; }
+};
+
+struct Shared { Sum q[kMostDepth], scores[kKeys], tops[8], totals[8], values[256]; };
+
+// Scores of the keys [first, first + count) for the query in shared memory.
+RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const* k, int first, int count) {
+    const int depth = a.depth, lane = threadIdx.x % 32;
+    if (kKeysTransposed) {
+        Sum sum = Sum(0);
+        if ((int)threadIdx.x < count)
+            for (int d = 0; d < depth; ++d)
+                sum = rg_mad(shared.q[d], (Sum)rg_load(k[d * (Index)a.keys + first + (int)threadIdx.x]), sum);
+        shared.scores[threadIdx.x] = sum;
+        return;
+    }
+    for (int key = threadIdx.x / 32 * 4; key < count; key += 32) {
+        Sum sum[4] = {};
+        for (int d = lane; d < depth; d += 32)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (key + i < count)
+                    sum[i] = rg_mad(shared.q[d], (Sum)rg_load(k[(first + key + i) * (Index)depth + d]), sum[i]);
+        for (int i = 0; i < 4; ++i) sum[i] = total(sum[i]);
+        if (lane < 4) shared.scores[key + lane] = lane == 0 ? sum[0] : lane == 1 ? sum[1] : lane == 2 ? sum[2] : sum[3];
+    }
+}
+
+RG_GLOBAL rg_attention(rg_attention_args a) {
+    __shared__ Shared shared;
+    const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth, split = blockIdx.x % (unsigned)a.splits;
+    const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries, kv = kv_row(a, head);
+    const int query = row % (Index)a.queries;
+    Element const* k = (Element const*)a.k + kv * (Index)a.keys * depth;
+    Element const* v = (Element const*)a.v + kv * (Index)a.keys * value_depth;
+    for (int d = thread; d < depth; d += 256) shared.q[d] = rg_load(((Element const*)a.q)[row * depth + d]);
+
+    int begin = split * (int)a.keys_each, end = begin + (int)a.keys_each, seen = visible(a, query);
+    end = end < seen ? end : seen;
+    // A thread adds up every `parts`-th key of its columns.
+    const int width = value_depth < 256 ? value_depth : 256, parts = 256 / width, part = thread / width;
+    Sum maximum = lowest(), sum = Sum(0), values[kValues] = {};
+    for (int first = begin; first < end; first += kKeys) {
+        int count = end - first < kKeys ? end - first : kKeys;
+        __syncthreads();
+        score_keys(a, shared, k, first, count);
+        __syncthreads();
+        Sum score = thread < count ? masked(a, shared.scores[thread], head, query, first + thread) : lowest();
+        Sum top = of_block(score > maximum ? score : maximum, shared.tops, Largest());
+        Sum weight = weight_of(score, top), factor = shrink(maximum, top);
+        maximum = top;
+        shared.scores[thread] = weight;
+        sum = sum * factor + of_block(weight, shared.totals, Total());
+        for (int j = 0; j < kValues; ++j) values[j] *= factor;
+        if (part < parts)
+            for (int key = part; key < count; key += parts)
+#pragma unroll
+                for (int j = 0; j < kValues; ++j) {
+                    int column = thread % width + j * 256;
+                    if (column < value_depth)
+                        values[j] = rg_mad(shared.scores[key], (Sum)rg_load(v[(first + key) * (Index)value_depth + column]), values[j]);
+                }
+    }
+    if (split == 0 && kSinks && sink_of(a, head) != lowest()) {
+        Sum sink = sink_of(a, head), top = sink > maximum ? sink : maximum, factor = shrink(maximum, top);
+        sum = sum * factor + m_exp(sink - top), maximum = top;
+        for (int j = 0; j < kValues; ++j) values[j] *= factor;
+    }
+    for (int j = 0; j < kValues; ++j) {
+        __syncthreads();
+        shared.values[thread] = values[j];
+        __syncthreads();
+        int column = thread + j * 256;
+        if (thread >= width || column >= value_depth) continue;
+        Sum value = Sum(0);
+        for (int i = 0; i < parts; ++i) value += shared.values[thread + i * width];
+        if (a.splits == 1)
+            rg_store(((Element*)a.y)[row * value_depth + column], quotient(value, sum));
+        else
+            ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + column] = value;
+    }
+    if (a.splits > 1 && thread < 2)
+        ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + value_depth + thread] = thread ? sum : maximum;
+}
+
+RG_GLOBAL rg_attention_join(rg_attention_args a) {
+    const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
+    RG_FOR(Index, target, count) {
+        Sum const* parts = (Sum const*)a.partial + target / (Index)a.value_depth * (Index)a.splits * width;
+        Sum maximum = lowest(), value = Sum(0), sum = Sum(0);
+        for (int i = 0; i < (int)a.splits; ++i) {
+            Sum top = parts[i * width + (Index)a.value_depth];
+            maximum = top > maximum ? top : maximum;
+        }
+        for (int i = 0; i < (int)a.splits; ++i) {
+            Sum factor = shrink(parts[i * width + (Index)a.value_depth], maximum);
+            value += parts[i * width + target % (Index)a.value_depth] * factor;
+            sum += parts[i * width + (Index)a.value_depth + 1] * factor;
+        }
+        rg_store(((Element*)a.y)[target], quotient(value, sum));
+    }
+}
+)cuda";
+
+}  // namespace refactor::kernel::cuda
