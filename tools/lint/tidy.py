@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("build", type=Path)
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("files", nargs="*", help="all sources of the compilation database if none is given")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     clang_tidy = shutil.which("clang-tidy")
     if clang_tidy is None:
         raise SystemExit("clang-tidy was not found: python -m pip install -r requirements/lint.txt")
