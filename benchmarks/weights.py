@@ -3,7 +3,8 @@
     python benchmarks/weights.py MODEL.onnx [--threads 1,2] [--rounds 5] [--burst 0.3] [--dim NAME=N]
 
 Engines take turns in one process; the best median of a round counts for each. `error` is the largest difference from
-onnxruntime in f32 over the largest magnitude of each output. OpenVINO's int8 is there if `nncf` is installed.
+onnxruntime in f32 over the largest magnitude of each output; "int8 rows" is accuracy level 4 of
+MatMulNBits. OpenVINO's int8 is there if `nncf` is installed.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ class Bench:
             quantize_dynamic(self.path, target, per_channel=True)
         return self.onnxruntime(target)
 
-    def four_bits(self) -> Path:
+    def four_bits(self, level: int) -> Path:
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-        target = self.folder / "nbits.onnx"
+        target = self.folder / f"nbits{level}.onnx"
         if not target.exists():
-            quantizer = MatMulNBitsQuantizer(onnx.load(self.path), block_size=32, is_symmetric=True)
+            quantizer = MatMulNBitsQuantizer(onnx.load(self.path), block_size=32, is_symmetric=True, accuracy_level=level)
             quantizer.process()
             quantizer.model.save_model_to_file(str(target))
         return target
 
-    def ours_int4(self) -> Engine:
-        executor = make_compiler(self.four_bits()).compile("cpu", num_threads=self.threads)
+    def ours_int4(self, level: int) -> Engine:
+        executor = make_compiler(self.four_bits(level)).compile("cpu", num_threads=self.threads)
         return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
 
     def openvino(self, weights: str) -> Engine:
@@ -102,9 +103,11 @@ class Bench:
             "refactor_graph f16": lambda: self.ours("f16"),
             "refactor_graph bf16": lambda: self.ours("bf16"),
             "refactor_graph int8": lambda: self.ours("int8"),
-            "refactor_graph int4": self.ours_int4,
+            "refactor_graph int4": lambda: self.ours_int4(0),
+            "refactor_graph int4, int8 rows": lambda: self.ours_int4(4),
             "onnxruntime int8": self.onnxruntime_int8,
-            "onnxruntime int4": lambda: self.onnxruntime(self.four_bits()),
+            "onnxruntime int4": lambda: self.onnxruntime(self.four_bits(0)),
+            "onnxruntime int4, int8 rows": lambda: self.onnxruntime(self.four_bits(4)),
             "openvino f16": lambda: self.openvino("f16"),
             "openvino int8": lambda: self.openvino("int8"),
         }

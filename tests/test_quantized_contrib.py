@@ -137,7 +137,8 @@ def test_qgemm(a, b, transposed, passes):
 @pytest.mark.parametrize("block", [16, 32, 128])
 @pytest.mark.parametrize("zeros", ["none", "packed"])
 @pytest.mark.parametrize("rows", [1, 6])
-def test_matmul_n_bits(bits, block, zeros, rows, passes):
+@pytest.mark.parametrize("level", [0, 4])
+def test_matmul_n_bits(bits, block, zeros, rows, level, passes):
     random = models.generator(618)
     n, k = 13, 150
     blocks = -(-k // block)
@@ -156,6 +157,7 @@ def test_matmul_n_bits(bits, block, zeros, rows, passes):
         N=n,
         bits=bits,
         block_size=block,
+        accuracy_level=level,
     )
     (actual,) = run(proto, feeds, passes)
     numbers = packed.reshape(n, -1)
@@ -168,6 +170,8 @@ def test_matmul_n_bits(bits, block, zeros, rows, passes):
     weights = (numbers[:, :k].astype(np.float64) - wide) * np.repeat(scale.astype(np.float64), block, 1)[:, :k]
     # Sums of k products, and of as many zero points, rounded to f32 each.
     bound = 2**-24 * k * np.abs(weights).max() * np.abs(a).max() * (2 << bits) / (1 << (bits - 1))
+    if level == 4:  # half a step of 8 bits for each element of a row
+        bound += np.abs(weights).sum(1).max() * np.abs(a).max() / 254
     np.testing.assert_allclose(actual, a.astype(np.float64) @ weights.T + bias, rtol=0, atol=bound)
     assert actual.dtype == np.float32
 

@@ -61,7 +61,7 @@ float zero_of(BlockMatMulInfo const& info, void const* zeros, DataType type, int
 
 std::string BlockMatMulInfo::attributes() const {
     return std::to_string(n) + "x" + std::to_string(k) + ",bits=" + std::to_string(bits) +
-           ",block=" + std::to_string(block);
+           ",block=" + std::to_string(block) + (may_round ? ",may_round" : "");
 }
 
 Candidates candidates(BlockMatMulInfo const& info, Request const& request) {

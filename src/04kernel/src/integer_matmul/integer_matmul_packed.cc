@@ -92,13 +92,16 @@ class IntegerProductTask final : public runtime::Task {
         auto at = row / s_.m * s_.a_zero.matrix + row % s_.m * s_.a_zero.element;
         return (arguments[I::kAZero] ? byte_at(arguments[I::kAZero], a_signed_, at) : 0) + a_shift(f_, a_signed_);
     }
+    int32_t b_zero(void* const* arguments, int64_t i) const {
+        return (arguments[I::kBZero] ? byte_at(arguments[I::kBZero], b_signed_, i) : 0) + b_shift(f_, b_signed_);
+    }
     bool has_b_zeros(void* const* arguments) const {
         auto count = s_.b_zero.element ? (s_.b_zero.matrix ? b_matrices_ : 1) * s_.n : 1;
         for (int64_t i = 0; i < count; ++i)
-            if ((arguments[I::kBZero] ? byte_at(arguments[I::kBZero], b_signed_, i) : 0) + b_shift(f_, b_signed_))
-                return true;
+            if (b_zero(arguments, i)) return true;
         return false;
     }
+    bool one_b_zero() const { return s_.b_zero.element == 0; }
 
     void prepare_rows(void* const* arguments, std::byte* workspace, bool sums, int64_t begin, int64_t end) const {
         auto const* a = static_cast<uint8_t const*>(arguments[I::kA]) + begin * s_.k;
@@ -109,6 +112,11 @@ class IntegerProductTask final : public runtime::Task {
                        reinterpret_cast<uint8_t*>(workspace + staged_) + begin * depth_ * 4, sums ? row_sums : nullptr);
         else if (sums)
             for (auto r = begin; r < end; ++r) row_sums[r - begin] = f_.sum(a + (r - begin) * s_.k, s_.k);
+        // One zero point of B for all columns makes of them what is added to rows.
+        auto zero = static_cast<uint32_t>(b_zero(arguments, 0));
+        if (sums && one_b_zero())
+            for (int64_t r = 0; r < end - begin; ++r)
+                row_sums[r] = static_cast<int32_t>(0u - static_cast<uint32_t>(row_sums[r]) * zero);
         if (many_row_zeros_)
             for (auto r = begin; r < end; ++r) row_zeros[r] = a_zero(arguments, r);
     }
@@ -156,7 +164,11 @@ class IntegerProductTask final : public runtime::Task {
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
         b.b = panels(workspace, matrix) + column * depth_;
         b.column_add = t.add + column, b.scale = t.scale + column;
-        if (sums) b.row_sum = reinterpret_cast<int32_t*>(workspace + row_sums_) + first, b.b_zero = t.zero + column;
+        auto const* row_sums = reinterpret_cast<int32_t const*>(workspace + row_sums_) + first;
+        if (sums && one_b_zero())
+            b.row_add = row_sums;
+        else if (sums)
+            b.row_sum = row_sums, b.b_zero = t.zero + column;
         if (many_row_zeros_)
             b.row_zero = reinterpret_cast<int32_t*>(workspace + row_zeros_) + first, b.column_sum = t.sum + column;
         b.tail = tail_of(result_, y_, arguments[I::kYZero], residual_);

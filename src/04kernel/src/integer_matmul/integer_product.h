@@ -27,7 +27,8 @@ struct IntegerTail {
 
 /// One block of `Y = finish(A · B)`.
 ///
-/// sums(i, j) = A·B(i, j) + column_add[j] - row_sum[i] * b_zero[j] - row_zero[i] * column_sum[j], modulo 2^32.
+/// sums(i, j) = A·B(i, j) + column_add[j] + row_add[i] - row_sum[i] * b_zero[j] - row_zero[i] * column_sum[j], modulo
+/// 2^32.
 struct IntegerBlock {
     int64_t rows, columns;
     uint8_t const* a;
@@ -38,6 +39,7 @@ struct IntegerBlock {
     int64_t depth;
     int32_t const* b;  ///< panels of taps * depth * panel dwords
     int32_t const* column_add;
+    int32_t const* row_add;                ///< null: none
     int32_t const *row_sum, *b_zero;       ///< null: none
     int32_t const *row_zero, *column_sum;  ///< null: none
     float const* scale;                    ///< one for each column; not with I32

@@ -25,7 +25,7 @@ struct Finish {
         Scaled,  ///< to bytes, nothing but a scale
         Added,   ///< to bytes, rounded, then a residual of u8
         Biased,  ///< to bytes, rounded, then shifted
-        Real,    ///< to f32, no residual
+        Real,    ///< to f32, no residual or one of u8
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
@@ -138,6 +138,11 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) c[i][v] = add;
     }
+    if (t.row_add)
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) c[i][v] = c[i][v] + Lanes::set(t.row_add[first + i]);
     for (int64_t tap = 0; tap < t.taps; ++tap) {
         uint8_t const* x[rows];
         int64_t offset = t.tap_offsets[tap];
@@ -302,9 +307,17 @@ void widen(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
 }
 
 int32_t sum(uint8_t const* row, int64_t n) {
+    constexpr int64_t kStep = kWidth * RG_GROUP;
+    Lanes const ones = Lanes::set(RG_GROUP == 4 ? 0x01010101 : 0x00010001);
+    Lanes sums = Lanes::zero();
+    int64_t i = 0;
+    for (; i + kStep <= n; i += kStep) sums = dot(sums, Lanes::load(row + i * (4 / RG_GROUP)), ones);
+    alignas(64) int32_t parts[kWidth];
+    sums.store(parts);
     int32_t total = 0;
+    for (int32_t part : parts) total += part;
     auto const* words = reinterpret_cast<int16_t const*>(row);
-    for (int64_t i = 0; i < n; ++i) total += RG_GROUP == 4 ? row[i] : words[i];
+    for (; i < n; ++i) total += RG_GROUP == 4 ? row[i] : words[i];
     return total;
 }
 

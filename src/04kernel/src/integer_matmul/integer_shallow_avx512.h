@@ -78,7 +78,7 @@ RG_SIMD int64_t shallow_panel(IntegerBlock const& t, Finish const& f, int64_t co
 
 /// Stores rows of a panel and returns how many, none if they are not of this kind.
 RG_SIMD int64_t multiply_shallow(IntegerBlock const& t, Finish const& f, int64_t column, int64_t vectors) {
-    if (f.kind != Finish::Kind::Scaled || t.b_zero || t.row_zero) return 0;
+    if (f.kind != Finish::Kind::Scaled || t.row_add || t.b_zero || t.row_zero) return 0;
     switch (vectors) {
         case 1:
             return shallow_panel<1>(t, f, column);

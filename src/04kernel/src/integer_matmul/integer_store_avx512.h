@@ -28,7 +28,7 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     using Kind = Finish::Kind;
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Kind::Any;
-    if (!bytes) return t.residual ? Kind::Any : Kind::Real;
+    if (!bytes) return t.residual && f.residual != IntegerStore::U8 ? Kind::Any : Kind::Real;
     if (!are_small(t, f)) return Kind::Any;
     if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
     if (f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Kind::Added;
@@ -83,7 +83,9 @@ constexpr int together(int vectors) { return vectors == 1 ? 4 : vectors == 2 ? 2
 /// Those rows, `y_row` bytes from each other; `mask`: the columns of each that there are.
 template <int vectors>
 RG_SIMD void store_packed(__m512i bytes, __mmask64 mask, uint8_t* y, int64_t y_row) {
-    if (vectors > 2) {
+    if (vectors == 4 && mask == ~__mmask64{0}) {
+        _mm512_storeu_si512(y, bytes);
+    } else if (vectors > 2) {
         _mm512_mask_storeu_epi8(y, mask, bytes);
     } else if (vectors == 2) {
         _mm256_mask_storeu_epi8(y, static_cast<__mmask32>(mask), _mm512_castsi512_si256(bytes));
@@ -119,22 +121,35 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
     }
 }
 
-template <int rows, int vectors>
+template <bool added, int rows, int vectors>
 RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
+    bool bounded = t.tail.low > -__builtin_inff() || t.tail.high < __builtin_inff();
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
         int64_t j = column + v * kWidth, left = t.columns - j;
         auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
-        Floats scale = Floats::load(t.scale + j);
+        __m512 scale = _mm512_loadu_ps(t.scale + j);
         // -0 changes no number that it is added to.
-        Floats shift = t.shift ? Floats{_mm512_maskz_loadu_ps(some, t.shift + j)} : Floats::set(-0.f);
+        __m512 shift = t.shift ? _mm512_maskz_loadu_ps(some, t.shift + j) : _mm512_set1_ps(-0.f);
+        float* y = static_cast<float*>(t.y) + first * t.y_row + j;
+        uint8_t const* residual = added ? t.residual + first * t.y_row + j : nullptr;
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; ++i) {
-            Floats value = to_float(c[i][v]) * scale;
-            if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-            value = min(max(value + shift, f.low), f.high);
-            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + (first + i) * t.y_row + j, some, value.v);
+        for (int i = 0; i < rows; ++i, y += t.y_row) {
+            __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(c[i][v].v), scale);
+            if (f.rounded) {
+                value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
+                value = _mm512_fmadd_ps(value, f.middle_scale.v, shift);
+            } else {
+                value = _mm512_add_ps(value, shift);
+            }
+            if (added) {
+                __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, residual + i * t.y_row));
+                value = _mm512_fmadd_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(bytes), f.residual_zero.v), f.residual_scale.v,
+                                        value);
+            }
+            if (bounded) value = _mm512_min_ps(_mm512_max_ps(value, f.low.v), f.high.v);
+            _mm512_mask_storeu_ps(y, some, value);
         }
     }
 }
@@ -151,7 +166,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
         case Finish::Kind::Biased:
             return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
         default:
-            return store_reals(t, f, c, first, column);
+            if (t.residual) return store_reals<true>(t, f, c, first, column);
+            return store_reals<false>(t, f, c, first, column);
     }
 }
 

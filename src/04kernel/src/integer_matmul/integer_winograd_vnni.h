@@ -74,7 +74,9 @@ template <int rows>
         __m512i w[4];
 #pragma GCC unroll 4
         for (int k = 0; k < 4; ++k) w[k] = _mm512_loadu_si512(u + k * 16);
+        // Steps of up to two cache lines, as of two tiles of rows.
         __builtin_prefetch(ahead.from, 0, 2);
+        __builtin_prefetch(ahead.from + ahead.step / 2, 0, 2);
         ahead.from += ahead.step;
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i) {

@@ -31,8 +31,8 @@ struct RowFunctions {
     /// one value per column, for Exp.
     void (*columns)(RowOp, float const* x, int64_t columns, RowRun const* runs, int count, float const* shift,
                     float* y);
-    /// (Log-)softmax of one row; y may be x.
-    void (*softmax)(float const* x, float* y, int64_t size, bool log, bool nan_to_zero);
+    /// (Log-)softmax of rows behind each other; y may be x.
+    void (*softmax)(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
     /// The same over columns: element k of a column is at k * stride; `columns` ≤ 4 * width.
     void (*softmax_columns)(float const* x, float* y, int64_t size, int64_t stride, int64_t columns, bool log,
                             bool nan_to_zero);

@@ -21,13 +21,9 @@ float largest(float const* x, int64_t size) {
     return max_of(max(max(acc[0], acc[1]), max(acc[2], acc[3])));
 }
 
-void softmax(float const* x, float* y, int64_t size, bool log, bool nan_to_zero) {
-    float top = largest(x, size);
+/// Stores exponentials of the differences from `top`, unless `log`, and returns their sum.
+float exponentials(float const* x, float* y, int64_t size, float top, bool log) {
     Vec shift = Vec::set(top), sums[2] = {Vec::zero(), Vec::zero()};
-    if (nan_to_zero && top == -kInf) {
-        for (int64_t i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
-        return;
-    }
     int64_t i = 0;
     for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
         Vec a = exp_of_negative(Vec::load(x + i) - shift), b = exp_of_negative(Vec::load(x + i + kWidth) - shift);
@@ -40,16 +36,40 @@ void softmax(float const* x, float* y, int64_t size, bool log, bool nan_to_zero)
         sums[0] = sums[0] + select(first_lanes(left), a, Vec::zero());
         if (!log) store_part(a, y + i, left);
     }
-    float all = sum(sums[0] + sums[1]);
-    if (nan_to_zero && all != all) {
-        for (i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
-        return;
-    }
-    Vec factor = Vec::set(1 / all), log_sum = Vec::set(log ? __builtin_logf(all) : 0);
-    for (i = 0; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
+    return sum(sums[0] + sums[1]);
+}
+
+void fill_zero(float* y, int64_t size) {
+    for (int64_t i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
+}
+
+/// Makes softmax of exponentials in y, or log-softmax of x.
+void normalise(float const* x, float* y, int64_t size, float top, float all, bool log) {
+    Vec factor = Vec::set(1 / all), shift = Vec::set(top), log_sum = Vec::set(log ? __builtin_logf(all) : 0);
+    int64_t i = 0;
+    for (; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
     for (; i < size; i += kWidth) {
         int left = left_of(size - i);
         store_part(log ? load_part(x + i, left) - shift - log_sum : load_part(y + i, left) * factor, y + i, left);
+    }
+}
+
+/// Some rows together, as long as they stay in L1: the steps that bring a row down to one number wait for each other,
+/// those of the next row do not.
+void softmax(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
+    constexpr int64_t kMost = 4, kLongest = 1024;
+    for (int64_t first = 0; first < rows;) {
+        int64_t count = size > kLongest ? 1 : rows - first < kMost ? rows - first : kMost;
+        float top[kMost], all[kMost];
+        for (int64_t r = 0; r < count; ++r) top[r] = largest(x + r * size, size);
+        for (int64_t r = 0; r < count; ++r) all[r] = exponentials(x + r * size, y + r * size, size, top[r], log);
+        for (int64_t r = 0; r < count; ++r) {
+            if (nan_to_zero && (top[r] == -kInf || all[r] != all[r]))
+                fill_zero(y + r * size, size);
+            else
+                normalise(x + r * size, y + r * size, size, top[r], all[r], log);
+        }
+        first += count, x += count * size, y += count * size;
     }
 }
 

@@ -30,11 +30,11 @@ public:
         auto all = split_.outer * blocks_;
         auto [_, size, inner] = split_;
         context.pool.parallel_for(chunks_, [&, size = size, inner = inner](int64_t c, int) {
-            for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i) {
-                if (inner == 1) {
-                    functions_.softmax(x + i * size, y + i * size, size, info_.log, info_.nan_to_zero);
-                    continue;
-                }
+            auto begin = all * c / chunks_, end = all * (c + 1) / chunks_;
+            if (inner == 1)
+                return functions_.softmax(x + begin * size, y + begin * size, end - begin, size, info_.log,
+                                          info_.nan_to_zero);
+            for (auto i = begin; i < end; ++i) {
                 auto column = i % blocks_ * step_, at = i / blocks_ * size * inner + column;
                 functions_.softmax_columns(x + at, y + at, size, inner, std::min(step_, inner - column), info_.log,
                                            info_.nan_to_zero);

@@ -20,6 +20,8 @@ Inferred<kernel::BlockMatMulInfo> info_of(NodeView const& n) {
     if (bits < 2 || bits > 8) return Err{invalid("bits is ", bits, ", expected 2 to 8")};
     if (bits != 2 && bits != 4 && bits != 8) return Err{unsupported("numbers of ", bits, " bits")};
     info.bits = static_cast<int32_t>(bits);
+    // Levels are minima: 4 is 8 bits, 0 (unset) and 1 to 3 are floats, of which we have the widest.
+    info.may_round = n.integer("accuracy_level", 0) == 4;
     return info;
 }
 

@@ -83,13 +83,15 @@ Candidates candidates(IntegerPoolInfo const&, Request const&);
 /// Inputs, in fixed places (null where absent): A f32 [..., M, k]; Q u8 [n, blocks, block * bits / 8], low bits first;
 /// scales f32 [n * blocks]; zero points, f32 [n * blocks] or u8 packed [n, ceil(blocks * bits / 8)], 2^(bits - 1) if
 /// absent; the block of every p, i32 [k], p / block if absent; bias f32 [n]. Output f32 [..., M, n]. Source:
-/// com.microsoft MatMulNBits-1.
+/// com.microsoft MatMulNBits-1 (`may_round`: accuracy_level 4).
 struct BlockMatMulInfo {
     static constexpr char const* kType = "BlockMatMul";
     static constexpr size_t kA = 0, kQ = 1, kScales = 2, kZeros = 3, kBlocks = 4, kBias = 5, kInputs = 6;
     int64_t n = 0, k = 0;
     int32_t bits = 4;  ///< 2, 4 or 8
     int64_t block = 32;
+    /// A may be rounded to 8 bits, with a scale of each row and block: within 1/254 of the block's largest element.
+    bool may_round = false;
     int64_t blocks() const { return (k + block - 1) / block; }
     std::string attributes() const;
 };
