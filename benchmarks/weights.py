@@ -62,7 +62,9 @@ class Bench:
 
         target = self.folder / f"nbits{level}.onnx"
         if not target.exists():
-            quantizer = MatMulNBitsQuantizer(onnx.load(self.path), block_size=32, is_symmetric=True, accuracy_level=level)
+            quantizer = MatMulNBitsQuantizer(
+                onnx.load(self.path), block_size=32, is_symmetric=True, accuracy_level=level
+            )
             quantizer.process()
             quantizer.model.save_model_to_file(str(target))
         return target
