@@ -150,7 +150,7 @@ def slower_than(baseline: Results, results: Results) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(models.CASES))
-    parser.add_argument("--engines", default=",".join(engines.installed()))
+    parser.add_argument("--engines", default=",".join(engines.installed()), help="peers: " + ", ".join(engines.PEERS))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--burst", type=float, default=0.2, help="seconds an engine and a round")
@@ -161,6 +161,8 @@ def main() -> int:
     arguments = parser.parse_args()
     sizes = {name: int(size) for name, size in (text.rsplit("=", 1) for text in arguments.dim)}
     peers = [name for name in arguments.engines.split(",") if name]
+    if unknown := [name for name in peers if name not in engines.PEERS]:
+        parser.error(f"unknown peers {', '.join(unknown)}, expected some of: {', '.join(engines.PEERS)}")
     available = len(os.sched_getaffinity(0))
     baseline = json.loads(arguments.baseline.read_text()) if arguments.baseline else {}
     results: Results = {}

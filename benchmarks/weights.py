@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import onnx
 from refactor_graph.onnx import make_compiler
-from run import burst, peer_session
+from engines import OnnxRuntime
+from run import burst
 
 Arrays = list[np.ndarray]
 Engine = tuple[Callable[[], object], Callable[[], Arrays]]
@@ -46,8 +47,8 @@ class Bench:
         return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
 
     def onnxruntime(self, path: Path) -> Engine:
-        session = peer_session(str(path), self.threads)
-        return lambda: session.run(None, self.inputs), lambda: session.run(None, self.inputs)
+        engine = OnnxRuntime(path.read_bytes(), self.threads)
+        return lambda: engine(self.inputs), lambda: list(engine(self.inputs))
 
     def onnxruntime_int8(self) -> Engine:
         from onnxruntime.quantization import quantize_dynamic
