@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from refactor_graph.onnx import make_compiler
 from engines import OnnxRuntime
+from refactor_graph.onnx import make_compiler
 from run import burst
 
 Arrays = list[np.ndarray]
