@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "cuda/device_selects.h"
+#include "sequence/parts.h"
 
 #include <algorithm>
 
@@ -18,15 +19,9 @@ public:
     void call(std::span<Value const* const> inputs, std::span<Value> outputs,
               runtime::CallContext const&) const override {
         auto const &x = *inputs[0], &condition = *inputs[1];
-        int64_t outer = 1, size = x.count(), inner = 1;
-        Dims dims{size};
-        size_t axis = 0;
-        if (axis_) {
-            dims = x.dims, axis = static_cast<size_t>(*axis_ < 0 ? *axis_ + static_cast<int64_t>(dims.size()) : *axis_);
-            size = dims[axis];
-            for (size_t i = 0; i < dims.size(); ++i)
-                if (i != axis) (i < axis ? outer : inner) *= dims[i];
-        }
+        auto dims = axis_ ? x.dims : Dims{x.count()};
+        auto axis = axis_ ? axis_of(*axis_, dims.size()) : 0;
+        auto [outer, size, inner] = Around(dims, axis);
         std::vector<int64_t> kept;
         for (int64_t i = 0; i < condition.count(); ++i)
             if (condition.data<uint8_t>()[i]) kept.push_back(i);

@@ -1,9 +1,8 @@
-#include "common/thread_pool.h"
 #include "conv/conv.h"
 #include "conv/cost.h"
 #include "conv/geometry.h"
 #include "matmul/pack_weights.h"
-#include "matmul/strassen_plan.h"
+#include "matmul/strassen_task.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
@@ -11,56 +10,6 @@ namespace refactor::kernel {
 namespace {
 
 /// A convolution of 1 × 1 is a product of pixels and channels: a row is a pixel, in runs of a block of channels.
-class StrassenConvTask final : public runtime::Task {
-    ProductFunctions const& functions_;
-    MatMulShape shape_;
-    StrassenPlan plan_;
-    ConvOperands operands_;
-    ProductBlock block_{};  // with the pointers still open
-    std::shared_ptr<mem_manager::Blob const> packed_;
-    int threads_;
-
-public:
-    StrassenConvTask(ProductFunctions const& functions, Epilogue const& epilogue, MatMulShape const& shape,
-                     std::shared_ptr<mem_manager::Blob const> packed, int threads)
-        : functions_(functions),
-          shape_(shape),
-          plan_(strassen_plan(functions, shape, threads, functions.width)),
-          operands_(epilogue),
-          packed_(std::move(packed)),
-          threads_(std::max(1, threads)) {
-        auto width = functions.width;
-        block_.k = shape.k, block_.a_k = 1, block_.a_row = block_.run = block_.y_row = width;
-        block_.run_step = block_.y_vector = shape.m * width;
-        block_.source = ProductSource::Packed, block_.alpha = 1;
-        block_.residual_last = epilogue.residual_last, block_.activation = epilogue.activation;
-        block_.block_m = plan_.block_m, block_.block_k = plan_.block_k, block_.group = plan_.group;
-    }
-    void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
-        auto t = block_;
-        auto column = part % plan_.column_parts * plan_.columns;
-        part /= plan_.column_parts;
-        auto row = part % plan_.row_parts * plan_.rows, image = part / plan_.row_parts;
-        t.m = std::min(plan_.rows, plan_.m - row), t.n = std::min(plan_.columns, shape_.n - column);
-        t.a = static_cast<float const*>(arguments[0]) + image * shape_.m * shape_.k + row * t.a_row;
-        t.b = static_cast<float const*>(packed_->data()) + column * t.k;
-        auto y = (image * shape_.n + column) * shape_.m + row * t.y_row;
-        if (operands_.bias >= 0) t.bias = static_cast<float const*>(arguments[operands_.bias]) + column;
-        if (operands_.residual >= 0) t.residual = static_cast<float const*>(arguments[operands_.residual]) + y;
-        t.y = static_cast<float*>(arguments[operands_.output]) + y;
-        t.scratch = reinterpret_cast<float*>(scratch);
-        functions_.multiply_strassen(t);
-    }
-    void run(void* const* arguments, runtime::RunContext const& context) const override {
-        context.pool.parallel_for(plan_.batches * plan_.row_parts * plan_.column_parts, [&](int64_t part, int worker) {
-            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * plan_.scratch_bytes);
-        });
-    }
-    size_t workspace_bytes() const override { return plan_.scratch_bytes * static_cast<size_t>(threads_); }
-    uint64_t unread_inputs() const override { return 2; }
-    double operations() const override { return shape_.operations(); }
-};
-
 class StrassenConvKernel final : public NamedKernel {
     ConvInfo info_;
     Isa isa_;
@@ -76,6 +25,7 @@ class StrassenConvKernel final : public NamedKernel {
         if (!whole) return Err{Rejection{"is for kernels of one tap that read every pixel"}};
         MatMulShape shape;
         shape.m = g->out_size(), shape.k = g->in_channels, shape.n = g->out_channels, shape.batches = g->batch;
+        if (g->batch > 1) shape.batch.push_back({g->batch, shape.m * shape.k, 0});
         auto const& f = functions();
         if (g->empty() || shape.k % (2 * f.width) || shape.n % (2 * f.panel))
             return Err{Rejection{"needs multiples of " + std::to_string(2 * f.width) + " input and " +
@@ -94,7 +44,7 @@ public:
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         CostModel cost(isa_, args.threads);
-        auto work = 2 * strassen_plan(functions(), *shape, args.threads, functions().width).work / (0.85 * cost.flops);
+        auto work = 2 * strassen_plan(functions(), *shape, args.threads, true).work / (0.85 * cost.flops);
         auto weights = 4. * static_cast<double>(shape->k * shape->n);
         auto bytes = 4. * static_cast<double>(shape->batches * shape->m * (shape->n + shape->k));
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
@@ -104,8 +54,7 @@ public:
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         auto packed = pack_panels(functions(), *weights_, DataType::F32, true, shape->n, shape->k, args.packs);
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<StrassenConvTask>(functions(), info_.epilogue, *shape, std::move(packed), args.threads));
+        return make_strassen_task(functions(), info_.epilogue, 1, *shape, true, std::move(packed), args.threads);
     }
 };
 

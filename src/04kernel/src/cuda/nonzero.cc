@@ -2,6 +2,7 @@
 #include "common/error.h"
 #include "cuda/device_selects.h"
 #include "cuda/selection.h"
+#include "sequence/parts.h"
 
 namespace refactor::kernel::cuda {
 
@@ -46,15 +47,9 @@ class Compress final : public DeviceProcedure {
 protected:
     void compute(DeviceCall& call, Inputs inputs, Outputs outputs) const override {
         auto const &x = *inputs[0], &condition = *inputs[1];
-        int64_t outer = 1, size = x.count(), inner = 1;
-        Dims dims{size};
-        size_t axis = 0;
-        if (axis_) {
-            dims = x.dims, axis = static_cast<size_t>(*axis_ < 0 ? *axis_ + static_cast<int64_t>(dims.size()) : *axis_);
-            size = dims[axis];
-            for (size_t i = 0; i < dims.size(); ++i)
-                if (i != axis) (i < axis ? outer : inner) *= dims[i];
-        }
+        auto dims = axis_ ? x.dims : Dims{x.count()};
+        auto axis = axis_ ? axis_of(*axis_, dims.size()) : 0;
+        auto [outer, size, inner] = Around(dims, axis);
         auto const* flags = static_cast<uint8_t const*>(call.here(condition));
         auto inside = std::min(size, condition.count());
         Selection behind(call, code_, flags + inside, condition.count() - inside, 1);

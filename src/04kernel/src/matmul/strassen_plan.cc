@@ -24,19 +24,21 @@ double work_of(int64_t rows, int64_t columns, int64_t depth) {
 /// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: A and its sums (2 m × k)
 /// may be twice as large as L2, for each pair of panels reads them once and in order. Several whole matrices that share
 /// B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of panels.
-StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, int64_t unit) {
+StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, bool blocked) {
     threads = std::max(1, threads);
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
-    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), 2 * unit);
+    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
     auto most = std::max<int64_t>(4 * functions.rows, floats / block_k);
-    bool gathers = shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
+    bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
     auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
     auto row_unit = gathers ? shape.m : std::min<int64_t>(2 * functions.rows, m);
     int64_t pair = 2 * functions.panel, pairs = ceil_div(shape.n, pair);
     StrassenPlan best{};
-    for (int64_t across = 1; across <= (threads == 1 ? 1 : std::min<int64_t>(pairs, 4 * threads)); ++across)
-        for (int64_t down = 1; down <= (threads == 1 ? 1 : 2 * threads); ++down) {
+    // About four parts a thread at most: more only cost.
+    auto most_parts = threads == 1 ? 1 : std::max<int64_t>(1, 4 * threads / batches);
+    for (int64_t across = 1; across <= std::min(pairs, most_parts); ++across)
+        for (int64_t down = 1; across * down <= most_parts; ++down) {
             auto rows = round_up(ceil_div(m, down), row_unit), columns = ceil_div(pairs, across) * pair;
             StrassenPlan plan{batches, m,       rows, columns, ceil_div(m, rows), ceil_div(shape.n, columns), 0,
                               0,       block_k, 0,    0};

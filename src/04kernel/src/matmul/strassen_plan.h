@@ -15,7 +15,7 @@ struct StrassenPlan {
     double work;           ///< of the busiest thread, in multiply-adds
 };
 
-/// For `multiply_strassen`. Half of a block's depth is a multiple of `unit`.
-StrassenPlan strassen_plan(ProductFunctions const&, MatMulShape const&, int threads, int64_t unit = 1);
+/// For `multiply_strassen`. `blocked`: A is in blocks of channels, which no half of a block's depth may cut.
+StrassenPlan strassen_plan(ProductFunctions const&, MatMulShape const&, int threads, bool blocked);
 
 }  // namespace refactor::kernel
