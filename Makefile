@@ -12,7 +12,7 @@
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>, VENV=<environment>;
 # SYSTEM=ON: .venv shows the packages of the system, and only what is missing is installed; WHEELS=<folder>: from there, without network;
-# of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
+# of make test-cuda: GPU_TESTS=<processes>; of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
@@ -22,6 +22,8 @@ SYSTEM ?= OFF
 WHEELS ?=
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Processes that share a GPU: each takes half a GB of its memory.
+GPU_TESTS ?= $(shell expr $(JOBS) / 2 \| 1)
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
 FUZZ_CXX ?= $(firstword $(foreach name,clang++ clang++-19 clang++-18 clang++-16 clang++-15,$(notdir $(shell command -v $(name) 2>/dev/null))) clang++)
@@ -95,9 +97,14 @@ test-python: build $(STAMPS)/test
 test-emulated: build-tests $(STAMPS)/test
 	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so $(RUN) -m pytest -m cuda
 
+# What a GPU answers below a model, and why another kernel than the usual one computes it; what is wrong here explains the rest.
+DOCTOR = -@REFACTOR_GRAPH_LOG=info timeout 100 env $(RUN) -m refactor_graph.cli doctor --device cuda 2>&1
+
+# Several processes: a test that loses the device or the process takes no other with it.
 test-cuda: build-tests $(STAMPS)/test
+	$(DOCTOR)
 	ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
-	$(RUN) -m pytest -m cuda
+	$(RUN) -m pytest -m cuda -n $(GPU_TESTS) --max-worker-restart 64
 
 demo: install-python $(STAMPS)/demo
 	$(PY) examples/demo.py
@@ -106,8 +113,12 @@ bench: install-python $(STAMPS)/bench
 	@mkdir -p $(BUILD)
 	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
 
+# Ten minutes are meant from here, the build included.
+STARTED := $(shell date +%s)
+
 bench-cuda: build $(STAMPS)/run
-	$(RUN) benchmarks/cuda.py $(BENCH_CUDA)
+	$(DOCTOR)
+	$(RUN) benchmarks/cuda.py --started $(STARTED) $(BENCH_CUDA)
 
 # For the interpreter that this runs with: copy the folder to a machine without network. NVIDIA's libraries, which are large, are left out:
 # PyTorch for CUDA 13 brings them.

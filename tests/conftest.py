@@ -1,6 +1,8 @@
 """Fixtures of all tests."""
 
 import functools
+import os
+import sys
 
 import pytest
 from refactor_graph import DeviceError
@@ -25,3 +27,14 @@ def target(request):
     if request.param == "cuda" and missing_gpu():
         pytest.skip(missing_gpu())
     return request.param
+
+
+def pytest_exception_interact(call):
+    """End this process, if it is one of several, once it has lost its GPU: another one takes its place."""
+    if "PYTEST_XDIST_WORKER" not in os.environ or not isinstance(call.excinfo.value, DeviceError):
+        return
+    try:
+        find_device("nvidia", 0).memory()
+    except DeviceError as lost:
+        print(f"the GPU is lost ({lost}), first by:\n{call.excinfo.getrepr()}", file=sys.__stderr__, flush=True)
+        os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,3 +30,45 @@ def test_unknown_peers_are_refused() -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert result.returncode == 2
     assert "unknown peers nobody" in result.stderr
+
+
+ZOO = """
+import os, pathlib, tempfile, torch
+
+SPECS = ["dies", "fails", "lives"]
+FOLDER = tempfile.mkdtemp()
+
+def torch_module(name, batch):
+    if name == "dies":
+        os._exit(7)
+    if name == "fails":
+        raise RuntimeError("no such weights")
+    return torch.nn.Linear(5, 3), (torch.randn(batch, 5),)
+
+def make_inputs(name, batch):
+    return {"x": None}
+
+def static_model(name, batch):
+    path = pathlib.Path(FOLDER) / "model.onnx"
+    module, arguments = torch_module(name, batch)
+    torch.manual_seed(0)
+    torch.onnx.export(module, arguments, str(path), input_names=["x"], dynamo=False)
+    return path
+"""
+
+
+def test_one_model_ends_no_other(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    zoo, rows = tmp_path / "zoo.py", tmp_path / "rows.json"
+    zoo.write_text(ZOO)
+    options = ["--host", "--zoo", str(zoo), "--batch", "2", "--precision", "f32", "--without", "graphed,compiled"]
+    command = [sys.executable, str(FOLDER / "cuda.py"), *options, "--rounds", "1", "--json", str(rows)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(rows.read_text())["rows"]
+    assert "status 7" in found["dies|2|f32"]["failed"]["worker"]
+    assert "status 1" in found["fails|2|f32"]["failed"]["worker"]
+    assert "no such weights" in result.stderr
+    assert found["lives|2|f32"]["refactor_graph"] > 0
+    assert found["lives|2|f32"]["eager"] > 0

@@ -210,7 +210,8 @@ def test_attention(target, size, kind):
         outputs, executor = run(proto, dict(zip(names, arrays, strict=True)), target)
         if target != "cpu" and size in ("tiles", "one_query"):
             algorithm = "tiled" if size == "tiles" else "split_keys"
-            assert f"attention:nvidia:{algorithm}:" in executor.dbg(quiet=True)
+            names = [f"attention:nvidia:{each}:" for each in (algorithm, "cudnn")]
+            assert any(name in executor.dbg(quiet=True) for name in names)
         wanted = attention(*arrays[:3], arrays[3] if masking else None, causal, depth**-0.5)
         # Scores of `depth` products of size 1 enter an exponential; weights of sum 1 then average values of size 4.
         eps = max(EPS.get(np.dtype(numpy_type), 0), 2.0**-23)
@@ -312,6 +313,75 @@ def test_library_epilogues(dnn, activation):
 def test_library_attention(dnn):
     for size in ("small", "one_query"):
         test_attention(dnn, size, "f16")
+
+
+MASKS = {
+    # sizes of batch, heads, queries and keys of the mask, 1 where it is repeated; its type; causal
+    "none": (None, None, 0),
+    "causal": (None, None, 1),
+    "padding": ((1, 0, 0, 1), np.float16, 0),
+    "padding_bool": ((1, 0, 0, 1), bool, 0),
+    "square": ((0, 0, 1, 1), np.float16, 0),
+    "heads": ((1, 1, 1, 1), np.float16, 0),
+    "square_causal": ((0, 0, 1, 1), bool, 1),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("queries", [1, 70])
+def test_library_attention_masks(dnn, name, queries):
+    """Grouped heads, with what is added to scores; bool masks become that first."""
+    varies, kind, causal = MASKS[name]
+    random = models.generator(queries)
+    batch, heads, keys, depth = 2, 4, 70, 16
+    if causal and queries == 1:
+        return
+    shapes = [(batch, heads, queries, depth), (batch, 2, keys, depth), (batch, 2, keys, 24)]
+    arrays = [random.standard_normal(shape).astype(np.float16) for shape in shapes]
+    if varies:
+        full = (batch, heads, queries, keys)
+        shape = [size if v else 1 for size, v in zip(full, varies, strict=True)]
+        mask = random.random(shape) < 0.8 if kind is bool else random.standard_normal(shape).astype(kind)
+        if kind is bool:
+            mask[..., 0] = True
+        arrays.append(mask)
+    names = ["q", "k", "v", "m"][: len(arrays)]
+    inputs = [
+        models.value(name, array.shape, helper.np_dtype_to_tensor_dtype(array.dtype))
+        for name, array in zip(names, arrays, strict=True)
+    ]
+    node = helper.make_node("Attention", names, ["y"], is_causal=causal)
+    proto = models.model([node], inputs, [models.value("y", None, TensorProto.FLOAT16)], opset=23)
+    outputs, executor = run(proto, dict(zip(names, arrays, strict=True)), dnn)
+    wanted = attention(*arrays[:3], arrays[3] if varies else None, causal, depth**-0.5)
+    assert np.all(np.abs(outputs["y"] - wanted) <= 8 * 2.0**-10 * 4 * np.maximum(1, np.abs(wanted)))
+    # Of what ONNX masks, rows without a visible key become zero, which is left to generated code.
+    algorithms = ["tiled", "split_keys"] if varies else ["cudnn"]
+    assert any(f"attention:nvidia:{algorithm}:f16" in executor.dbg(quiet=True) for algorithm in algorithms)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 70), (2, 1, 1, 70), (1, 1, 33, 70), (2, 4, 33, 70)])
+def test_library_attention_that_is_written_out(dnn, sizes):
+    """Products and softmax with a mask that is added, fused and computed in f16."""
+    random = models.generator(9)
+    shapes = {"q": (2, 4, 33, 16), "k": (2, 4, 70, 16), "v": (2, 4, 70, 24), "m": sizes}
+    feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    feeds["m"][..., 60:] = np.finfo(np.float32).min
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "t"], ["p"]),
+        helper.make_node("Mul", ["p", "scale"], ["s"]),
+        helper.make_node("Add", ["s", "m"], ["b"]),
+        helper.make_node("Softmax", ["b"], ["w"], axis=-1),
+        helper.make_node("MatMul", ["w", "v"], ["y"]),
+    ]
+    inputs = [models.value(name, shape) for name, shape in shapes.items()]
+    constants = [models.constant("scale", np.float32(0.25))]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants)
+    executor = make_compiler(proto).compile(dnn, precision="f16")
+    wanted = attention(feeds["q"], feeds["k"], feeds["v"], feeds["m"], 0, 0.25)
+    assert np.abs(executor(feeds)["y"] - wanted).max() <= 2.0**-6
+    assert "attention:nvidia:cudnn:f16" in executor.dbg(quiet=True)
 
 
 def test_the_library_is_told(dnn, monkeypatch):

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/thread_pool.h"
 #include "cut_by_device.h"
+#include "kernel/device_kernels.h"
 #include "kernel/ops/movement.h"
 #include "mem_manager/device.h"
 #include "pass.h"
@@ -32,6 +33,21 @@ void check_weights(CompileOptions const& options) {
     if (f8 && options.device != "cpu") return;
     throw InvalidInput("weights: cannot be stored as " + std::string(name_of(options.weights)) + " on " +
                        options.device + ", expected one of: f32, f16, bf16, i8, and on a GPU f8e4m3fn, f8e5m2");
+}
+
+/// Refuses products of f8 where there are none.
+void check_precision(CompileOptions const& options, mem_manager::Device* place) {
+    if (options.precision != kernel::Precision::F8) return;
+    constexpr int kNeeded = 89;
+    std::string const wanted = "precision fp8: needs an NVIDIA GPU of compute capability 8.9 or more, ";
+    if (!place) throw Unsupported(wanted + "the target is " + options.device);
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(place->extension(RG_KERNELS_EXTENSION));
+    if (!kernels || kernels->bytes < sizeof(RefactorDeviceKernels))
+        throw Unsupported(wanted + "the plugin of " + place->name() + " has no kernels of this version");
+    auto capability = kernels->capability(place->handle());
+    if (capability < kNeeded)
+        throw Unsupported(wanted + place->name() + " has " + std::to_string(capability / 10) + '.' +
+                          std::to_string(capability % 10));
 }
 
 void mark_kept(Model& model, std::vector<std::string> const& names) {
@@ -214,10 +230,11 @@ void plan_fixed_sizes(kernel::Program& program) {
 }  // namespace
 
 Compiled compile(Model model, CompileOptions const& options) {
-    check_weights(options);
-    auto threads = options.threads > 0 ? options.threads : default_thread_count();
     // First of all: without the device everything else is in vain.
     auto* place = options.device == "cpu" ? nullptr : &mem_manager::find_device(options.device, 0);
+    check_precision(options, place);
+    check_weights(options);
+    auto threads = options.threads > 0 ? options.threads : default_thread_count();
     auto keep_f32 = tensors_behind(model, options.keep_f32);
     PassContext context{options, cpu_features().isa, threads, &keep_f32};
     auto passes = select_passes(options.passes);

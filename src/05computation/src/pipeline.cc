@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "pass.h"
+#include "passes/channels_last_convolutions.h"
 #include "passes/channels_last_integers.h"
 #include "passes/cut_wide_strides.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -16,6 +17,7 @@
 #include "passes/lower_precision.h"
 #include "passes/merge_phases.h"
 #include "passes/move_quantization.h"
+#include "passes/narrow_attention.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
@@ -40,6 +42,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
         {"widen_halves", widen_halves},
+        {"narrow_attention", narrow_attention},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
@@ -57,8 +60,12 @@ std::span<Pass const> pipeline() {
         {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},
         {"look_up_one_hots", look_up_one_hots},
-        {"lower_precision", lower_precision},
         {"store_weights", store_weights},
+        {"lower_precision", lower_precision},
+        {"channels_last_convolutions", channels_last_convolutions},
+        {"remove_dead_nodes", remove_dead_nodes},
+        {"fold_constants", fold_constants},
+        {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
     };

@@ -24,6 +24,7 @@ from onnx import helper
 import refactor_graph
 from refactor_graph import _core
 from refactor_graph._check import summary
+from refactor_graph._doctor import examine_gpu
 from refactor_graph._errors import DeviceError, Error, InvalidInput
 from refactor_graph._operators import supported_ops
 from refactor_graph.onnx import Compiler, check, make_compiler
@@ -212,7 +213,9 @@ def _trace(options: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(options: argparse.Namespace) -> int:
+    if options.device:
+        return int(examine_gpu(options.device, lambda text: print(text, flush=True)) > 0)
     print(f"refactor_graph {refactor_graph.__version__}, Python {platform.python_version()}, {platform.platform()}")
     for package in ("numpy", "onnx", "ml_dtypes", "onnxruntime"):
         try:
@@ -250,8 +253,8 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> No
     if data:
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
         command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
-        command.add_argument("--precision", default="default", help="default, exact, f32, tf32, f16 or bf16")
-        command.add_argument("--weights", default="default", help="default, f32, f16, bf16 or int8")
+        command.add_argument("--precision", default="default", help="default, exact, f32, tf32, f16, bf16 or fp8")
+        command.add_argument("--weights", default="default", help="default, f32, f16, bf16, int8, f8e4m3fn or f8e5m2")
         command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
     command.add_argument("--target", default="cpu")
 
@@ -283,7 +286,8 @@ def _parser() -> argparse.ArgumentParser:
     add("inspect", _inspect, "show inputs, outputs, passes and steps", data=False)
     command = add("trace", _trace, "run a model and write every tensor to a folder")
     command.add_argument("directory")
-    add("doctor", _doctor, "show versions, threads and devices", model=False, data=False)
+    command = add("doctor", _doctor, "show versions, threads and devices", model=False, data=False)
+    command.add_argument("--device", metavar="cuda", help='try a GPU out instead: "cuda", "cuda:1"')
     return parser
 
 

@@ -136,15 +136,17 @@ class Compiler:
             "default" or "f32": as the model says. "exact": no algorithm that changes the error bound of a sum (no
             Winograd, no Strassen, see docs/adr/0012). "tf32": products and convolutions of f32 may round their
             operands to 11 bits on a GPU. "f16", "bf16": tensors of f32 are computed in that type; sums, inputs and
-            outputs of the model stay f32.
+            outputs of the model stay f32. "fp8": as "bf16", and where it is faster both operands of products by
+            constant weights become f8e4m3fn, with one scale each, that of the activations found as they come; needs a
+            GPU of compute capability 8.9.
         keep_f32
-            Names of nodes that "f16" and "bf16" leave in f32 (`refactor_graph.precision.find_keep` finds them).
+            Names of nodes that "f16", "bf16" and "fp8" leave in f32 (`refactor_graph.precision.find_keep` finds them).
         device_graphs
             Record the work of a GPU when a plan runs the second time with the same addresses (a CUDA graph), and
             repeat it by one call from then on. `Executor.dbg` tells what is recorded, or why not.
         weights
-            What constant right-hand sides of matrix products are stored as; they are widened to f32 in registers, and
-            products and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts to f32 stays
+            What constant right-hand sides of matrix products are stored as; they are widened to the type of the other
+            operand, and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts to f32 stays
             small; on a GPU f32); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8", on a GPU also
             "f8e4m3fn" and "f8e5m2", with a scale for each output channel. Products of few rows, as in decoding, are as
             fast as their weights are small. The report of the pass `store_weights` tells the error.

@@ -1,4 +1,4 @@
-"""Which nodes of a model have to stay in f32 when the rest is computed in f16 or bf16.
+"""Which nodes of a model have to stay in f32 when the rest is computed in f16, bf16 or f8.
 
 >>> from refactor_graph.precision import find_keep
 >>> keep = find_keep("model.onnx", {"input": array}, tolerance=1e-3)  # doctest: +SKIP
@@ -66,7 +66,7 @@ def find_keep(
     tolerance
         Largest `error` of the outputs against those in f32.
     precision
-        "f16" or "bf16".
+        "f16", "bf16" or, for a GPU, "fp8".
     target
         Where the outputs are computed. The CPU rounds where a GPU rounds, but may add up in another order.
     error
@@ -81,9 +81,11 @@ def find_keep(
     ------
     InvalidInput
         If `tolerance` is exceeded even with all nodes in f32, or an argument makes no sense.
+    Unsupported
+        If `target` does not multiply in "fp8".
     """
-    if precision not in ("f16", "bf16"):
-        raise InvalidInput(f"find_keep: expected the precision f16 or bf16, got {precision!r}")
+    if precision not in ("f16", "bf16", "fp8"):
+        raise InvalidInput(f"find_keep: expected the precision f16, bf16 or fp8, got {precision!r}")
     if not tolerance >= 0:
         raise InvalidInput(f"find_keep: expected a tolerance of at least 0, got {tolerance!r}")
     compiler = model if isinstance(model, Compiler) else make_compiler(model)

@@ -27,8 +27,11 @@ void set_precision(computation::CompileOptions& options, std::string const& name
         options.compute = DataType::F16;
     else if (name == "bf16")
         options.compute = DataType::BF16;
+    else if (name == "fp8")
+        options.precision = kernel::Precision::F8, options.compute = DataType::BF16;
     else if (name != "default" && name != "f32")
-        throw InvalidInput("unknown precision \"" + name + "\", expected one of: default, exact, f32, tf32, f16, bf16");
+        throw InvalidInput("unknown precision \"" + name +
+                           "\", expected one of: default, exact, f32, tf32, f16, bf16, fp8");
 }
 
 DataType weights_of(std::string const& name) {
@@ -43,6 +46,15 @@ DataType weights_of(std::string const& name) {
                        "\", expected one of: default, f32, f16, bf16, int8, f8e4m3fn, f8e5m2");
 }
 
+/// Products of f8 decide what weights are.
+void set_weights(computation::CompileOptions& options, std::string const& name) {
+    options.weights = weights_of(name);
+    if (options.precision != kernel::Precision::F8) return;
+    if (options.weights != DataType::Undefined && options.weights != DataType::F8E4M3FN)
+        throw InvalidInput("weights \"" + name + "\" with the precision fp8, expected default or f8e4m3fn");
+    options.weights = DataType::F8E4M3FN;
+}
+
 PyProgram compile(frontend::Model const& model, std::string device, std::vector<std::string> passes, int threads,
                   std::string const& precision, std::vector<std::string> keep, bool verify, size_t max_tensor_bytes,
                   std::shared_ptr<kernel::TuningTable> tuning, bool measure, std::string const& weights, bool host_too,
@@ -53,7 +65,7 @@ PyProgram compile(frontend::Model const& model, std::string device, std::vector<
     options.passes = std::move(passes);
     options.threads = threads;
     set_precision(options, precision);
-    options.weights = weights_of(weights);
+    set_weights(options, weights);
     options.keep = std::move(keep);
     options.verify = verify;
     options.max_tensor_bytes = max_tensor_bytes;

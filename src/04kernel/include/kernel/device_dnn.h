@@ -7,7 +7,7 @@
 ///
 /// Functions that can fail return 0 or a code and write the reason to `text`. `device` is the handle that `open` gave,
 /// `stream` one of RefactorDeviceStreams. Data types are numbers of `refactor::DataType`. Thread-safe.
-#define RG_DNN_EXTENSION "refactor_dnn_v1"
+#define RG_DNN_EXTENSION "refactor_dnn_v2"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,10 +16,10 @@ extern "C" {
 /// `Y = activation(conv(X, W) + bias + residual)`, the residual after the activation if `residual_last`. X
 /// [batch, in_channels, in…], W [out_channels, in_channels / groups, kernel…], or if `transposed` [in_channels,
 /// out_channels / groups, kernel…], bias [out_channels]; row-major, of one type; three axes, the first of which may be
-/// of size 1 throughout.
+/// of size 1 throughout. With `channels_last`, X, W, Y and residual have their second axis behind all others.
 typedef struct RefactorConvolution {
     int32_t dtype;  ///< f32, f64, f16 or bf16; sums are f32, of f64 f64
-    int32_t transposed;
+    int32_t transposed, channels_last;
     int32_t bias, residual, residual_last;
     int32_t activation;  ///< 0 none, 1 relu, 2 clip to [alpha, beta], 3 leaky relu (alpha), 4 sigmoid, 5 silu, 6 gelu
                          ///< (erf), 7 gelu (tanh), 8 tanh
@@ -30,11 +30,13 @@ typedef struct RefactorConvolution {
     double alpha, beta;
 } RefactorConvolution;
 
-/// `Y = softmax(scale * Q · Kᵀ) · V`: Q [batch, heads, queries, depth], K [batch, kv_heads, keys, depth], V
+/// `Y = softmax(scale * Q · Kᵀ + bias) · V`: Q [batch, heads, queries, depth], K [batch, kv_heads, keys, depth], V
 /// [batch, kv_heads, keys, value_depth], row-major.
 typedef struct RefactorAttention {
-    int32_t dtype;  ///< f16 or bf16
+    int32_t dtype;   ///< f16 or bf16, of all operands
+    int32_t causal;  ///< query s sees keys up to keys - queries + s, of which there is one at least
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
+    int64_t bias[4];  ///< sizes of the bias, each 1 or that of [batch, heads, queries, keys]; all 0: there is none
     double scale;
 } RefactorAttention;
 
@@ -50,7 +52,7 @@ typedef struct RefactorDeviceDnn {
     int32_t (*attention_create)(void* device, RefactorAttention const* attention, int32_t rank, void** plan,
                                 size_t* workspace_bytes, char* text, size_t text_bytes);
     void (*destroy)(void* plan);
-    /// `operands`: X, W, bias, residual (null where there is none), or Q, K, V.
+    /// `operands`: X, W, bias, residual, or Q, K, V, bias; null where there is none.
     int32_t (*run)(void* plan, void* stream, void const* const* operands, void* y, void* workspace, char* text,
                    size_t text_bytes);
     /// Plans for a device that is described (cuDNN's JSON of device properties) instead of present, for tests.

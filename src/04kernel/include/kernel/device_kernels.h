@@ -8,7 +8,7 @@
 ///
 /// Functions that can fail return 0 or a code of the device and write the reason to `text`. `device` is the handle that
 /// `open` gave, `stream` one of RefactorDeviceStreams. Thread-safe.
-#define RG_KERNELS_EXTENSION "refactor_kernels_v1"
+#define RG_KERNELS_EXTENSION "refactor_kernels_v2"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,7 +17,10 @@ extern "C" {
 /// `Y = activation(alpha * op(A) · op(B) + residual + bias)` for `batches` row-major matrices: op(A) [m, k],
 /// op(B) [k, n], Y and residual [m, n], bias [n].
 typedef struct RefactorMatMul {
-    int32_t dtype;             ///< of all operands, number of `refactor::DataType`: f32, f16, bf16 or f64
+    int32_t dtype;  ///< of all operands, number of `refactor::DataType`: f32, f16, bf16 or f64
+    /// A and B are f8e4m3fn, each times a number in the device's memory; `dtype`, f16 or bf16, is that of all others.
+    /// For cards of capability 89 and more, a single matrix, B transposed and A not, n and k multiples of 16.
+    int32_t f8;
     int32_t trans_a, trans_b;  ///< A is stored [k, m], B is stored [n, k]
     int32_t bias, residual;
     int32_t activation;  ///< 0 none, 1 relu, 2 gelu (tanh)
@@ -28,6 +31,13 @@ typedef struct RefactorMatMul {
     int64_t stride_a, stride_b;  ///< elements between matrices of a batch; 0: one for all. Y and residual are dense
     double alpha;
 } RefactorMatMul;
+
+typedef struct RefactorMatMulOperands {
+    void const *a, *b;
+    float const *scale_a, *scale_b;  ///< in the device's memory; null unless `f8`
+    void const *bias, *residual;     ///< null where the product has none; `residual` may be `y`
+    void *y, *workspace;
+} RefactorMatMulOperands;
 
 typedef struct RefactorDeviceKernels {
     uint32_t bytes;  ///< `sizeof(RefactorDeviceKernels)` of the plugin
@@ -48,9 +58,10 @@ typedef struct RefactorDeviceKernels {
     int32_t (*matmul_create)(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes,
                              char* text, size_t text_bytes);
     void (*matmul_destroy)(void* plan);
-    /// `bias` and `residual` are null where the product has none; `residual` may be `y`.
-    int32_t (*matmul_run)(void* plan, void* stream, void const* a, void const* b, void const* bias,
-                          void const* residual, void* y, void* workspace, char* text, size_t text_bytes);
+    int32_t (*matmul_run)(void* plan, void* stream, RefactorMatMulOperands const* operands, char* text,
+                          size_t text_bytes);
+    /// The compute capability times ten: 80, 89, 90 …
+    int32_t (*capability)(void* device);
 } RefactorDeviceKernels;
 
 #ifdef __cplusplus

@@ -51,6 +51,7 @@ enum class Precision : uint8_t {
     Exact,  ///< no algorithm that changes the error bound (no Winograd)
     Default,
     Tf32,  ///< products and convolutions of f32 may round their operands to 11 bits (sums stay f32)
+    F8,    ///< products by weights of f8e4m3fn may round the other operand to that type
 };
 
 /// The question "who can compute this?".

@@ -7,6 +7,7 @@ namespace refactor::kernel {
 std::string ConvInfo::attributes() const {
     auto text = to_string(window) + " group=" + std::to_string(group);
     auto tail = to_string(epilogue);
+    if (channels_last) text += " channels_last";
     return tail.empty() ? text : text + " " + tail;
 }
 
@@ -40,6 +41,10 @@ Candidates candidates(ConvInfo const& info, Request const& request) {
             result.add("conv:nvidia:cudnn", cuda::conv_cudnn(info, request, rank));
         result.add("conv:nvidia:implicit_product", cuda::conv_implicit_product(info, request));
         result.add("conv:nvidia:direct", cuda::conv_direct(info, request));
+        return result;
+    }
+    if (info.channels_last) {
+        result.rejections.push_back({"conv:cpu: the channels are in front on the CPU"});
         return result;
     }
 #define RG_CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));

@@ -3,6 +3,8 @@
 #include "cuda/kernels.h"
 #include "cuda/rates.h"
 
+#include <limits>
+
 namespace refactor::kernel::cuda {
 
 namespace {
@@ -10,36 +12,83 @@ namespace {
 class DnnAttentionTask final : public runtime::Task {
     Dnn dnn_;
     DnnPlan plan_;
+    int operands_;
+    std::unique_ptr<runtime::Task> mask_;  ///< makes a bias of the mask, if that is none
+    size_t bias_bytes_;
     double operations_;
 
 public:
-    DnnAttentionTask(Dnn const& dnn, DnnPlan plan, double operations)
-        : dnn_(dnn), plan_(std::move(plan)), operations_(operations) {}
+    DnnAttentionTask(Dnn const& dnn, DnnPlan plan, int operands, std::unique_ptr<runtime::Task> mask, size_t bias_bytes,
+                     double operations)
+        : dnn_(dnn),
+          plan_(std::move(plan)),
+          operands_(operands),
+          mask_(std::move(mask)),
+          bias_bytes_(bias_bytes),
+          operations_(operations) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        void const* operands[]{arguments[0], arguments[1], arguments[2]};
-        dnn_.run(plan_, context.stream, operands, arguments[3], context.workspace);
+        void* bias = operands_ > 3 ? arguments[3] : nullptr;
+        if (mask_) {
+            void* steps[]{bias, context.workspace};
+            mask_->run(steps, context);
+            bias = context.workspace;
+        }
+        void const* operands[]{arguments[0], arguments[1], arguments[2], bias};
+        dnn_.run(plan_, context.stream, operands, arguments[operands_], context.workspace + bias_bytes_);
     }
-    size_t workspace_bytes() const override { return plan_.workspace_bytes; }
+    size_t workspace_bytes() const override { return bias_bytes_ + plan_.workspace_bytes; }
     double operations() const override { return operations_; }
 };
+
+/// What a mask of another type adds to scores: its values, or 0 and -infinity.
+ElementwiseInfo bias_of(DataType mask, DataType dtype) {
+    ElementwiseInfo info;
+    info.code.push_back({ExprOp::Input, mask, {0}});
+    if (mask == DataType::Bool) {
+        ExprInstruction hidden{ExprOp::Constant, DataType::F32};
+        hidden.value = -std::numeric_limits<double>::infinity();
+        info.code.push_back({ExprOp::Constant, DataType::F32});
+        info.code.push_back(hidden);
+        info.code.push_back({ExprOp::Where, DataType::F32, {0, 1, 2}});
+    }
+    info.code.push_back({ExprOp::Cast, dtype, {static_cast<uint16_t>(info.code.size() - 1)}});
+    info.outputs = {static_cast<uint16_t>(info.code.size() - 1)};
+    return info;
+}
 
 class DnnAttentionKernel final : public Kernel {
     AttentionInfo info_;
     DataType dtype_;
     Dnn dnn_;
+    std::unique_ptr<Kernel> mask_;  ///< null if there is none, or it is a bias already
 
     Result<AttentionShape, Rejection> shape_of(BindArgs const& args) const {
         AttentionShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return Err{Rejection{why}};
         if (shape.operations() == 0) return Err{Rejection{"nothing to compute"}};
-        // The last query of a causal attention sees every key.
-        if (info_.causal && shape.queries != 1) return Err{Rejection{"causal with several queries"}};
+        if (info_.causal && shape.queries > shape.keys) return Err{Rejection{"queries that see no key"}};
+        // Of fused engines, cuDNN's documentation.
+        if (shape.depth % 8 || shape.value_depth % 8)
+            return Err{Rejection{"depths " + std::to_string(shape.depth) + " and " + std::to_string(shape.value_depth) +
+                                 ", expected multiples of 8"}};
         return shape;
+    }
+    RefactorAttention describe(AttentionShape const& shape) const {
+        RefactorAttention a{};
+        a.dtype = static_cast<int32_t>(dtype_), a.scale = static_cast<double>(info_.scale);
+        // The last query of a causal attention sees every key.
+        a.causal = info_.causal && shape.queries > 1;
+        a.batch = shape.batch, a.heads = shape.heads, a.kv_heads = shape.kv_heads;
+        a.queries = shape.queries, a.keys = shape.keys, a.depth = shape.depth, a.value_depth = shape.value_depth;
+        int64_t const scores[4]{a.batch, a.heads, a.queries, a.keys};
+        if (info_.has_mask)
+            for (int i = 0; i < 4; ++i) a.bias[i] = shape.mask_step[i] ? scores[i] : 1;
+        return a;
     }
 
 public:
-    DnnAttentionKernel(AttentionInfo const& info, DataType dtype, Dnn const& dnn)
-        : info_(info), dtype_(dtype), dnn_(dnn) {}
+    DnnAttentionKernel(AttentionInfo const& info, DataType dtype, Dnn const& dnn, std::unique_ptr<Kernel> mask)
+        : info_(info), dtype_(dtype), dnn_(dnn), mask_(std::move(mask)) {}
 
     std::string id() const override { return id_of("attention", "cudnn", dtype_); }
 
@@ -47,37 +96,62 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
-        return kLaunchTime + shape->operations() / 2 / (kProcessors * kTiledRate * 8);
+        return kLaunchTime * (mask_ ? 2 : 1) + shape->operations() / 2 / (kProcessors * kTiledRate * 8);
     }
 
     MaybeTask bind(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
-        RefactorAttention a{};
-        a.dtype = static_cast<int32_t>(dtype_), a.scale = static_cast<double>(info_.scale);
-        a.batch = shape->batch, a.heads = shape->heads, a.kv_heads = shape->kv_heads;
-        a.queries = shape->queries, a.keys = shape->keys, a.depth = shape->depth, a.value_depth = shape->value_depth;
-        auto plan = dnn_.attention(a, 0);
+        auto plan = dnn_.attention(describe(*shape), 0);
         if (!plan) return Err{plan.error()};
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<DnnAttentionTask>(dnn_, std::move(plan).value(), shape->operations()));
+        std::unique_ptr<runtime::Task> mask;
+        size_t bytes = 0;
+        if (mask_) {
+            TensorDesc bias = *args.inputs[3];
+            bias.dtype = dtype_, bytes = (static_cast<size_t>(bias.count()) * 2 + 255) / 256 * 256;
+            TensorDesc const *in[]{args.inputs[3]}, *out[]{&bias};
+            auto bound = mask_->bind({in, out, {}, args.packs, args.threads});
+            if (!bound) return Err{bound.error()};
+            mask = std::move(bound).value();
+        }
+        return std::unique_ptr<runtime::Task>(std::make_unique<DnnAttentionTask>(
+            dnn_, std::move(plan).value(), info_.has_mask ? 4 : 3, std::move(mask), bytes, shape->operations()));
     }
 };
+
+std::string why_not_cudnn(AttentionInfo const& info, Request const& request) {
+    auto dtype = request.inputs[0].dtype;
+    if (dtype != DataType::F16 && dtype != DataType::BF16)
+        return "dtype " + std::string(refactor::name_of(dtype)) + ", expected f16 or bf16";
+    // Planning with a transposed K ends the process in cuDNN 9.28 for Hopper.
+    if (info.has_sinks || info.k_transposed) return "sinks and a transposed K are left to generated code";
+    if (info.has_mask && info.nan_to_zero) return "rows without a visible key that are to become zero";
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+        auto const& input = request.inputs[i];
+        if (input.layout != Layout::Plain || (i < 3 && input.dtype != dtype))
+            return "operands must be row-major and of one dtype";
+    }
+    return {};
+}
 
 }  // namespace
 
 MaybeKernel attention_cudnn(AttentionInfo const& info, Request const& request) {
     auto dnn = Dnn::of(request);
     if (!dnn) return Err{dnn.error()};
+    if (auto why = why_not_cudnn(info, request); !why.empty()) return Err{Rejection{why}};
     auto dtype = request.inputs[0].dtype;
-    if (dtype != DataType::F16 && dtype != DataType::BF16)
-        return Err{Rejection{"dtype " + std::string(refactor::name_of(dtype)) + ", expected f16 or bf16"}};
-    if (info.has_mask || info.has_sinks || info.k_transposed)
-        return Err{Rejection{"masks, sinks and a transposed K are left to generated code"}};
-    for (auto const& input : request.inputs)
-        if (input.dtype != dtype || input.layout != Layout::Plain)
-            return Err{Rejection{"operands must be row-major and of one dtype"}};
-    return std::unique_ptr<Kernel>(std::make_unique<DnnAttentionKernel>(info, dtype, *dnn));
+    std::unique_ptr<Kernel> mask;
+    if (info.has_mask && request.inputs[3].dtype != dtype) {
+        auto bias = request.inputs[3];
+        bias.dtype = dtype, bias.constant = nullptr;
+        auto inner = request;
+        inner.inputs = {&request.inputs[3], 1}, inner.outputs = {&bias, 1};
+        auto made = elementwise_nvrtc(bias_of(request.inputs[3].dtype, dtype), inner);
+        if (!made) return Err{made.error()};
+        mask = std::move(made).value();
+    }
+    return std::unique_ptr<Kernel>(std::make_unique<DnnAttentionKernel>(info, dtype, *dnn, std::move(mask)));
 }
 
 }  // namespace refactor::kernel::cuda

@@ -1,5 +1,6 @@
 #include "conv/conv.h"
 
+#include "cuda/channels_first.h"
 #include "cuda/conv_source.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
@@ -102,7 +103,8 @@ class ConvKernel final : public Kernel {
     FunctionCache functions_;
 
     Result<Cut, Rejection> cut(BindArgs const& args) const {
-        auto g = geometry_of(window_, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        ChannelsFirst turned(args, kind_.channels_last);
+        auto g = geometry_of(window_, turned.window(), turned.args());
         if (!g) return Err{g.error()};
         g->group = group_;
         return direct_ ? direct_cut(*g, kind_.transposed) : best_cut(*g, kind_.transposed, kind_.dtype);
@@ -159,35 +161,34 @@ public:
     }
 };
 
-MaybeKernel make(Window const& window, int64_t group, Epilogue const& epilogue, bool transposed, bool direct,
-                 Request const& request) {
+MaybeKernel make(Window const& window, int64_t group, ConvKind kind, bool direct, Request const& request) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    if (auto why = conv_operand_mismatch(epilogue, request); !why.empty()) return Err{Rejection{why}};
+    if (auto why = conv_operand_mismatch(kind.epilogue, request); !why.empty()) return Err{Rejection{why}};
     auto dtype = request.inputs[0].dtype;
     if (!is_float(dtype) || !element_text(dtype))
         return Err{Rejection{"dtype " + std::string(refactor::name_of(dtype)) + ", expected f32, f64, f16 or bf16"}};
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list)
             if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
-    ConvKind kind;
-    kind.dtype = dtype, kind.transposed = transposed, kind.epilogue = epilogue;
+    if (kind.channels_last && !direct) return Err{Rejection{"the channels are last"}};
+    kind.dtype = dtype;
     return std::unique_ptr<Kernel>(std::make_unique<ConvKernel>(window, group, kind, direct, *library));
 }
 
 }  // namespace
 
 MaybeKernel conv_implicit_product(ConvInfo const& info, Request const& request) {
-    return make(info.window, info.group, info.epilogue, false, false, request);
+    return make(info.window, info.group, ConvKind::of(info), false, request);
 }
 MaybeKernel conv_direct(ConvInfo const& info, Request const& request) {
-    return make(info.window, info.group, info.epilogue, false, true, request);
+    return make(info.window, info.group, ConvKind::of(info), true, request);
 }
 MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const& info, Request const& request) {
-    return make(info.window, info.group, info.epilogue, true, false, request);
+    return make(info.window, info.group, ConvKind::of(info), false, request);
 }
 MaybeKernel conv_transpose_direct(ConvTransposeInfo const& info, Request const& request) {
-    return make(info.window, info.group, info.epilogue, true, true, request);
+    return make(info.window, info.group, ConvKind::of(info), true, request);
 }
 
 }  // namespace refactor::kernel::cuda

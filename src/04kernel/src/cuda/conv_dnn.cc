@@ -1,5 +1,6 @@
 #include "conv/conv.h"
 #include "conv/geometry.h"
+#include "cuda/channels_first.h"
 #include "cuda/dnn.h"
 #include "cuda/epilogue_program.h"
 #include "cuda/kernels.h"
@@ -77,6 +78,7 @@ struct Convolution {
     int64_t group;
     Epilogue epilogue;
     bool transposed;
+    bool channels_last = false;
 };
 
 class DnnConvKernel final : public Kernel {
@@ -88,7 +90,8 @@ class DnnConvKernel final : public Kernel {
     std::unique_ptr<Kernel> behind_;  ///< the epilogue by itself; null if there is none
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        ChannelsFirst turned(args, info_.channels_last);
+        auto g = geometry_of(info_.window, turned.window(), turned.args());
         if (!g) return g;
         g->group = info_.group;
         if (g->empty()) return Err{Rejection{"nothing to compute"}};
@@ -104,6 +107,7 @@ class DnnConvKernel final : public Kernel {
     RefactorConvolution describe(Geometry const& g) const {
         RefactorConvolution c{};
         c.dtype = static_cast<int32_t>(dtype_), c.transposed = info_.transposed;
+        c.channels_last = info_.channels_last;
         c.exact = precision_ == Precision::Exact, c.tf32 = precision_ == Precision::Tf32;
         c.batch = g.batch, c.groups = g.group, c.in_channels = g.in_channels, c.out_channels = g.out_channels;
         std::copy_n(g.in, 3, c.in), std::copy_n(g.out, 3, c.out), std::copy_n(g.kernel, 3, c.kernel);
@@ -126,8 +130,8 @@ class DnnConvKernel final : public Kernel {
     MaybeTask bind_behind(BindArgs const& args, ConvOperands const& at) const {
         auto const& y = *args.outputs[0];
         SmallVector<TensorDesc const*, 4> inputs{&y};
-        TensorDesc bias{dtype_, Layout::Plain, Dims(y.dims.size() - 1, 1)};
-        bias.dims[0] = y.dims[1];
+        TensorDesc bias{dtype_, Layout::Plain, Dims(info_.channels_last ? 1 : y.dims.size() - 1, 1)};
+        bias.dims[0] = info_.channels_last ? y.dims.back() : y.dims[1];
         if (at.bias >= 0) inputs.push_back(&bias);
         if (at.residual >= 0) inputs.push_back(args.inputs[static_cast<size_t>(at.residual)]);
         return behind_->bind({inputs, args.outputs, {}, args.packs, args.threads});
@@ -211,7 +215,7 @@ MaybeKernel make(Convolution info, Request const& request, int rank) {
         inputs.insert(inputs.end(), request.inputs.begin() + 2, request.inputs.end());
         if (info.epilogue.bias) {
             auto& bias = inputs[1].dims;
-            while (bias.size() + 1 < request.outputs[0].dims.size()) bias.push_back(1);
+            while (!info.channels_last && bias.size() + 1 < request.outputs[0].dims.size()) bias.push_back(1);
         }
         auto inner = request;
         inner.inputs = inputs;
@@ -226,7 +230,7 @@ MaybeKernel make(Convolution info, Request const& request, int rank) {
 }  // namespace
 
 MaybeKernel conv_cudnn(ConvInfo const& info, Request const& request, int rank) {
-    return make({info.window, info.group, info.epilogue, false}, request, rank);
+    return make({info.window, info.group, info.epilogue, false, info.channels_last}, request, rank);
 }
 MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const& info, Request const& request, int rank) {
     return make({info.window, info.group, info.epilogue, true}, request, rank);

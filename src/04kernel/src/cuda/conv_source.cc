@@ -81,6 +81,40 @@ RG_GLOBAL rg_conv(rg_conv_args a) {
 }
 )cuda";
 
+// Threads that are neighbours have outputs of neighbouring channels.
+char const* const kDirectLast = R"cuda(
+RG_GLOBAL rg_conv(rg_conv_args a) {
+    const Index plane = out_plane_of(a), channels = (Index)(a.groups * a.group_out), total = (Index)a.batch * channels * plane;
+    const Index in_plane = in_plane_of(a), in_channels = (Index)(a.groups * a.group_in), each = (Index)a.group_in;
+    const int rows = a.in[1], columns = a.in[2];
+    RG_FOR(Index, target, total) {
+        Index m = target % channels, position = target / channels % plane, image = target / channels / plane;
+        Window v0 = window_of(a, 0, position / (Index)a.out[2] / (Index)a.out[1]);
+        Window v1 = window_of(a, 1, position / (Index)a.out[2] % (Index)a.out[1]);
+        Window v2 = window_of(a, 2, position % (Index)a.out[2]);
+        Element const* x = (Element const*)a.x + image * in_plane * in_channels + m / (Index)a.group_out * each;
+        Element const* w = (Element const*)a.w + m * taps_of(a) * each;
+        Sum sum = Sum(0);
+        for (int d = 0; d < v0.count; ++d) {
+            int z = v0.first + d * v0.step;
+            if (z < 0 || z >= (int)a.in[0]) continue;
+            for (int h = 0; h < v1.count; ++h) {
+                int i = v1.first + h * v1.step;
+                if (i < 0 || i >= rows) continue;
+                for (int v = 0; v < v2.count; ++v) {
+                    int j = v2.first + v * v2.step;
+                    if (j < 0 || j >= columns) continue;
+                    Element const* pixel = x + (((Index)z * rows + i) * columns + j) * in_channels;
+                    Element const* weights = w + (((Index)d * (int)a.kernel[1] + h) * (int)a.kernel[2] + v) * each;
+                    for (Index c = 0; c < each; ++c) sum = rg_mad(rg_load(pixel[c]), rg_load(weights[c]), sum);
+                }
+            }
+        }
+        finish(a, target, m, sum);
+    }
+}
+)cuda";
+
 char const* const kImplicit = R"cuda(
 // Further than any input, with the place of any tap added to it.
 constexpr int kOutside = 1 << 29;
@@ -257,7 +291,7 @@ ConvWords::ConvWords(Geometry const& g)
 }
 
 std::string direct_conv_source(ConvKind const& kind) {
-    return std::string(kPrelude) + kElementSource + beginning(kind) + kDirect;
+    return std::string(kPrelude) + kElementSource + beginning(kind) + (kind.channels_last ? kDirectLast : kDirect);
 }
 
 std::string implicit_conv_source(ConvKind const& kind, ConvTile const& tile) {

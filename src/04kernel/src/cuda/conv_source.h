@@ -8,11 +8,22 @@ namespace refactor::kernel::cuda {
 struct ConvKind {
     DataType dtype = DataType::F32;
     bool transposed = false;
+    bool channels_last = false;  ///< not transposed, an output for each thread
     Epilogue epilogue;
     int rank = 2;         ///< axes that are walked, the last ones of three
     bool wide = false;    ///< indices need 64 bits
     bool vector = false;  ///< weights of a row are read several at a time
 
+    static ConvKind of(ConvInfo const& info) {
+        ConvKind kind;
+        kind.channels_last = info.channels_last, kind.epilogue = info.epilogue;
+        return kind;
+    }
+    static ConvKind of(ConvTransposeInfo const& info) {
+        ConvKind kind;
+        kind.transposed = true, kind.epilogue = info.epilogue;
+        return kind;
+    }
     std::string key() const;
 };
 

@@ -26,8 +26,13 @@ MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
 /// cuBLASLt, the `rank`-th of its algorithms: f32 (TF32 if asked for), f64, f16 and bf16 with f32 accumulators; what
 /// its epilogues lack is done by generated code.
 MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&, int rank);
-/// Generated code. Tiles in shared memory: any type, f32 with B of f16, bf16 or scaled i8, integers modulo 2^bits. Few
-/// rows: floats, B read once at the memory's speed.
+/// A of f32, f16 or bf16, B of fewer bits: B is widened to the type of A in the workspace, the product is cuBLASLt's.
+MaybeKernel matmul_widened(MatMulInfo const&, Request const&);
+/// cuBLASLt, if the request allows `Precision::F8`: A of f16 or bf16, which is rounded to f8e4m3fn with one scale that
+/// its largest magnitude gives, constant B of that type, transposed, with one scale.
+MaybeKernel matmul_f8(MatMulInfo const&, Request const&);
+/// Generated code. Tiles in shared memory: any type, floats with B of fewer bits, integers modulo 2^bits. Few rows:
+/// floats, B read once at the memory's speed.
 MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
 MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
 /// Products with packed numbers of 2, 4 or 8 bits: up to 8 rows at the memory's speed, and tiles for more.

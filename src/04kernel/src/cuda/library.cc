@@ -63,12 +63,12 @@ void* Library::matmul_create(RefactorMatMul const& product, size_t& workspace_by
     return plan;
 }
 
-void Library::matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                         void* y, void* workspace) const {
-    check(*device_, "kernels.matmul_run", [&](char* text, size_t bytes) {
-        return kernels_->matmul_run(plan, stream, a, b, bias, residual, y, workspace, text, bytes);
-    });
+void Library::matmul_run(void* plan, void* stream, RefactorMatMulOperands const& operands) const {
+    check(*device_, "kernels.matmul_run",
+          [&](char* text, size_t bytes) { return kernels_->matmul_run(plan, stream, &operands, text, bytes); });
 }
+
+int Library::capability() const { return kernels_->capability(device_->handle()); }
 
 void Library::copy(void* stream, void* target, void const* source, size_t bytes) const {
     check(*device_, "streams.copy_within", [&](char* text, size_t text_bytes) {

@@ -28,8 +28,9 @@ public:
     void launch(void* stream, void* function, uint32_t blocks, uint32_t threads, void const* argument) const;
     void* matmul_create(RefactorMatMul const& product, size_t& workspace_bytes) const;
     void matmul_destroy(void* plan) const { kernels_->matmul_destroy(plan); }
-    void matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                    void* y, void* workspace) const;
+    void matmul_run(void* plan, void* stream, RefactorMatMulOperands const& operands) const;
+    /// The compute capability times ten.
+    int capability() const;
     void copy(void* stream, void* target, void const* source, size_t bytes) const;
 };
 

@@ -35,13 +35,15 @@ std::vector<std::string> sources() {
             attention.values = odd ? 64 : 128;
             if (dtype != F64) all.push_back(tiled_attention_source(attention));
         }
-    std::pair<DataType, DataType> const types[] = {{F32, F32}, {F16, F16},  {BF16, BF16}, {F64, F64}, {F32, F16},
-                                                   {F32, I8},  {F32, BF16}, {I32, I32},   {U64, U64}};
+    std::pair<DataType, DataType> const types[] = {{F32, F32}, {F16, F16}, {BF16, BF16},     {F64, F64},
+                                                   {F32, F16}, {F32, I8},  {F32, BF16},      {I32, I32},
+                                                   {U64, U64}, {F16, I8},  {BF16, F8E4M3FN}, {F16, F8E5M2}};
     for (auto [a, b] : types)
         for (bool odd : {false, true}) {
             ProductKind product;
             product.a = a, product.b = b, product.info.trans_b = product.wide = odd;
-            product.info.scaled = b == I8, product.vector_a = product.vector_b = !odd, product.rows = odd ? 8 : 1;
+            product.info.scaled = bits_of(b) == 8, product.vector_a = product.vector_b = !odd,
+            product.rows = odd ? 8 : 1;
             if (is_float(a)) all.push_back(row_product_source(product));
             product.info.trans_a = odd, product.tile = odd && a != F64 && a != U64 ? 128 : 64;
             all.push_back(tiled_product_source(product));
@@ -104,14 +106,58 @@ TEST(CudaPlugin, PlansConvolutionsForADescribedDevice) {
     for (auto dtype : {F32, F16, BF16, F64})
         for (auto c : {convolution(dtype, 1, 64, 64, 56, 3), convolution(dtype, 1, 3, 64, 112, 7),
                        convolution(dtype, 96, 96, 96, 56, 3), convolution(dtype, 4, 64, 128, 14, 3)})
-            for (bool follows : {false, true}) {
+            for (int mode = 0; mode < 4; ++mode) {
+                bool follows = mode & 1, half = dtype == F16 || dtype == BF16;
+                c.channels_last = mode & 2;
+                // cuDNN 9.28 has none of f64 with groups.
+                if ((dtype == F64 && c.groups > 1) || (c.channels_last && !half)) continue;
                 c.bias = c.activation = follows, c.residual = follows && c.groups == 1;
                 EXPECT_EQ(dnn->convolution_check(kDescribed, &c, text, sizeof text), 0)
-                    << name_of(dtype) << ", " << c.groups << " groups, epilogue " << follows << ": " << text;
+                    << name_of(dtype) << ", " << c.groups << " groups, channels last " << c.channels_last
+                    << ", epilogue " << follows << ": " << text;
             }
     auto unknown = convolution(I32, 1, 8, 8, 8, 3);
     EXPECT_NE(dnn->convolution_check(kDescribed, &unknown, text, sizeof text), 0);
     EXPECT_NE(std::string(text).find("dtype"), std::string::npos) << text;
+}
+
+/// Bias and causal mask of an attention of cuDNN.
+struct Mask {
+    int64_t bias[4];
+    bool causal;
+};
+
+TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
+    std::string why;
+    auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
+    if (!dnn) GTEST_SKIP() << why;
+    char text[4096] = "";
+    if (dnn->version(text, sizeof text)) GTEST_SKIP() << text;
+    // An engine that is found has to be loaded into a device to be finished.
+    auto finds = [&](RefactorAttention const& a) {
+        auto code = dnn->attention_check(kDescribed, &a, text, sizeof text);
+        return code == 0 || std::string(text).find("no plan can be finished") != std::string::npos;
+    };
+    RefactorAttention a{};
+    a.dtype = static_cast<int32_t>(F16), a.scale = 0.125;
+    a.batch = 2, a.heads = a.kv_heads = 12, a.queries = a.keys = 128, a.depth = a.value_depth = 64;
+    if (!finds(a) && std::string(text).find("LOADING_FAILED") != std::string::npos)
+        GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
+    for (auto dtype : {F16, BF16})
+        for (int64_t kv_heads : {12, 4})
+            for (auto [queries, keys] : {std::pair<int64_t, int64_t>{128, 128}, {77, 77}, {64, 200}, {1, 513}})
+                for (Mask const& mask :
+                     {Mask{{0, 0, 0, 0}, false}, Mask{{0, 0, 0, 0}, true}, Mask{{2, 1, 1, keys}, false},
+                      Mask{{1, 1, queries, keys}, true}, Mask{{2, 12, queries, keys}, false}}) {
+                    a.dtype = static_cast<int32_t>(dtype), a.kv_heads = kv_heads;
+                    a.queries = queries, a.keys = keys, a.causal = mask.causal && queries > 1;
+                    std::copy(mask.bias, mask.bias + 4, a.bias);
+                    EXPECT_TRUE(finds(a)) << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, "
+                                          << keys << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", "
+                                          << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << "]: " << text;
+                }
+    a.depth = 12;
+    EXPECT_FALSE(finds(a));
 }
 
 }  // namespace

@@ -132,20 +132,10 @@ public:
     }
 };
 
-/// As `why_types_differ`; weights may also be floats of 8 bits.
-std::string why_operands_differ(MatMulInfo const& info, Request const& request) {
-    auto b = request.inputs[1].dtype;
-    if (b != DataType::F8E4M3FN && b != DataType::F8E5M2) return why_types_differ(info, request);
-    for (auto const& input : request.inputs)
-        if (!input.absent() && input.dtype != DataType::F32 && &input != &request.inputs[1])
-            return text_of(b) + " with " + text_of(input.dtype) + ", expected f32";
-    return {};
-}
-
 MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    if (auto why = why_operands_differ(info, request); !why.empty()) return Err{Rejection{why}};
+    if (auto why = why_weights_differ(info, request); !why.empty()) return Err{Rejection{why}};
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list)
             if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};

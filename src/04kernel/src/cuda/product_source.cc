@@ -263,6 +263,23 @@ char const* weight_text(DataType type) {
     return type == DataType::F8E5M2 ? "rg_f8_e5m2" : element_text(type);
 }
 
+std::string why_weights_differ(MatMulInfo const& info, Request const& request) {
+    auto text = [](DataType type) { return std::string(refactor::name_of(type)); };
+    auto a = request.inputs[0].dtype, b = request.inputs[1].dtype;
+    bool wide = a == DataType::F32 || a == DataType::F16 || a == DataType::BF16;
+    bool f8 = b == DataType::F8E4M3FN || b == DataType::F8E5M2;
+    bool half = a == DataType::F32 && (b == DataType::F16 || b == DataType::BF16);
+    bool small = wide && (f8 || (info.scaled ? b == DataType::I8 : half));
+    if (info.scaled && !small)
+        return "scaled " + text(b) + " with " + text(a) + ", expected i8 or f8 with f32, f16 or bf16";
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+        auto expected = info.scaled && i == 2 ? DataType::F32 : small && i == 1 ? b : a;
+        if (auto const& input = request.inputs[i]; !input.absent() && input.dtype != expected)
+            return "input " + std::to_string(i) + " is " + text(input.dtype) + ", expected " + text(expected);
+    }
+    return {};
+}
+
 std::string ProductKind::key() const {
     std::string key = std::to_string(rows) + '/' + std::to_string(tile);
     for (bool flag : {scalar_bias, wide, vector_a, vector_b}) key += flag ? '1' : '0';

@@ -31,6 +31,9 @@ struct ProductWords {
 
 /// The type of an element of B in memory: weights may be floats of 8 bits. Null where no code is generated for it.
 char const* weight_text(DataType type);
+/// What is wrong with the types of the operands, or empty: all are equal, or A is f32, f16 or bf16 and B of fewer bits:
+/// f16, bf16, f8, or i8 with scales.
+std::string why_weights_differ(MatMulInfo const& info, Request const& request);
 
 /// `rg_product`: tiles of Y from slabs of A and B in shared memory; any types, any transposition.
 std::string tiled_product_source(ProductKind const&);

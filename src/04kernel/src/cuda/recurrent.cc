@@ -29,7 +29,7 @@ public:
     InputProduct& operator=(InputProduct const&) = delete;
     size_t workspace() const { return workspace_; }
     void run(void* stream, void const* x, void const* w, void* y, void* workspace) const {
-        library_.matmul_run(plan_, stream, x, w, nullptr, nullptr, y, workspace);
+        library_.matmul_run(plan_, stream, {x, w, nullptr, nullptr, nullptr, nullptr, y, workspace});
     }
 };
 

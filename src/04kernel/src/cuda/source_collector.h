@@ -40,6 +40,7 @@ public:
                 return int32_t{0};
             };
             table.matmul_destroy = [](void*) {};
+            table.capability = [](void*) { return int32_t{90}; };
             return table;
         }();
         static RefactorDeviceStreams const streams = [] {

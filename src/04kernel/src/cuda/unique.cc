@@ -30,22 +30,25 @@ RG_FN int rg_compare(rg_unique_args const& a, rg_u64 p, rg_u64 q) {
 }
 )cuda";
 
-// A block counts the slices before one.
-constexpr char const* kOrderBody = R"cuda(
-RG_GLOBAL rg_unique_order(rg_unique_args a) {
-    __shared__ unsigned before;
-    for (rg_u64 i = blockIdx.x; i < a.count; i += gridDim.x) {
-        if (threadIdx.x == 0) before = 0;
-        __syncthreads();
-        unsigned own = 0;
-        for (rg_u64 k = threadIdx.x; k < a.count; k += 256) {
-            const int order = rg_compare(a, k, i);
-            own += order < 0 || (order == 0 && k < i);
+// Merges neighbouring runs of `groups` slices each, which are ordered: the place of a slice is its own in its run and
+// that which it would have in the other. No order yet: that of the slices themselves.
+constexpr char const* kMergeBody = R"cuda(
+RG_GLOBAL rg_unique_merge(rg_unique_args a) {
+    rg_u64 const* order = (rg_u64 const*)a.order;
+    const rg_u64 length = a.groups;
+    RG_FOR(rg_u64, p, a.count) {
+        const rg_u64 run = p / length, slice = order ? order[p] : p;
+        const bool right = run & 1;
+        const rg_u64 other = (right ? run - 1 : run + 1) * length, end = other + length;
+        rg_u64 low = other < a.count ? other : a.count, high = end < a.count ? end : a.count;
+        const rg_u64 begin = low;
+        while (low < high) {
+            const rg_u64 middle = (low + high) / 2;
+            const int compared = rg_compare(a, order ? order[middle] : middle, slice);
+            if (compared < 0 || (right && compared == 0)) low = middle + 1;
+            else high = middle;
         }
-        atomicAdd(&before, own);
-        __syncthreads();
-        if (threadIdx.x == 0) ((rg_u64*)a.order)[before] = i;
-        __syncthreads();
+        ((rg_u64*)a.target)[(run - right) * length + p % length + low - begin] = slice;
     }
 }
 )cuda";
@@ -119,9 +122,20 @@ class Unique final : public DeviceProcedure {
         job.call.launch(launch, {job.x, job.order, job.starts, ranks, target, counts});
     }
 
-    void sort(Job const& job) const {
-        if (job.outer * job.inner != 1)
-            return start(job, "rg_unique_order", kOrderBody, job.count * kBlockThreads, nullptr, nullptr);
+    /// Sets `order`; equal slices by position.
+    void sort(Job& job) const {
+        if (job.outer * job.inner != 1) {
+            int64_t* buffers[]{job.order, job.call.scratch_of<int64_t>(job.count)};
+            job.order = nullptr;
+            int64_t step = 0;
+            do {
+                auto* to = buffers[step % 2];
+                job.groups = int64_t{1} << step;
+                start(job, "rg_unique_merge", kMergeBody, job.count, nullptr, to);
+                job.order = to;
+            } while (int64_t{1} << ++step < job.count);
+            return;
+        }
         auto type = row_major(compared_, {job.count});
         auto* values = job.call.scratch(job.count * bits_of(compared_) / 8);
         job.call.run(*sort_, {{type, job.x}}, {{type, values}, {row_major(DataType::I64, {job.count}), job.order}});

@@ -29,7 +29,9 @@ std::vector<std::unique_ptr<Device>>& devices() {
         auto* fresh = new std::vector<std::unique_ptr<Device>>;
         auto bytes = setting("REFACTOR_GRAPH_EMULATED_BYTES", size_t{8} << 30);
         for (size_t i = 0; i < setting("REFACTOR_GRAPH_EMULATED_DEVICES", 2); ++i)
-            fresh->push_back(std::make_unique<Device>(static_cast<int32_t>(i), bytes));
+            fresh->push_back(std::make_unique<Device>(
+                static_cast<int32_t>(i), static_cast<int32_t>(setting("REFACTOR_GRAPH_EMULATED_CAPABILITY", 90)),
+                bytes));
         return fresh;
     }();
     return *all;

@@ -20,12 +20,12 @@ namespace refactor::cuda_emulator {
 
 /// One emulated GPU.
 struct Device {
-    int32_t ordinal = 0;
+    int32_t ordinal = 0, capability = 0;
     std::string name;
     Memory memory;
 
-    Device(int32_t ordinal_, size_t bytes)
-        : ordinal(ordinal_), name("emulated GPU " + std::to_string(ordinal_)), memory(bytes) {}
+    Device(int32_t ordinal_, int32_t capability_, size_t bytes)
+        : ordinal(ordinal_), capability(capability_), name("emulated GPU " + std::to_string(ordinal_)), memory(bytes) {}
 };
 
 /// Writes its complaint and returns 0 or a code, as the functions of the tables.
@@ -77,7 +77,7 @@ int32_t copy(Device& device, void* target, void const* source, size_t bytes, boo
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
                       size_t text_bytes);
 void matmul_destroy(void* plan);
-int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                   void* y, void* workspace, char* text, size_t text_bytes);
+int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* operands, char* text, size_t text_bytes);
+int32_t capability(void* device);
 
 }  // namespace refactor::cuda_emulator

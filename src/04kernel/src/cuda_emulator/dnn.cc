@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,15 +28,28 @@ int32_t create(Plan plan, int32_t rank, void** made, size_t* workspace_bytes, Co
     return 0;
 }
 
-/// Engines for what cuDNN has engines for: relu or clip at the end, nothing behind a transposed convolution.
+/// Engines for what cuDNN has engines for: relu or clip at the end, nothing behind a transposed convolution. None if
+/// the environment asks for those of attention alone.
 int32_t convolution_check(char const*, RefactorConvolution const* c, char* text, size_t text_bytes) {
+    auto const* asked = std::getenv("REFACTOR_GRAPH_EMULATED_DNN");
+    if (asked && asked == std::string_view("attention"))
+        return Complaint{text, text_bytes}(kFailure, "cuDNN: no engine for this graph");
     bool follows = c->bias || c->residual || c->activation;
     if (c->activation > 2 || c->residual_last || (c->transposed && follows))
         return Complaint{text, text_bytes}(kFailure, "cuDNN: no engine for this graph");
     return 0;
 }
 
-int32_t attention_check(char const*, RefactorAttention const*, char*, size_t) { return 0; }
+int32_t attention_check(char const*, RefactorAttention const* a, char* text, size_t text_bytes) {
+    Complaint complain{text, text_bytes};
+    if (a->depth % 8 || a->value_depth % 8) return complain(kFailure, "cuDNN: a depth that is no multiple of 8");
+    int64_t const scores[4]{a->batch, a->heads, a->queries, a->keys};
+    for (int i = 0; i < 4; ++i)
+        if (a->bias[i] && a->bias[i] != 1 && a->bias[i] != scores[i])
+            return complain(kFailure, "cuDNN: a bias that does not fit");
+    if (a->causal && a->queries > a->keys) return complain(kFailure, "cuDNN: rows without a visible key");
+    return 0;
+}
 
 int32_t convolution_create(void*, RefactorConvolution const* c, int32_t rank, void** plan, size_t* workspace_bytes,
                            char* text, size_t text_bytes) {
@@ -45,6 +59,7 @@ int32_t convolution_create(void*, RefactorConvolution const* c, int32_t rank, vo
 
 int32_t attention_create(void*, RefactorAttention const* a, int32_t rank, void** plan, size_t* workspace_bytes,
                          char* text, size_t text_bytes) {
+    if (auto code = attention_check(nullptr, a, text, text_bytes)) return code;
     return create({*a}, rank, plan, workspace_bytes, {text, text_bytes});
 }
 
@@ -72,6 +87,13 @@ void for_products(RefactorConvolution const& c, F&& f) {
         }
 }
 
+/// Of an element of a tensor [first, channels, positions], whose channels may be last.
+int64_t place(RefactorConvolution const& c, int64_t first, int64_t channels, int64_t channel, int64_t positions,
+              int64_t position) {
+    return c.channels_last ? (first * positions + position) * channels + channel
+                           : (first * channels + channel) * positions + position;
+}
+
 void convolve(RefactorConvolution const& c, std::array<void const*, 4> const& host, void* y) {
     auto in_group = c.in_channels / c.groups, out_group = c.out_channels / c.groups, taps = product(c.kernel);
     auto in = product(c.in), out = product(c.out);
@@ -81,15 +103,16 @@ void convolve(RefactorConvolution const& c, std::array<void const*, 4> const& ho
             std::fill(sums.begin(), sums.end(), 0.);
             for (int64_t k = 0; k < in_group; ++k) {
                 auto channel = m / out_group * in_group + k;
-                auto pair = c.transposed ? channel * out_group + m % out_group : m * in_group + k;
                 for_products(c, [&](int64_t tap, int64_t from, int64_t to) {
+                    auto weight = c.transposed ? place(c, channel, out_group, m % out_group, taps, tap)
+                                               : place(c, m, in_group, k, taps, tap);
                     sums[static_cast<size_t>(to)] +=
-                        load(c.dtype, host[1], pair * taps + tap) *
-                        load(c.dtype, host[0], (image * c.in_channels + channel) * in + from);
+                        load(c.dtype, host[1], weight) *
+                        load(c.dtype, host[0], place(c, image, c.in_channels, channel, in, from));
                 });
             }
             for (int64_t i = 0; i < out; ++i) {
-                auto at = (image * c.out_channels + m) * out + i;
+                auto at = place(c, image, c.out_channels, m, out, i);
                 auto value = sums[static_cast<size_t>(i)];
                 if (c.bias) value += load(c.dtype, host[2], m);
                 if (c.residual) value += load(c.dtype, host[3], at);
@@ -97,6 +120,14 @@ void convolve(RefactorConvolution const& c, std::array<void const*, 4> const& ho
                 store(c.dtype, y, at, value);
             }
         }
+}
+
+/// The place of a score's bias, which is repeated along axes of size 1.
+int64_t bias_at(RefactorAttention const& a, int64_t batch, int64_t head, int64_t query, int64_t key) {
+    int64_t const place[4]{batch, head, query, key};
+    int64_t at = 0;
+    for (int i = 0; i < 4; ++i) at = at * a.bias[i] + (a.bias[i] == 1 ? 0 : place[i]);
+    return at;
 }
 
 void attend(RefactorAttention const& a, std::array<void const*, 4> const& host, void* y) {
@@ -110,7 +141,10 @@ void attend(RefactorAttention const& a, std::array<void const*, 4> const& host, 
             for (int64_t d = 0; d < a.depth; ++d)
                 score +=
                     load(a.dtype, host[0], row * a.depth + d) * load(a.dtype, host[1], (kv * a.keys + t) * a.depth + d);
-            weights[static_cast<size_t>(t)] = score * a.scale, largest = std::max(largest, score * a.scale);
+            score *= a.scale;
+            if (a.bias[0]) score += load(a.dtype, host[3], bias_at(a, batch, head, row % a.queries, t));
+            if (a.causal && t > a.keys - a.queries + row % a.queries) score = -INFINITY;
+            weights[static_cast<size_t>(t)] = score, largest = std::max(largest, score);
         }
         for (auto& weight : weights) sum += weight = std::exp(weight - largest);
         for (int64_t d = 0; d < a.value_depth; ++d) {
@@ -128,7 +162,9 @@ int32_t run(void* plan, void* stream, void const* const* operands, void* y, void
     auto const asked = static_cast<Plan const*>(plan)->asked;
     auto const* convolution = std::get_if<RefactorConvolution>(&asked);
     auto& memory = static_cast<Stream*>(stream)->device->memory;
-    bool const there[4]{true, true, !convolution || convolution->bias, convolution && convolution->residual};
+    bool biased = !convolution && std::get<RefactorAttention>(asked).bias[0];
+    bool const there[4]{true, true, !convolution || convolution->bias,
+                        convolution ? convolution->residual != 0 : biased};
     std::array<void const*, 4> host{};
     bool known = memory.host(workspace, 64) != nullptr;
     for (size_t i = 0; i < 4; ++i)

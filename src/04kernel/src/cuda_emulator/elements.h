@@ -6,7 +6,17 @@
 
 namespace refactor::cuda_emulator {
 
-// Elements of f32, f16, f64 and bf16 by the number of their `refactor::DataType`.
+// Elements of f32, f16, f64, bf16 and, to read, f8e4m3fn by the number of their `refactor::DataType`.
+
+inline constexpr int32_t kF8 = 17;
+
+/// f8e4m3fn: 4 bits of exponent, biased by 7, and 3 of mantissa; all ones are NaN. arXiv 2209.05433.
+inline double f8_value(uint8_t code) {
+    int exponent = code >> 3 & 15, mantissa = code & 7;
+    double value = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
+    if ((code & 127) == 127) value = NAN;
+    return code & 128 ? -value : value;
+}
 
 inline double load(int32_t dtype, void const* data, int64_t i) {
     auto const* bytes = static_cast<std::byte const*>(data);
@@ -17,6 +27,7 @@ inline double load(int32_t dtype, void const* data, int64_t i) {
     if (dtype == 1) return static_cast<double>(get(float{}));
     if (dtype == 11) return get(double{});
     if (dtype == 10) return static_cast<double>(static_cast<float>(get(_Float16{})));
+    if (dtype == kF8) return f8_value(get(uint8_t{}));
     auto bits = static_cast<uint32_t>(get(uint16_t{})) << 16;
     float value;
     std::memcpy(&value, &bits, sizeof value);

@@ -19,11 +19,12 @@ std::vector<double> matrix(int32_t dtype, void const* data, int64_t first, int64
     return result;
 }
 
-void multiply(RefactorMatMul const& p, void const* left, void const* right, void const* row, void const* added,
-              void* result) {
+void multiply(RefactorMatMul const& p, RefactorMatMulOperands const& o) {
+    auto type = p.f8 ? kF8 : p.dtype;
+    auto alpha = p.f8 ? p.alpha * static_cast<double>(*o.scale_a) * static_cast<double>(*o.scale_b) : p.alpha;
     for (int64_t batch = 0; batch < p.batches; ++batch) {
-        auto x = matrix(p.dtype, left, batch * p.stride_a, p.m, p.k, p.trans_a != 0);
-        auto w = matrix(p.dtype, right, batch * p.stride_b, p.k, p.n, p.trans_b != 0);
+        auto x = matrix(type, o.a, batch * p.stride_a, p.m, p.k, p.trans_a != 0);
+        auto w = matrix(type, o.b, batch * p.stride_b, p.k, p.n, p.trans_b != 0);
         std::vector<double> sums(static_cast<size_t>(p.n));
         for (int64_t i = 0; i < p.m; ++i) {
             sums.assign(sums.size(), 0);
@@ -33,21 +34,32 @@ void multiply(RefactorMatMul const& p, void const* left, void const* right, void
                         x[static_cast<size_t>(i * p.k + k)] * w[static_cast<size_t>(k * p.n + j)];
             for (int64_t j = 0; j < p.n; ++j) {
                 auto at = (batch * p.m + i) * p.n + j;
-                auto sum = p.alpha * sums[static_cast<size_t>(j)];
-                if (added) sum += load(p.dtype, added, at);
-                if (row) sum += load(p.dtype, row, j);
-                store(p.dtype, result, at, activated(p.activation, sum));
+                auto sum = alpha * sums[static_cast<size_t>(j)];
+                if (o.residual) sum += load(p.dtype, o.residual, at);
+                if (o.bias) sum += load(p.dtype, o.bias, j);
+                store(p.dtype, o.y, at, activated(p.activation, sum));
             }
         }
     }
 }
 
+/// Why NVIDIA's library would have no such product of f8.
+std::string why_not_f8(Device const& device, RefactorMatMul const& p) {
+    if (!p.f8) return {};
+    if (device.capability < 89) return device.name + " has no products of f8";
+    if (p.trans_a || !p.trans_b || p.batches != 1 || p.n % 16 || p.k % 16 || (p.dtype != 10 && p.dtype != 16))
+        return "a product of f8 that is not aligned, or not transposed";
+    return {};
+}
+
 }  // namespace
 
-int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
+int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
                       size_t text_bytes) {
+    Complaint complain{text, text_bytes};
     if (!is_known(product->dtype) || product->activation < 0 || product->activation > 2 || product->rank > 1)
-        return Complaint{text, text_bytes}(kFailure, "no product of dtype " + std::to_string(product->dtype));
+        return complain(kFailure, "no product of dtype " + std::to_string(product->dtype));
+    if (auto why = why_not_f8(device_of(device), *product); !why.empty()) return complain(kFailure, why);
     *plan = new RefactorMatMul(*product);
     *workspace_bytes = 0;
     return 0;
@@ -55,19 +67,28 @@ int32_t matmul_create(void*, RefactorMatMul const* product, void** plan, size_t*
 
 void matmul_destroy(void* plan) { delete static_cast<RefactorMatMul*>(plan); }
 
-int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                   void* y, void*, char* text, size_t text_bytes) {
-    auto const p = *static_cast<RefactorMatMul const*>(plan);
+int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* operands, char* text, size_t text_bytes) {
+    auto const product = *static_cast<RefactorMatMul const*>(plan);
     auto& memory = static_cast<Stream*>(stream)->device->memory;
-    void const *left = memory.host(a), *right = memory.host(b), *row = bias ? memory.host(bias) : nullptr,
-               *added = residual ? memory.host(residual) : nullptr;
-    auto* result = memory.host(y);
-    if (!left || !right || !result || (bias && !row) || (residual && !added))
+    bool known = true;
+    auto host = [&]<class T>(T* address, bool needed) {
+        auto* found = address ? static_cast<T*>(memory.host(address)) : nullptr;
+        known &= found || !(needed || address);
+        return found;
+    };
+    bool f8 = product.f8 != 0;
+    RefactorMatMulOperands const mapped{host(operands->a, true),     host(operands->b, true),
+                                        host(operands->scale_a, f8), host(operands->scale_b, f8),
+                                        host(operands->bias, false), host(operands->residual, false),
+                                        host(operands->y, true),     nullptr};
+    if (!known)
         return Complaint{text, text_bytes}(kIllegalAddress, "an operand of a product is not in the device's memory");
     return static_cast<Stream*>(stream)->perform(text, text_bytes, [=](char*, size_t) {
-        multiply(p, left, right, row, added, result);
+        multiply(product, mapped);
         return 0;
     });
 }
+
+int32_t capability(void* device) { return device_of(device).capability; }
 
 }  // namespace refactor::cuda_emulator

@@ -7,7 +7,7 @@
 /// The part of cuDNN's C interface that the plugin uses, so that building it needs no cuDNN: the library is found when
 /// it is first needed. Names and numbers are those of NVIDIA's documentation (cuDNN backend API,
 /// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html), which keeps them within version 9;
-/// `tests/test_cudnn_interface.py` compares them with an installed header. Operations of attention exist since 9.13.
+/// `tests/test_cudnn_interface.py` compares them with an installed header.
 namespace refactor::cuda_plugin {
 
 // NOLINTBEGIN(readability-identifier-naming): named as in the documentation.
@@ -24,7 +24,9 @@ enum cudnnDataType_t : int {
     CUDNN_DATA_FLOAT = 0,
     CUDNN_DATA_DOUBLE = 1,
     CUDNN_DATA_HALF = 2,
+    CUDNN_DATA_INT32 = 4,
     CUDNN_DATA_BFLOAT16 = 9,
+    CUDNN_DATA_BOOLEAN = 11,
 };
 
 enum cudnnNanPropagation_t : int {
@@ -37,12 +39,25 @@ enum cudnnConvolutionMode_t : int {
 
 enum cudnnPointwiseMode_t : int {
     CUDNN_POINTWISE_ADD = 0,
+    CUDNN_POINTWISE_MUL = 1,
+    CUDNN_POINTWISE_DIV = 6,
+    CUDNN_POINTWISE_SUB = 9,
+    CUDNN_POINTWISE_EXP = 13,
+    CUDNN_POINTWISE_LOG = 15,
     CUDNN_POINTWISE_RELU_FWD = 100,
     CUDNN_POINTWISE_TANH_FWD = 101,
     CUDNN_POINTWISE_SIGMOID_FWD = 102,
     CUDNN_POINTWISE_GELU_FWD = 104,
     CUDNN_POINTWISE_SWISH_FWD = 106,
     CUDNN_POINTWISE_GELU_APPROX_TANH_FWD = 107,
+    CUDNN_POINTWISE_CMP_GE = 303,
+    CUDNN_POINTWISE_GEN_INDEX = 501,
+    CUDNN_POINTWISE_BINARY_SELECT = 601,
+};
+
+enum cudnnReduceTensorOp_t : int {
+    CUDNN_REDUCE_TENSOR_ADD = 0,
+    CUDNN_REDUCE_TENSOR_MAX = 3,
 };
 
 enum cudnnBackendAttributeName_t : int {
@@ -52,6 +67,7 @@ enum cudnnBackendAttributeName_t : int {
     CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP = 3,
     CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP = 4,
     CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE = 5,
+    CUDNN_ATTR_POINTWISE_AXIS = 9,
     CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100,
     CUDNN_ATTR_CONVOLUTION_CONV_MODE = 101,
     CUDNN_ATTR_CONVOLUTION_DILATIONS = 102,
@@ -84,6 +100,7 @@ enum cudnnBackendAttributeName_t : int {
     CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751,
     CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752,
     CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753,
+    CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758,
     CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800,
     CUDNN_ATTR_OPERATIONGRAPH_OPS = 801,
     CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900,
@@ -97,12 +114,17 @@ enum cudnnBackendAttributeName_t : int {
     CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001,
     CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
     CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303,
+    CUDNN_ATTR_MATMUL_COMP_TYPE = 1500,
+    CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520,
+    CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521,
+    CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522,
+    CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523,
+    CUDNN_ATTR_REDUCTION_OPERATOR = 1600,
+    CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601,
+    CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610,
+    CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611,
+    CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612,
     CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702,
-    CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC = 2800,
-    CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC = 2801,
-    CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC = 2802,
-    CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC = 2803,
-    CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC = 2805,
 };
 
 enum cudnnBackendAttributeType_t : int {
@@ -119,6 +141,7 @@ enum cudnnBackendAttributeType_t : int {
     CUDNN_TYPE_NUMERICAL_NOTE = 11,
     CUDNN_TYPE_POINTWISE_MODE = 14,
     CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
+    CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
     CUDNN_TYPE_CHAR = 24,
 };
 
@@ -135,8 +158,11 @@ enum cudnnBackendDescriptorType_t : int {
     CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
     CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
     CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17,
+    CUDNN_BACKEND_MATMUL_DESCRIPTOR = 18,
+    CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19,
+    CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21,
+    CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22,
     CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,
-    CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR = 41,
 };
 
 enum cudnnBackendNumericalNote_t : int {

@@ -84,7 +84,8 @@ int32_t fill(Gpu& gpu, Complaint complaint) {
     cudaDeviceProp properties;
     RG_CUDA_CALL(cudaGetDeviceProperties(&properties, gpu.ordinal));
     gpu.name = properties.name;
-    gpu.architecture = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+    gpu.capability = 10 * properties.major + properties.minor;
+    gpu.architecture = "sm_" + std::to_string(gpu.capability);
     if (properties.major < 8) {
         complaint.write("%s has compute capability %d.%d, at least 8.0 is needed", gpu.name.c_str(), properties.major,
                         properties.minor);

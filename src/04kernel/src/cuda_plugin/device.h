@@ -13,7 +13,7 @@ namespace refactor::cuda_plugin {
 
 /// One GPU, opened once and never closed.
 struct Gpu {
-    int ordinal = 0;
+    int ordinal = 0, capability = 0;
     std::string name, architecture;  ///< "NVIDIA H200", "sm_90"
     bool has_pools = false;          ///< stream-ordered allocation works
     cudaStream_t memory_stream = nullptr;

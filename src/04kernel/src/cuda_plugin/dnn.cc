@@ -20,8 +20,7 @@ constexpr int64_t kMostNotes = 32;
 struct DnnPlan {
     Descriptor plan;
     std::vector<int64_t> operands;
-    bool scaled;
-    float scale;
+    std::vector<uint32_t> numbers;
     size_t workspace_bytes;
 };
 
@@ -143,7 +142,7 @@ DnnPlan plan_of(DnnGraph graph, int32_t rank, Target const& target) {
                                     &count, &bytes),
                   "cudnnBackendGetAttribute");
             if (bytes > kMostWorkspace || rank-- > 0) continue;
-            return {std::move(plan), std::move(graph.operands), graph.scaled, graph.scale, static_cast<size_t>(bytes)};
+            return {std::move(plan), std::move(graph.operands), std::move(graph.numbers), static_cast<size_t>(bytes)};
         }
     throw DnnFailure{CUDNN_STATUS_NOT_SUPPORTED, "cuDNN: " + why};
 }
@@ -229,7 +228,10 @@ int32_t run(void* plan, void* stream, void const* const* operands, void* y, void
             numbers.push_back(number);
             addresses.push_back(const_cast<void*>(operands[number]));
         }
-        if (known.scaled) numbers.push_back(kScaleTensor), addresses.push_back(&known.scale);
+        for (size_t i = 0; i < known.numbers.size(); ++i) {
+            numbers.push_back(kFirstNumber + static_cast<int64_t>(i));
+            addresses.push_back(&known.numbers[i]);
+        }
         Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
         pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, numbers)
             .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(addresses.size()),

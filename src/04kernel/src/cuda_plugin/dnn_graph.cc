@@ -2,10 +2,6 @@
 
 namespace refactor::cuda_plugin {
 
-namespace {
-
-using Sizes = std::vector<int64_t>;
-
 cudnnDataType_t type_of(int32_t dtype) {
     switch (dtype) {
         case 1:
@@ -21,10 +17,12 @@ cudnnDataType_t type_of(int32_t dtype) {
     }
 }
 
-Descriptor tensor(int64_t number, Sizes const& sizes, cudnnDataType_t type, bool is_virtual = false) {
-    Sizes steps(sizes.size());
-    int64_t step = 1;
-    for (auto i = sizes.size(); i-- > 0; step *= sizes[i]) steps[i] = step;
+Descriptor tensor(int64_t number, Sizes const& sizes, cudnnDataType_t type, bool is_virtual, Sizes steps) {
+    if (steps.empty()) {
+        steps.resize(sizes.size());
+        int64_t step = 1;
+        for (auto i = sizes.size(); i-- > 0; step *= sizes[i]) steps[i] = step;
+    }
     Descriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
         .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
@@ -34,6 +32,19 @@ Descriptor tensor(int64_t number, Sizes const& sizes, cudnnDataType_t type, bool
     if (is_virtual) made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
     return made.finished();
 }
+
+Descriptor pointwise(Descriptor const& function, Descriptor const& x, Descriptor const* b, Descriptor const& y,
+                     Descriptor const* chooses) {
+    Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function)
+        .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+        .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+    if (chooses) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *chooses);
+    return operation.finished();
+}
+
+namespace {
 
 /// cuDNN wants two spatial axes at least, and takes no third one for nothing.
 class ConvolutionGraph {
@@ -49,14 +60,25 @@ class ConvolutionGraph {
         for (auto value : spatial(values)) all.push_back(value);
         return all;
     }
+    /// Row-major, or with the channels behind all other axes.
+    Sizes steps_of(Sizes const& of) const {
+        Sizes steps(of.size(), 1);
+        int64_t step = c_.channels_last ? of[1] : 1;
+        for (auto i = of.size(); i-- > 0;) {
+            if (c_.channels_last && i == 1) continue;
+            steps[i] = step, step *= of[i];
+        }
+        return steps;
+    }
     Descriptor operand(int64_t number, Sizes const& of) {
         graph_.operands.push_back(number);
-        return tensor(number, of, type_);
+        return tensor(number, of, type_, false, steps_of(of));
     }
     /// Y itself for the last operation, else a tensor that exists in registers only.
     Descriptor result(bool last) {
         auto of = sizes(c_.batch, c_.out_channels, c_.out);
-        return last ? tensor(kOutputTensor, of, type_) : tensor(next_virtual_++, of, sum_type_, true);
+        return last ? tensor(kOutputTensor, of, type_, false, steps_of(of))
+                    : tensor(next_virtual_++, of, sum_type_, true, steps_of(of));
     }
 
     Descriptor window() const {
@@ -106,15 +128,6 @@ class ConvolutionGraph {
         return operation.finished();
     }
 
-    /// `y = x + b`, or the activation of x if there is no b.
-    Descriptor pointwise(Descriptor const& function, Descriptor const& x, Descriptor const* b, Descriptor const& y) {
-        Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-        operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function)
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
-            .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-        if (b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-        return operation.finished();
-    }
     Descriptor function(cudnnPointwiseMode_t mode) const {
         Descriptor made(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
         made.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
@@ -187,30 +200,5 @@ public:
 }  // namespace
 
 DnnGraph graph_of(RefactorConvolution const& convolution) { return ConvolutionGraph(convolution).run(); }
-
-DnnGraph graph_of(RefactorAttention const& a) {
-    if (DnnLibrary::get().version() < 91300)
-        throw DnnFailure{CUDNN_STATUS_NOT_SUPPORTED, "cuDNN before 9.13 has no operation for attention"};
-    auto type = type_of(a.dtype);
-    DnnGraph graph;
-    graph.operands = {0, 1, 2}, graph.scaled = true, graph.scale = static_cast<float>(a.scale);
-    Descriptor scale(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    scale.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)
-        .set(CUDNN_ATTR_TENSOR_DIMENSIONS, Sizes{1, 1, 1, 1})
-        .set(CUDNN_ATTR_TENSOR_STRIDES, Sizes{1, 1, 1, 1})
-        .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, kScaleTensor)
-        .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{4})
-        .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)
-        .finished();
-    Descriptor operation(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
-    operation.set(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, tensor(0, {a.batch, a.heads, a.queries, a.depth}, type))
-        .set(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, tensor(1, {a.batch, a.kv_heads, a.keys, a.depth}, type))
-        .set(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, tensor(2, {a.batch, a.kv_heads, a.keys, a.value_depth}, type))
-        .set(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,
-             tensor(kOutputTensor, {a.batch, a.heads, a.queries, a.value_depth}, type))
-        .set(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale);
-    graph.operations.push_back(operation.finished());
-    return graph;
-}
 
 }  // namespace refactor::cuda_plugin

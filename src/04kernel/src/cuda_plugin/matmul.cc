@@ -17,7 +17,7 @@ constexpr size_t kMostWorkspace = size_t(32) << 20;
 /// value for each column of Y, runs along its rows.
 struct Product {
     Gpu* gpu = nullptr;
-    bool bias = false, f64 = false;
+    bool bias = false, f64 = false, f8 = false;
     double alpha = 1, beta = 0;
     cublasLtMatmulDescOpaque_t operation;
     cublasLtMatrixLayoutOpaque_t first, second, result;
@@ -26,7 +26,7 @@ struct Product {
 };
 
 struct Types {
-    cudaDataType_t data, scale;
+    cudaDataType_t operands, result, scale;
     cublasComputeType_t compute;
 };
 
@@ -34,20 +34,23 @@ bool types_of(RefactorMatMul const& product, Types& types) {
     auto single = product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     switch (product.dtype) {
         case 1:
-            types = {CUDA_R_32F, CUDA_R_32F, single};
-            return true;
+            types = {CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, single};
+            break;
         case 10:
-            types = {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-            return true;
+            types = {CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+            break;
         case 11:
-            types = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-            return true;
+            types = {CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+            break;
         case 16:
-            types = {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-            return true;
+            types = {CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+            break;
         default:
             return false;
     }
+    if (!product.f8) return true;
+    types.operands = CUDA_R_8F_E4M3;
+    return product.dtype == 10 || product.dtype == 16;
 }
 
 bool epilogue_of(RefactorMatMul const& product, cublasLtEpilogue_t& epilogue) {
@@ -62,6 +65,24 @@ bool epilogue_of(RefactorMatMul const& product, cublasLtEpilogue_t& epilogue) {
 int32_t open_cublas(Gpu& gpu, Complaint complaint) {
     std::lock_guard lock(gpu.mutex);
     if (!gpu.cublas) RG_CUDA_CALL(cublasLtCreate(&gpu.cublas));
+    return 0;
+}
+
+/// What cuBLASLt asks of products of f8: "TN" in its column-major terms, which is A by rows and B transposed in ours,
+/// and addresses and leading sizes in multiples of 16 bytes.
+int32_t check_f8(Gpu const& gpu, RefactorMatMul const& product, Complaint complaint) {
+    if (gpu.capability < 89) {
+        complaint.write("%s has compute capability %d.%d, products of f8 need 8.9", gpu.name.c_str(),
+                        gpu.capability / 10, gpu.capability % 10);
+        return CUBLAS_STATUS_ARCH_MISMATCH;
+    }
+    if (product.trans_a || !product.trans_b || product.batches != 1 || product.n % 16 || product.k % 16) {
+        complaint.write(
+            "products of f8 need B transposed, A not, one matrix, sizes in multiples of 16; %lld columns, "
+            "inner size %lld",
+            static_cast<long long>(product.n), static_cast<long long>(product.k));
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     return 0;
 }
 
@@ -118,26 +139,34 @@ int32_t fill(Product& plan, RefactorMatMul const& product, Complaint complaint) 
         complaint.write("no product of dtype %d with activation %d", product.dtype, product.activation);
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    plan.f64 = types.scale == CUDA_R_64F;
+    if (product.f8)
+        if (auto code = check_f8(*plan.gpu, product, complaint)) return code;
+    plan.f64 = types.scale == CUDA_R_64F, plan.f8 = product.f8;
     plan.bias = product.bias, plan.alpha = product.alpha, plan.beta = product.residual ? 1 : 0;
     auto& operation = plan.operation;
     RG_CUDA_CALL(cublasLtMatmulDescInit(&operation, types.compute, types.scale));
     RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_TRANSA, product.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_TRANSB, product.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N));
     RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+    auto const* aligned = reinterpret_cast<void const*>(static_cast<uintptr_t>(256));
     if (plan.bias) {
         // The choice looks at the alignment of the address only; every run sets its own.
-        auto const* aligned = reinterpret_cast<void const*>(static_cast<uintptr_t>(256));
         RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned));
+    }
+    if (plan.f8) {
+        // Sums are promoted to f32 only at their end: what the rounding of the operands leaves is less exact.
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1}));
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, aligned));
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, aligned));
     }
     auto [m, n, k, batches] = std::tuple(product.m, product.n, product.k, product.batches);
     auto b_rows = product.trans_b ? k : n, a_rows = product.trans_a ? m : k;
-    auto type = types.data;
+    auto type = types.operands;
     if (auto code = describe(plan.first, type, b_rows, k + n - b_rows, batches, product.stride_b, complaint))
         return code;
     if (auto code = describe(plan.second, type, a_rows, k + m - a_rows, batches, product.stride_a, complaint))
         return code;
-    if (auto code = describe(plan.result, type, n, m, batches, m * n, complaint)) return code;
+    if (auto code = describe(plan.result, types.result, n, m, batches, m * n, complaint)) return code;
     return choose(plan, product, complaint);
 }
 
@@ -158,8 +187,7 @@ int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, 
 
 void matmul_destroy(void* plan) { delete static_cast<Product*>(plan); }
 
-int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                   void* y, void* workspace, char* text, size_t text_bytes) {
+int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* operands, char* text, size_t text_bytes) {
     Complaint complaint{text, text_bytes};
     auto product = *static_cast<Product const*>(plan);  // cuBLASLt takes descriptions by pointers to what may change
     auto& gpu = gpu_of_stream(stream);
@@ -167,8 +195,13 @@ int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void 
     // The executor may have moved to another GPU of the same architecture.
     if (&gpu != product.gpu)
         if (auto code = open_cublas(gpu, complaint)) return code;
+    auto const& [a, b, scale_a, scale_b, bias, residual, y, workspace] = *operands;
     auto& operation = product.operation;
     if (product.bias) RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    if (product.f8) {
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_b));
+        RG_CUDA_CALL(set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_a));
+    }
     auto alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
     auto const* scale = product.f64 ? static_cast<void const*>(&product.alpha) : &alpha;
     auto const* keep = product.f64 ? static_cast<void const*>(&product.beta) : &beta;
@@ -177,5 +210,7 @@ int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void 
                                 workspace, product.workspace_bytes, native(stream)));
     return 0;
 }
+
+int32_t capability(void* device) { return static_cast<Gpu*>(device)->capability; }
 
 }  // namespace refactor::cuda_plugin

@@ -138,8 +138,15 @@ int32_t launch(void*, void* stream, void* function, uint32_t blocks, uint32_t th
 }  // namespace
 
 RefactorDeviceKernels const& kernel_table() {
-    static constexpr RefactorDeviceKernels kTable{
-        sizeof(RefactorDeviceKernels), compile, release, load, launch, matmul_create, matmul_destroy, matmul_run};
+    static constexpr RefactorDeviceKernels kTable{sizeof(RefactorDeviceKernels),
+                                                  compile,
+                                                  release,
+                                                  load,
+                                                  launch,
+                                                  matmul_create,
+                                                  matmul_destroy,
+                                                  matmul_run,
+                                                  capability};
     return kTable;
 }
 

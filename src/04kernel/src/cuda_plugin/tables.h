@@ -23,7 +23,7 @@ RefactorDeviceRanges const& range_table();
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
                       size_t text_bytes);
 void matmul_destroy(void* plan);
-int32_t matmul_run(void* plan, void* stream, void const* a, void const* b, void const* bias, void const* residual,
-                   void* y, void* workspace, char* text, size_t text_bytes);
+int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* operands, char* text, size_t text_bytes);
+int32_t capability(void* device);
 
 }  // namespace refactor::cuda_plugin

@@ -83,7 +83,9 @@ Candidates candidates(MatMulInfo const& info, Request const& request) {
     if (request.device != "cpu") {
         for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
             answer.add("matmul:nvidia:cublaslt", cuda::matmul_cublaslt(info, request, rank));
+        answer.add("matmul:nvidia:cublaslt_f8", cuda::matmul_f8(info, request));
         answer.add("matmul:nvidia:few_rows", cuda::matmul_few_rows(info, request));
+        answer.add("matmul:nvidia:widened", cuda::matmul_widened(info, request));
         answer.add("matmul:nvidia:tiled", cuda::matmul_tiled(info, request));
         return answer;
     }

@@ -1,5 +1,6 @@
 #include "program/task_choice.h"
 
+#include "common/log.h"
 #include "mem_manager/device.h"
 #include "runtime/task.h"
 
@@ -94,7 +95,11 @@ Result<Chosen, std::string> TaskChoice::choose(ProgramNode const& node, BindArgs
     if (parts_.tuning && candidates.size() > 1) put_tuned_first(node, args, candidates);
     for (auto const& candidate : candidates) {
         auto task = candidate.kernel->bind(args);
-        if (task) return Chosen{candidate.kernel, std::move(task).value()};
+        if (task) {
+            if (candidate.kernel != candidates[0].kernel && log_enabled(LogLevel::Info))
+                log(LogLevel::Info, '"' + node.name + "\" runs on " + candidate.kernel->id() + "; declined:" + reasons);
+            return Chosen{candidate.kernel, std::move(task).value()};
+        }
         declined(*candidate.kernel, task.error());
     }
     return Err{std::move(reasons)};

@@ -12,6 +12,7 @@ struct CompileOptions {
     /// adds one.
     std::vector<std::string> passes;
     int threads = 0;  ///< 0: `default_thread_count()`
+    /// F8 goes with `weights` F8E4M3FN and `compute` BF16 or F16, on a GPU that multiplies such numbers.
     kernel::Precision precision = kernel::Precision::Default;
     /// What constant right-hand sides of products are stored as: F32, F16, BF16, or I8 (on a GPU also F8E4M3FN and
     /// F8E5M2) with a scale for each column; they are widened to f32 while they are read. Undefined: as the model

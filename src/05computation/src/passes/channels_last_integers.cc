@@ -5,28 +5,16 @@
 #include "kernel/ops/integer.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
+#include "passes/channels_last_region.h"
 #include "passes/quantized.h"
 
 #include <algorithm>
-#include <array>
-#include <unordered_map>
 
 namespace refactor::computation {
 
 using I = kernel::IntegerMatMulInfo;
 
 namespace {
-
-bool is_scalar(EdgePtr edge) { return element_count(edge->value.shape) == DimExpr(1); }
-
-Shape channels_last(Shape const& shape) {
-    Shape result{shape[0]};
-    result.insert(result.end(), shape.begin() + 2, shape.end());
-    result.push_back(shape[1]);
-    return result;
-}
-
-bool is_image(EdgePtr edge) { return edge && edge->value.shape.size() >= 3 && edge->value.shape.size() <= 5; }
 
 /// An average over windows, as pooling or reduction.
 struct Average {
@@ -58,50 +46,7 @@ struct Average {
     }
 };
 
-class Region {
-    Graph& graph_;
-    std::unordered_map<EdgePtr, EdgePtr> last_;  ///< tensors that exist with channels last
-
-    EdgePtr transpose(EdgePtr edge, bool to_last) {
-        auto rank = static_cast<int64_t>(edge->value.shape.size());
-        kernel::TransposeInfo info;
-        info.perm = {0};
-        for (int64_t i = 1; i < rank; ++i)
-            info.perm.push_back(to_last ? i % (rank - 1) + 1 : (i + rank - 3) % (rank - 1) + 1);
-        auto* node = graph_.insert({edge->value.name + "/transpose", make_operator(info)}, {edge});
-        return node->output();
-    }
-    EdgePtr with_channels_last(EdgePtr edge) {
-        auto [it, fresh] = last_.try_emplace(edge, nullptr);
-        if (fresh) {
-            auto* moved = transpose(edge, true);
-            moved->value = {
-                edge->value.name + "/last", edge->value.dtype, channels_last(edge->value.shape), {}, nullptr, false};
-            last_[edge] = moved;
-            return moved;
-        }
-        return it->second;
-    }
-    /// `y` is what the output 0 of `node` is with channels in front.
-    void produce(NodePtr node, EdgePtr y) {
-        auto* moved = node->output();
-        moved->value = {y->value.name + "/last", y->value.dtype, channels_last(y->value.shape), {}, nullptr, false};
-        auto* back = transpose(moved, false);
-        auto* reverse = back->producer();
-        auto op = reverse->value;
-        graph_.erase(reverse);
-        graph_.insert_producing(std::move(op), {moved}, {y});
-        last_[y] = moved;
-    }
-    void convert(NodePtr node, std::shared_ptr<Operator const> op, std::vector<bool> const& follows) {
-        std::vector<EdgePtr> inputs;
-        for (size_t i = 0; i < node->inputs().size(); ++i)
-            inputs.push_back(follows[i] ? with_channels_last(node->input(i)) : node->input(i));
-        auto* y = node->output();
-        produce(graph_.insert({node->value.name, std::move(op)}, inputs), y);
-        graph_.erase(node);
-    }
-
+class Region : ChannelsLastRegion {
     bool convert_conv(NodePtr node) {
         auto const* conv = info_of<kernel::IntegerConvInfo>(*node->value.op);
         if (!conv || conv->channels_last || !is_image(node->output())) return false;
@@ -159,67 +104,11 @@ class Region {
         return true;
     }
 
-    /// One value per channel, [C, 1…] or [1, C, 1…], for a tensor like `y`.
-    static bool is_per_channel(EdgePtr edge, EdgePtr y) {
-        auto const &shape = edge->value.shape, &full = y->value.shape;
-        if (shape.size() > full.size() || shape.size() + 1 < full.size()) return false;
-        for (size_t i = 0; i < shape.size(); ++i)
-            if (!(shape[i] == (i + full.size() - shape.size() == 1 ? full[1] : DimExpr(1)))) return false;
-        return true;
-    }
-    /// The same values along the last axis.
-    EdgePtr as_last_axis(EdgePtr edge, DimExpr const& channels) {
-        auto* node = graph_.insert({edge->value.name + "/reshape", std::make_shared<Reshape>()}, {edge});
-        node->output()->value = {edge->value.name + "/last", edge->value.dtype, {channels}, {}, nullptr, false};
-        return node->output();
-    }
-
-    /// Elementwise and quantising nodes whose tensors all lie in the region.
-    bool follow(NodePtr node) {
-        auto const& op = *node->value.op;
-        auto const* quantize = info_of<kernel::QuantizeInfo>(op);
-        auto const* dequantize = info_of<kernel::DequantizeInfo>(op);
-        if (!quantize && !dequantize && !info_of<kernel::ElementwiseInfo>(op)) return false;
-        if (node->outputs().size() != 1 || !is_image(node->output())) return false;
-        std::vector<bool> follows;
-        for (auto* input : node->inputs()) {
-            bool across =
-                !quantize && !dequantize && input && !is_scalar(input) && is_per_channel(input, node->output());
-            follows.push_back(input && !is_scalar(input) && !across);
-            if (follows.back() && (!last_.contains(input) || input->value.shape != node->output()->value.shape))
-                return false;
-        }
-        if (std::none_of(follows.begin(), follows.end(), [](bool f) { return f; })) return false;
-        // Floats that leave the region would be transposed instead of bytes.
-        if (dequantize)
-            for (auto const& use : node->output()->consumers())
-                if (!info_of<kernel::ElementwiseInfo>(*use.node->value.op) &&
-                    !info_of<kernel::QuantizeInfo>(*use.node->value.op))
-                    return false;
-        if (dequantize && node->output()->is_output()) return false;
-        for (size_t i = 0; i < follows.size(); ++i)
-            if (!follows[i] && node->input(i) && !is_scalar(node->input(i)))
-                graph_.set_input(node, i, as_last_axis(node->input(i), node->output()->value.shape[1]));
-        convert(node, node->value.op, follows);
-        return true;
-    }
-
-    bool convert_concat(NodePtr node) {
-        auto const* concat = info_of<kernel::ConcatInfo>(*node->value.op);
-        if (!concat || !is_image(node->output())) return false;
-        for (auto* input : node->inputs())
-            if (!last_.contains(input)) return false;
-        auto axis = concat->axis, rank = static_cast<int64_t>(node->output()->value.shape.size());
-        kernel::ConcatInfo info{axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1};
-        convert(node, make_operator(info), std::vector<bool>(node->inputs().size(), true));
-        return true;
-    }
-
 public:
-    explicit Region(Graph& graph) : graph_(graph) {}
+    explicit Region(Graph& graph) : ChannelsLastRegion(graph) {}
     bool take(NodePtr node) {
         return convert_conv(node) || convert_max_pool(node) || convert_average(node) || convert_concat(node) ||
-               follow(node);
+               follow(node, true);
     }
 };
 

@@ -21,7 +21,6 @@ bool set(NodePtr node, kernel::Epilogue const& epilogue) {
 }  // namespace
 
 std::optional<kernel::Epilogue> epilogue_of(NodePtr node) {
-    if (node->output()->value.dtype != DataType::F32) return std::nullopt;
     auto const& op = *node->value.op;
     if (auto const* conv = info_of<kernel::ConvInfo>(op)) return conv->epilogue;
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) return conv->epilogue;

@@ -2,13 +2,13 @@
 
 #include "ask_kernels.h"
 #include "common/half.h"
+#include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/expression.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 namespace refactor::computation {
@@ -42,6 +42,11 @@ class Lowering {
     static bool is_f32(EdgePtr edge) { return edge && edge->value.dtype == DataType::F32; }
     bool is_low(EdgePtr edge) const { return edge && edge->value.dtype == type_; }
 
+    /// Whether it is the input of the node that has the scales of weights, which are f32 whatever is multiplied.
+    static bool is_scales(NodePtr node, size_t input) {
+        auto const* product = info_of<kernel::MatMulInfo>(*node->value.op);
+        return product && product->scaled && input == 2;
+    }
     /// Whether users see the tensor.
     bool is_fixed(EdgePtr edge) const { return edge->value.keep || edge->is_output(); }
 
@@ -93,8 +98,8 @@ class Lowering {
     bool accepts(NodePtr node) {
         std::vector<DataType> types;
         auto each = [&](auto&& visit) {
-            for (auto* edge : node->inputs())
-                if (edge) visit(edge);
+            for (size_t i = 0; i < node->inputs().size(); ++i)
+                if (auto* edge = node->input(i); edge && !is_scales(node, i)) visit(edge);
             for (auto* edge : node->outputs()) visit(edge);
         };
         std::vector<std::pair<EdgePtr, Edge>> former;
@@ -117,7 +122,8 @@ class Lowering {
             return raise_inputs(node);
         }
         for (size_t i = 0; i < node->inputs().size(); ++i)
-            if (auto* edge = node->input(i); is_f32(edge)) model_.graph.set_input(node, i, cast(edge, type_));
+            if (auto* edge = node->input(i); is_f32(edge) && !is_scales(node, i))
+                model_.graph.set_input(node, i, cast(edge, type_));
         for (auto* edge : node->outputs())
             if (is_f32(edge)) lower_output(edge);
         ++changes_;
@@ -157,29 +163,15 @@ class Lowering {
         ++changes_;
     }
 
-    /// What a user names may have been fused: the node that makes the first tensor behind it which is left.
-    void find_kept() {
-        if (!context_.keep_f32 || context_.keep_f32->empty()) return;
-        std::unordered_map<std::string, NodePtr> makers;
-        for (auto* node : model_.graph.topological())
-            for (auto* edge : node->outputs()) makers.emplace(edge->value.name, node);
-        for (auto const& [name, behind] : *context_.keep_f32) {
-            auto found =
-                std::find_if(behind.begin(), behind.end(), [&](auto const& edge) { return makers.contains(edge); });
-            if (found != behind.end())
-                kept_.insert(makers[*found]);
-            else
-                context_.note("keep_f32: no node of this program is named \"" + name + '"');
-        }
-    }
-
 public:
     Lowering(Model& model, PassContext const& context)
         : model_(model),
           context_(context),
           type_(context.options.compute),
           place_(context.options.device == "cpu" ? nullptr : &mem_manager::find_device(context.options.device, 0)) {
-        find_kept();
+        std::vector<std::string> unknown;
+        kept_ = nodes_kept_in_f32(model_, context_, &unknown);
+        for (auto const& name : unknown) context_.note("keep_f32: no node of this program is named \"" + name + '"');
     }
 
     int run() {
@@ -200,6 +192,23 @@ public:
 };
 
 }  // namespace
+
+std::set<NodePtr> nodes_kept_in_f32(Model& model, PassContext const& context, std::vector<std::string>* unknown) {
+    std::set<NodePtr> kept;
+    if (!context.keep_f32 || context.keep_f32->empty()) return kept;
+    std::unordered_map<std::string, NodePtr> makers;
+    for (auto* node : model.graph.topological())
+        for (auto* edge : node->outputs()) makers.emplace(edge->value.name, node);
+    for (auto const& [name, behind] : *context.keep_f32) {
+        auto found =
+            std::find_if(behind.begin(), behind.end(), [&](auto const& edge) { return makers.contains(edge); });
+        if (found != behind.end())
+            kept.insert(makers[*found]);
+        else if (unknown)
+            unknown->push_back(name);
+    }
+    return kept;
+}
 
 int lower_precision(Model& model, PassContext const& context) {
     if (context.options.compute == DataType::Undefined) return 0;

@@ -24,6 +24,7 @@ struct Product {
 class Matcher {
     Expression& expression_;
     std::vector<uint32_t> uses_;
+    bool halves_;  ///< expressions of f16 and bf16, too
 
     ExprInstruction const& at(uint16_t i) const { return expression_.code[i]; }
 
@@ -122,11 +123,14 @@ class Matcher {
     }
 
 public:
-    explicit Matcher(Expression& expression) : expression_(expression), uses_(expression.use_counts()) {}
+    Matcher(Expression& expression, bool halves)
+        : expression_(expression), uses_(expression.use_counts()), halves_(halves) {}
 
     bool rewrite(uint16_t i) {
         auto const& instruction = at(i);
-        if (instruction.dtype != DataType::F32) return false;
+        auto type = instruction.dtype;
+        bool half = type == DataType::F16 || type == DataType::BF16;
+        if (type != DataType::F32 && !(half && halves_)) return false;
         if (instruction.op == ExprOp::Max) {
             auto x = beside(i, ExprOp::Max, 0);
             if (!x) return false;
@@ -147,13 +151,15 @@ public:
 
 }  // namespace
 
-int recognise_activations(Model& model, PassContext const&) {
+int recognise_activations(Model& model, PassContext const& context) {
+    bool halves = context.options.device != "cpu";
     int found = 0;
     for (auto* node : model.graph.topological()) {
         if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
         auto expression = Expression::of(node);
         int here = 0;
-        for (size_t i = expression.code.size(); i-- > 0;) here += Matcher(expression).rewrite(static_cast<uint16_t>(i));
+        for (size_t i = expression.code.size(); i-- > 0;)
+            here += Matcher(expression, halves).rewrite(static_cast<uint16_t>(i));
         if (!here) continue;
         expression.normalize();
         expression.store(model.graph, node);

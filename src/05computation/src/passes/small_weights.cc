@@ -3,6 +3,7 @@
 #include "common/half.h"
 #include "mem_manager/device.h"
 
+#include <algorithm>
 #include <bit>
 #include <cfloat>
 #include <cmath>
@@ -17,8 +18,9 @@ using Shared = std::shared_ptr<Blob const>;
 
 struct Matrix {
     int64_t rows, columns;
-    bool channels_are_rows;
-    int64_t channels() const { return channels_are_rows ? rows : columns; }
+    Channels channels;
+    bool channels_are_rows() const { return channels == Channels::Rows; }
+    int64_t scales() const { return channels_are_rows() ? rows : columns; }
 };
 
 /// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
@@ -114,12 +116,47 @@ public:
         auto const* scales = static_cast<float const*>(scales_->data());
         auto* target = static_cast<int8_t*>(to);
         std::vector<float> inverse;
-        for (int64_t i = 0; i < matrix_.channels(); ++i) inverse.push_back(inverse_of(scales[i]));
+        for (int64_t i = 0; i < matrix_.scales(); ++i) inverse.push_back(inverse_of(scales[i]));
         for (int64_t i = 0; i < matrix_.rows; ++i, row += matrix_.columns, target += matrix_.columns)
-            if (matrix_.channels_are_rows)
+            if (matrix_.channels_are_rows())
                 write_row<0>(row, &inverse[static_cast<size_t>(i)], target);
             else
                 write_row<1>(row, inverse.data(), target);
+    }
+};
+
+class TransposedSource final : public mem_manager::BlobSource {
+    Shared from_;
+    int64_t rows_, columns_;
+
+public:
+    TransposedSource(Shared from, int64_t rows, int64_t columns)
+        : from_(std::move(from)), rows_(rows), columns_(columns) {}
+    void const* direct() const override { return nullptr; }
+    void read(void* to) const override {
+        Blob::Reader reader(*from_);
+        auto const* source = static_cast<char const*>(reader.data());
+        auto* target = static_cast<char*>(to);
+        // A line of the cache has 64 elements of either matrix.
+        constexpr int64_t kTile = 64;
+        for (int64_t i0 = 0; i0 < rows_; i0 += kTile)
+            for (int64_t j0 = 0; j0 < columns_; j0 += kTile)
+                for (int64_t j = j0; j < std::min(j0 + kTile, columns_); ++j)
+                    for (int64_t i = i0; i < std::min(i0 + kTile, rows_); ++i)
+                        target[j * rows_ + i] = source[i * columns_ + j];
+    }
+};
+
+class WidenedSource final : public mem_manager::BlobSource {
+    Shared from_;
+    DataType type_;
+
+public:
+    WidenedSource(Shared from, DataType type) : from_(std::move(from)), type_(type) {}
+    void const* direct() const override { return nullptr; }
+    void read(void* to) const override {
+        Blob::Reader reader(*from_);
+        convert(type_, reader.data(), DataType::F32, to, static_cast<int64_t>(from_->bytes() * 8) / bits_of(type_));
     }
 };
 
@@ -155,17 +192,19 @@ void add_errors_of(DataType type, float const* row, int64_t columns, float const
 
 Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, DataType type) {
     auto most = most_of(type);
-    std::vector<float> scales(static_cast<size_t>(m.channels())), inverse(scales.size()),
+    std::vector<float> scales(static_cast<size_t>(m.scales())), inverse(scales.size()),
         changed(static_cast<size_t>(m.columns)), all(changed.size()), largest(changed.size());
     Blob::Reader reader(*from);
     auto const* data = static_cast<float const*>(reader.data());
     for (int64_t i = 0; i < m.rows; ++i) {
         largest_of_columns(data + i * m.columns, m.columns, largest.data());
-        if (!m.channels_are_rows) continue;
+        if (!m.channels_are_rows()) continue;
         auto& scale = scales[static_cast<size_t>(i)];
         for (auto& x : largest) scale = std::max(scale, x), x = 0;
     }
-    if (!m.channels_are_rows) scales = std::move(largest);
+    if (!m.channels_are_rows()) scales = std::move(largest);
+    if (m.channels == Channels::One && !scales.empty())
+        std::fill(scales.begin(), scales.end(), *std::max_element(scales.begin(), scales.end()));
     for (size_t i = 0; i < scales.size(); ++i) {
         if (!std::isfinite(scales[i])) return Err{std::string("an element is infinite")};
         // Below, 1 / scale would be infinite: nothing but zeros.
@@ -175,7 +214,7 @@ Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, 
     for (int64_t i = 0; i < m.rows; ++i) {
         auto const* row = data + i * m.columns;
         auto channel = static_cast<size_t>(i);
-        if (m.channels_are_rows)
+        if (m.channels_are_rows())
             add_errors_of<0>(type, row, m.columns, &inverse[channel], &scales[channel], changed.data(), all.data());
         else
             add_errors_of<1>(type, row, m.columns, inverse.data(), scales.data(), changed.data(), all.data());
@@ -190,9 +229,19 @@ Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, 
 }  // namespace
 
 Result<SmallWeights, std::string> make_small_weights(Shared const& matrix, DataType type, int64_t rows, int64_t columns,
-                                                     bool channels_are_rows) {
-    if (bits_of(type) == 8) return quantize(matrix, {rows, columns, channels_are_rows}, type);
+                                                     Channels channels) {
+    if (bits_of(type) == 8) return quantize(matrix, {rows, columns, channels}, type);
     return round_to(matrix, type);
+}
+
+Shared transposed_bytes(Shared matrix, int64_t rows, int64_t columns) {
+    auto bytes = matrix->bytes();
+    return Blob::lazy(bytes, std::make_unique<TransposedSource>(std::move(matrix), rows, columns));
+}
+
+Shared widened(Shared matrix, DataType type) {
+    auto count = matrix->bytes() * 8 / static_cast<size_t>(bits_of(type));
+    return Blob::lazy(count * sizeof(float), std::make_unique<WidenedSource>(std::move(matrix), type));
 }
 
 }  // namespace refactor::computation

@@ -15,14 +15,23 @@ struct SmallWeights {
     double error = 0;  ///< Euclidean norm of what rounding changed over that of the matrix
 };
 
+/// What scales of types of 8 bits belong to: a column of the matrix, a row, or all of it, which has the same number for
+/// each column.
+enum class Channels { Columns, Rows, One };
+
 /// An f32 matrix of `rows` × `columns` as F16 or BF16, each element rounded to nearest, or as I8, symmetric, F8E4M3FN
-/// or F8E5M2 with a scale for each column (each row if `channels_are_rows`) that takes the largest magnitude to that of
-/// the type. Or why not: elements that the type does not hold.
+/// or F8E5M2 with scales that take the largest magnitudes to that of the type. Or why not: elements that the type does
+/// not hold.
 ///
 /// One scale for each output channel costs nothing while multiplying, and weights of one channel are alike: with
 /// normally distributed ones the error is about 1 %. Source: Jacob et al., arXiv 1712.05877, section 3.
 Result<SmallWeights, std::string> make_small_weights(std::shared_ptr<mem_manager::Blob const> const& matrix,
-                                                     DataType type, int64_t rows, int64_t columns,
-                                                     bool channels_are_rows);
+                                                     DataType type, int64_t rows, int64_t columns, Channels channels);
+
+/// The same elements transposed, made when they are read; a byte each.
+std::shared_ptr<mem_manager::Blob const> transposed_bytes(std::shared_ptr<mem_manager::Blob const> matrix, int64_t rows,
+                                                          int64_t columns);
+/// A matrix of F16 or BF16 as f32, made when it is read.
+std::shared_ptr<mem_manager::Blob const> widened(std::shared_ptr<mem_manager::Blob const> matrix, DataType type);
 
 }  // namespace refactor::computation

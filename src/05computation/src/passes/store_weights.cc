@@ -3,10 +3,12 @@
 #include "computation/evaluate.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "passes/lower_precision.h"
 #include "passes/small_weights.h"
 
 #include <cstdio>
 #include <map>
+#include <set>
 
 namespace refactor::computation {
 
@@ -22,11 +24,14 @@ struct Weights {
     EdgePtr scales = nullptr;
 };
 
-std::optional<Weights> weights_of(NodePtr node, kernel::MatMulInfo const& info) {
+/// `halves`: also weights of f16 and bf16, which multiply their own type.
+std::optional<Weights> weights_of(NodePtr node, kernel::MatMulInfo const& info, bool halves) {
     auto const *a = node->input(0), *b = node->input(1);
-    if (!a || !b || !b->value.constant || a->value.dtype != DataType::F32 || b->value.dtype != DataType::F32)
-        return std::nullopt;
-    Weights weights{{DataType::F32, {}, b->value.constant}, info.trans_b};
+    if (!a || !b || !b->value.constant || a->value.dtype != b->value.dtype) return std::nullopt;
+    auto type = b->value.dtype;
+    bool half = type == DataType::F16 || type == DataType::BF16;
+    if (type != DataType::F32 && !(half && halves)) return std::nullopt;
+    Weights weights{{type, {}, b->value.constant}, info.trans_b};
     for (auto const& size : b->value.shape) weights.constant.dims.push_back(size.constant().value_or(-1));
     return weights;
 }
@@ -54,8 +59,11 @@ class Storing {
     Model& model_;
     PassContext const& context_;
     DataType wanted_;
+    bool f8_products_;
+    std::set<NodePtr> kept_{};  ///< that are to stay f32
     struct Stored {
         EdgePtr data = nullptr, scales = nullptr;
+        bool transposed = false;
         std::string refusal;
     };
     std::map<std::pair<mem_manager::Blob const*, bool>, Stored> stored_;
@@ -69,7 +77,15 @@ class Storing {
     }
     void leave(NodePtr node, std::string const& why) {
         if (wanted_ != DataType::Undefined && wanted_ != DataType::F32)
-            context_.note("\"" + node->value.name + "\" keeps weights of f32: " + why);
+            context_.note("\"" + node->value.name + "\" keeps weights of " +
+                          std::string(name_of(node->input(1)->value.dtype)) + ": " + why);
+    }
+    /// One for each output channel: of a matrix with one scale it has as many as columns.
+    static std::shared_ptr<mem_manager::Blob const> scales_of(SmallWeights const& small, int64_t outputs) {
+        auto bytes = static_cast<size_t>(outputs) * sizeof(float);
+        if (small.scales->bytes() == bytes) return small.scales;
+        std::vector<float> scales(static_cast<size_t>(outputs), *static_cast<float const*>(small.scales->data()));
+        return mem_manager::Blob::copy_of(scales.data(), bytes);
     }
     /// Makes `weights` small, once for all products that read them the same way.
     Stored const& store(Weights const& weights, std::string const& name) {
@@ -78,12 +94,22 @@ class Storing {
         if (!fresh) return stored;
         auto const& from = weights.constant;
         auto rows = from.dims[from.dims.size() - 2], columns = from.dims.back();
-        auto small = make_small_weights(from.blob, wanted_, rows, columns, weights.transposed);
+        auto channels = f8_products_ ? Channels::One : weights.transposed ? Channels::Rows : Channels::Columns;
+        auto matrix = from.dtype == DataType::F32 ? from.blob : widened(from.blob, from.dtype);
+        auto small = make_small_weights(matrix, wanted_, rows, columns, channels);
         if (!small) return stored.refusal = small.error(), stored;
-        stored.data = add_source(name, {wanted_, from.dims, small->data});
-        if (small->scales)
-            stored.scales =
-                add_source(name + "/scales", {DataType::F32, {weights.transposed ? rows : columns}, small->scales});
+        auto dims = from.dims;
+        bool turn = f8_products_ && !weights.transposed;
+        if (turn) {
+            small->data = transposed_bytes(small->data, rows, columns);
+            std::swap(dims[dims.size() - 2], dims.back());
+        }
+        stored.transposed = weights.transposed || turn;
+        stored.data = add_source(name, {wanted_, dims, small->data});
+        if (small->scales) {
+            auto outputs = stored.transposed ? dims[dims.size() - 2] : dims.back();
+            stored.scales = add_source(name + "/scales", {DataType::F32, {outputs}, scales_of(*small, outputs)});
+        }
         before_ += from.blob->bytes(), after_ += small->data->bytes(), ++matrices_;
         if (worst_.empty() || small->error > error_) error_ = small->error, worst_ = name;
         return stored;
@@ -101,11 +127,18 @@ class Storing {
 
 public:
     Storing(Model& model, PassContext const& context)
-        : model_(model), context_(context), wanted_(context.options.weights) {}
+        : model_(model),
+          context_(context),
+          wanted_(context.options.weights),
+          f8_products_(context.options.precision == kernel::Precision::F8) {
+        if (wanted_ == DataType::Undefined && context.options.compute != DataType::Undefined) wanted_ = DataType::F32;
+        if (f8_products_) kept_ = nodes_kept_in_f32(model, context);
+    }
 
     bool store(NodePtr node, kernel::MatMulInfo const& info) {
-        auto found = weights_of(node, info);
-        if (!found) return false;
+        bool halves = context_.options.device != "cpu" && bits_of(wanted_) == 8;
+        auto found = weights_of(node, info, halves);
+        if (!found || kept_.contains(node)) return false;
         auto weights = *found;
         auto name = node->input(1)->value.name;
         unwrap(weights, wanted_);
@@ -120,7 +153,7 @@ public:
         } else if (narrows) {
             auto const& stored = store(weights, name);
             if (!stored.data) leave(node, stored.refusal);
-            b = stored.data, weights.scales = stored.scales;
+            if (stored.data) b = stored.data, weights.scales = stored.scales, weights.transposed = stored.transposed;
         }
         if (!b && !moved) return false;
         if (!b) b = add_source(name, weights.constant);

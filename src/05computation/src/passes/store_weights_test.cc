@@ -127,16 +127,30 @@ TEST(StoreWeights, ReadsCastAndTransposedWeightsAsTheyAre) {
 TEST(SmallWeights, ScaleOfEachChannelTakesItsLargestTo127) {
     std::vector<float> matrix{1, -20, 0, -2, 5, 0};
     auto blob = mem_manager::Blob::copy_of(matrix.data(), matrix.size() * sizeof(float));
-    auto check = [&](bool channels_are_rows, std::vector<float> scales, std::vector<int8_t> data) {
-        auto small = make_small_weights(blob, DataType::I8, 2, 3, channels_are_rows);
+    auto check = [&](Channels channels, std::vector<float> scales, std::vector<int8_t> data) {
+        auto small = make_small_weights(blob, DataType::I8, 2, 3, channels);
         ASSERT_TRUE(small.ok());
         auto const* s = static_cast<float const*>(small->scales->data());
         for (size_t i = 0; i < scales.size(); ++i) EXPECT_FLOAT_EQ(s[i], scales[i] / 127);
         auto const* q = static_cast<int8_t const*>(small->data->data());
         for (size_t i = 0; i < data.size(); ++i) EXPECT_EQ(q[i], data[i]) << i;
     };
-    check(false, {2, 20, 0}, {64, -127, 0, -127, 32, 0});  // 63.5 rounds to even
-    check(true, {20, 5}, {6, -127, 0, -51, 127, 0});
+    check(Channels::Columns, {2, 20, 0}, {64, -127, 0, -127, 32, 0});  // 63.5 rounds to even
+    check(Channels::Rows, {20, 5}, {6, -127, 0, -51, 127, 0});
+    check(Channels::One, {20, 20, 20}, {6, -127, 0, -13, 32, 0});
+}
+
+TEST(SmallWeights, BytesAreTransposedWhenTheyAreRead) {
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {70, 131}, {1, 64}}) {
+        std::vector<uint8_t> matrix(static_cast<size_t>(rows * columns));
+        for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<uint8_t>(7 * i);
+        auto turned = transposed_bytes(mem_manager::Blob::copy_of(matrix.data(), matrix.size()), rows, columns);
+        mem_manager::Blob::Reader reader(*turned);
+        auto const* data = static_cast<uint8_t const*>(reader.data());
+        for (int64_t i = 0; i < rows; ++i)
+            for (int64_t j = 0; j < columns; ++j)
+                ASSERT_EQ(data[j * rows + i], matrix[static_cast<size_t>(i * columns + j)]);
+    }
 }
 
 }  // namespace

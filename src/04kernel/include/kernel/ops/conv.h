@@ -18,11 +18,14 @@ std::string to_string(Window const&);
 ///
 /// If the pads are symbolic (SAME with unknown sizes) they are the operator's params: begins, then ends;
 /// `window.pads_*` are then ignored.
+///
+/// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…, M].
 struct ConvInfo {
     static constexpr char const* kType = "Conv";
     Window window;
     int64_t group = 1;
     Epilogue epilogue;
+    bool channels_last = false;
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);

@@ -9,8 +9,8 @@ namespace refactor::kernel {
 /// Inputs: A [..., M, K] ([..., K, M] if trans_a), B [..., K, N] ([..., N, K] if trans_b), scales f32 [N] if `scaled`,
 /// bias [N] or [1] if `epilogue.bias`, residual [..., M, N] if `epilogue.residual` (absent inputs are left out, the
 /// order stays). 1-D operands have been reshaped to 2-D by the caller. f32 (f64 and integers through the reference).
-/// With A in f32, B may be f16, bf16 or, if `scaled`, i8: its elements are widened to f32, sums are f32. Source: ONNX
-/// MatMul-13, Gemm-13.
+/// With A in f32, B may be f16, bf16 or, if `scaled`, i8: its elements are widened to f32, sums are f32. On a GPU B may
+/// also be f8, and A f16 or bf16 with B of 8 bits. Source: ONNX MatMul-13, Gemm-13.
 struct MatMulInfo {
     static constexpr char const* kType = "MatMul";
     bool trans_a = false, trans_b = false;

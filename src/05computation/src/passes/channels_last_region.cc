@@ -1,0 +1,146 @@
+#include "passes/channels_last_region.h"
+
+#include "kernel/ops/elementwise.h"
+#include "kernel/ops/movement.h"
+#include "kernel/ops/quantize.h"
+
+#include <algorithm>
+
+namespace refactor::computation {
+
+bool is_image(EdgePtr edge) { return edge && edge->value.shape.size() >= 3 && edge->value.shape.size() <= 5; }
+
+bool has_one_element(EdgePtr edge) { return element_count(edge->value.shape) == DimExpr(1); }
+
+Shape channels_last(Shape const& shape) {
+    Shape result{shape[0]};
+    result.insert(result.end(), shape.begin() + 2, shape.end());
+    result.push_back(shape[1]);
+    return result;
+}
+
+namespace {
+
+bool has_one_position(Shape const& shape) {
+    return std::all_of(shape.begin() + 2, shape.end(), [](DimExpr const& size) { return size == DimExpr(1); });
+}
+
+/// One value per channel, [C, 1…] or [1, C, 1…], for a tensor like `y`.
+bool is_per_channel(EdgePtr edge, EdgePtr y) {
+    auto const &shape = edge->value.shape, &full = y->value.shape;
+    if (shape.size() > full.size() || shape.size() + 1 < full.size()) return false;
+    for (size_t i = 0; i < shape.size(); ++i)
+        if (!(shape[i] == (i + full.size() - shape.size() == 1 ? full[1] : DimExpr(1)))) return false;
+    return true;
+}
+
+/// One value for each image and channel, [N, C, 1…].
+bool is_per_image_and_channel(EdgePtr edge, EdgePtr y) {
+    auto const &shape = edge->value.shape, &full = y->value.shape;
+    return shape.size() == full.size() && shape[0] == full[0] && shape[1] == full[1] && has_one_position(shape);
+}
+
+Edge moved_value(EdgePtr edge) {
+    return {edge->value.name + "/last", edge->value.dtype, channels_last(edge->value.shape), {}, nullptr, false};
+}
+
+}  // namespace
+
+EdgePtr ChannelsLastRegion::transpose(EdgePtr edge, bool to_last) {
+    auto rank = static_cast<int64_t>(edge->value.shape.size());
+    kernel::TransposeInfo info;
+    info.perm = {0};
+    for (int64_t i = 1; i < rank; ++i)
+        info.perm.push_back(to_last ? i % (rank - 1) + 1 : (i + rank - 3) % (rank - 1) + 1);
+    auto* node = graph_.insert({edge->value.name + "/transpose", make_operator(info)}, {edge});
+    return node->output();
+}
+
+EdgePtr ChannelsLastRegion::reshape(EdgePtr edge, std::string const& suffix, Shape shape) {
+    auto* node = graph_.insert({edge->value.name + "/reshape", std::make_shared<Reshape>()}, {edge});
+    node->output()->value = {edge->value.name + suffix, edge->value.dtype, std::move(shape), {}, nullptr, false};
+    return node->output();
+}
+
+EdgePtr ChannelsLastRegion::with_channels_last(EdgePtr edge) {
+    auto [it, fresh] = last_.try_emplace(edge, nullptr);
+    if (!fresh) return it->second;
+    EdgePtr moved;
+    if (has_one_position(edge->value.shape)) {
+        moved = reshape(edge, "/last", channels_last(edge->value.shape));
+    } else {
+        moved = transpose(edge, true);
+        moved->value = moved_value(edge);
+    }
+    return last_[edge] = moved;
+}
+
+void ChannelsLastRegion::produce(NodePtr node, EdgePtr y) {
+    auto* moved = node->output();
+    moved->value = moved_value(y);
+    last_[y] = moved;
+    if (has_one_position(y->value.shape)) {
+        graph_.insert_producing({y->value.name + "/reshape", std::make_shared<Reshape>()}, {moved}, {y});
+        return;
+    }
+    auto* back = transpose(moved, false);
+    auto* reverse = back->producer();
+    auto op = reverse->value;
+    graph_.erase(reverse);
+    graph_.insert_producing(std::move(op), {moved}, {y});
+}
+
+void ChannelsLastRegion::convert(NodePtr node, std::shared_ptr<Operator const> op, std::vector<bool> const& follows) {
+    std::vector<EdgePtr> inputs;
+    for (size_t i = 0; i < node->inputs().size(); ++i)
+        inputs.push_back(follows[i] ? with_channels_last(node->input(i)) : node->input(i));
+    auto* y = node->output();
+    produce(graph_.insert({node->value.name, std::move(op)}, inputs), y);
+    graph_.erase(node);
+}
+
+bool ChannelsLastRegion::follow(NodePtr node, bool quantising) {
+    auto const& op = *node->value.op;
+    auto const* quantize = info_of<kernel::QuantizeInfo>(op);
+    auto const* dequantize = info_of<kernel::DequantizeInfo>(op);
+    if ((quantize || dequantize) ? !quantising : !info_of<kernel::ElementwiseInfo>(op)) return false;
+    if (node->outputs().size() != 1 || !is_image(node->output())) return false;
+    std::vector<bool> follows;
+    bool inside = false;
+    for (auto* input : node->inputs()) {
+        bool across =
+            !quantize && !dequantize && input && !has_one_element(input) && is_per_channel(input, node->output());
+        follows.push_back(input && !has_one_element(input) && !across);
+        if (!follows.back()) continue;
+        bool gate = !quantising && is_per_image_and_channel(input, node->output());
+        bool image = last_.contains(input) && input->value.shape == node->output()->value.shape;
+        if (!image && !gate) return false;
+        inside |= image;
+    }
+    if (!inside) return false;
+    // Floats that leave the region would be transposed instead of bytes.
+    if (dequantize)
+        for (auto const& use : node->output()->consumers())
+            if (!info_of<kernel::ElementwiseInfo>(*use.node->value.op) &&
+                !info_of<kernel::QuantizeInfo>(*use.node->value.op))
+                return false;
+    if (dequantize && node->output()->is_output()) return false;
+    for (size_t i = 0; i < follows.size(); ++i)
+        if (!follows[i] && node->input(i) && !has_one_element(node->input(i)))
+            graph_.set_input(node, i, reshape(node->input(i), "/last", {node->output()->value.shape[1]}));
+    convert(node, node->value.op, follows);
+    return true;
+}
+
+bool ChannelsLastRegion::convert_concat(NodePtr node) {
+    auto const* concat = info_of<kernel::ConcatInfo>(*node->value.op);
+    if (!concat || !is_image(node->output())) return false;
+    for (auto* input : node->inputs())
+        if (!last_.contains(input)) return false;
+    auto axis = concat->axis, rank = static_cast<int64_t>(node->output()->value.shape.size());
+    kernel::ConcatInfo info{axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1};
+    convert(node, make_operator(info), std::vector<bool>(node->inputs().size(), true));
+    return true;
+}
+
+}  // namespace refactor::computation

@@ -1,0 +1,41 @@
+#pragma once
+#include "pass.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace refactor::computation {
+
+/// Whether it has channels and 1 to 3 spatial axes.
+bool is_image(EdgePtr edge);
+bool has_one_element(EdgePtr edge);
+/// [N, C, spatial…] with the channels behind.
+Shape channels_last(Shape const& shape);
+
+/// Rewrites nodes of images so that the channels of their operands lie behind the spatial axes, [N, spatial…, C], with
+/// Transpose nodes around them (Reshape, where there is one position only). What a node made with the channels last is
+/// read so by the next one, and `remove_dead_nodes` clears the transposes that nobody reads.
+class ChannelsLastRegion {
+protected:
+    Graph& graph_;
+    std::unordered_map<EdgePtr, EdgePtr> last_;  ///< tensors that exist with channels last
+
+    explicit ChannelsLastRegion(Graph& graph) : graph_(graph) {}
+
+    EdgePtr with_channels_last(EdgePtr edge);
+    /// `y` is what the output 0 of `node` is with channels in front.
+    void produce(NodePtr node, EdgePtr y);
+    /// Replaces a node by `op`, with the inputs that `follow` last; its output is, too.
+    void convert(NodePtr node, std::shared_ptr<Operator const> op, std::vector<bool> const& follows);
+    /// The same elements under another shape.
+    EdgePtr reshape(EdgePtr edge, std::string const& suffix, Shape shape);
+
+    /// Elementwise nodes, and if `quantising` those, too, whose images all are in the region.
+    bool follow(NodePtr node, bool quantising);
+    bool convert_concat(NodePtr node);
+
+private:
+    EdgePtr transpose(EdgePtr edge, bool to_last);
+};
+
+}  // namespace refactor::computation

@@ -1,0 +1,156 @@
+"""Convolutions of halves with the channels last: what follows them, and where transposes remain."""
+
+import numpy as np
+import pytest
+from onnx import helper
+from refactor_graph.onnx import find_device, make_compiler
+
+from tests import models
+from tests.conftest import missing_gpu
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch):
+    """A device with the vendor's library for convolutions: of the emulator, on request."""
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", "1")
+
+
+def network(nodes, weights, shape):
+    """A model in f32 from "x" to "y", and its inputs for a batch of 2."""
+    random = models.generator(11)
+    constants = []
+    for name, sizes in weights.items():
+        fan = int(np.prod(sizes[1:])) or 1
+        constants.append(models.constant(name, (random.standard_normal(sizes) / fan**0.5).astype(np.float32)))
+    proto = models.model(nodes, [models.value("x", ["N", *shape])], [models.value("y", None)], constants)
+    return proto, {"x": random.standard_normal((2, *shape)).astype(np.float32)}
+
+
+def check(proto, inputs, precision="f16", tolerance=2e-2):
+    """Compare with f32 on the CPU; return the operators that run."""
+    wanted = make_compiler(proto).compile(num_threads=1)(inputs)["y"]
+    executor = make_compiler(proto).compile("cuda", precision=precision, verify=True)
+    actual = executor(inputs)["y"]
+    assert actual.shape == wanted.shape
+    assert np.abs(actual - wanted).max() <= tolerance * np.abs(wanted).max()
+    return executor.bench(repeats=1, quiet=True)
+
+
+def conv(x, w, y, size=3, **attributes):
+    pads = {"pads": [size // 2] * 4} if size > 1 else {}
+    return helper.make_node("Conv", [x, *w.split()], [y], **(pads | attributes))
+
+
+def count(table, kind):
+    return sum(row.type == kind for row in table)
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+def test_a_residual_network_is_turned_once(precision):
+    nodes = [
+        conv("x", "w0 b0", "c0", 7, strides=[2, 2]),
+        helper.make_node("Relu", ["c0"], ["a0"]),
+        helper.make_node("MaxPool", ["a0"], ["p0"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        conv("p0", "w1", "c1"),
+        helper.make_node("Relu", ["c1"], ["a1"]),
+        conv("a1", "w2 b0", "c2"),
+        helper.make_node("Add", ["c2", "p0"], ["s2"]),
+        helper.make_node("Relu", ["s2"], ["a2"]),
+        conv("a2", "w3", "c3", 1, strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["c3"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w4"], ["y"], transB=1),
+    ]
+    weights = {"w0": (16, 3, 7, 7), "b0": (16,), "w1": (16, 16, 3, 3), "w2": (16, 16, 3, 3), "w3": (24, 16, 1, 1)}
+    table = check(
+        *network(nodes, weights | {"w4": (10, 24)}, (3, 37, 33)), precision, 2e-2 if precision == "f16" else 0.1
+    )
+    assert [row.kernel for row in table if row.type == "Conv"] == [f"conv:nvidia:cudnn:{precision}"] * 4
+    assert count(table, "Transpose") == 1
+
+
+def test_gates_and_depthwise_convolutions_follow():
+    """Squeeze and excite, SiLU, depthwise, a concatenation; constants of each channel and of all."""
+    nodes = [
+        conv("x", "w0", "c0", 1),
+        helper.make_node("Sigmoid", ["c0"], ["s0"]),
+        helper.make_node("Mul", ["c0", "s0"], ["a0"]),
+        conv("a0", "w1 b1", "c1", group=24),
+        helper.make_node("HardSwish", ["c1"], ["a1"]),
+        helper.make_node("ReduceMean", ["a1"], ["m"], axes=[2, 3]),
+        conv("m", "w2 b2", "c2", 1),
+        helper.make_node("Relu", ["c2"], ["a2"]),
+        conv("a2", "w3", "c3", 1),
+        helper.make_node("HardSigmoid", ["c3"], ["gate"]),
+        helper.make_node("Mul", ["a1", "gate"], ["gated"]),
+        helper.make_node("Mul", ["gated", "factor"], ["scaled"]),
+        conv("scaled", "w4", "c4", 1),
+        helper.make_node("AveragePool", ["c4"], ["q"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["c4", "q"], ["z"], axis=1),
+        conv("z", "w5", "y", 1),
+    ]
+    weights = {"w0": (24, 6, 1, 1), "w1": (24, 1, 3, 3), "b1": (24,), "w2": (8, 24, 1, 1), "b2": (8,)}
+    weights |= {"w3": (24, 8, 1, 1), "factor": (1, 24, 1, 1), "w4": (8, 24, 1, 1), "w5": (5, 16, 1, 1)}
+    table = check(*network(nodes, weights, (6, 9, 11)))
+    assert count(table, "Transpose") == 2
+
+
+@pytest.mark.parametrize(("group", "outputs"), [(1, 20), (3, 18), (12, 12), (12, 24)])
+@pytest.mark.parametrize("library", ["1", "attention"])
+def test_windows(group, outputs, library, monkeypatch):
+    """Also where the library has no engine for a convolution."""
+    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", library)
+    weights = {"w0": (outputs, 12 // group, 3, 2), "b0": (outputs,)}
+    nodes = [
+        helper.make_node(
+            "Conv", ["x", "w0", "b0"], ["y"], group=group, pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2]
+        )
+    ]
+    table = check(*network(nodes, weights, (12, 11, 9)))
+    if library == "attention" and "emulated" in find_device("nvidia", 0).name:
+        assert any(row.kernel == "conv:nvidia:direct:f16" for row in table)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_lines_and_volumes(rank):
+    kernel, size = [3] * rank, [9, 7, 5][:rank]
+    weights = {"w0": (6, 4, *kernel), "w1": (5, 6, *kernel)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c"], pads=[1] * (2 * rank)),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[2] * rank),
+        helper.make_node("Conv", ["p", "w1"], ["y"], pads=[1] * (2 * rank)),
+    ]
+    check(*network(nodes, weights, (4, *size)))
+
+
+def test_what_does_not_follow_is_turned_back():
+    """Both an output and the softmax over channels read images with the channels in front."""
+    nodes = [
+        conv("x", "w0", "c0"),
+        helper.make_node("Softmax", ["c0"], ["s"], axis=1),
+        conv("s", "w1", "c1"),
+        helper.make_node("Add", ["c1", "x"], ["y"]),
+    ]
+    check(*network(nodes, {"w0": (6, 4, 3, 3), "w1": (4, 6, 3, 3)}, (4, 8, 7)))
+
+
+def test_f32_stays_in_front_and_tf32_is_turned():
+    nodes = [conv("x", "w0", "c0"), helper.make_node("Relu", ["c0"], ["a"]), conv("a", "w1", "y")]
+    case = network(nodes, {"w0": (6, 4, 3, 3), "w1": (4, 6, 3, 3)}, (4, 8, 7))
+    assert count(check(*case, "f32", 1e-5), "Transpose") == 0
+    assert count(check(*case, "tf32", 1e-2), "Transpose") == 2
+
+
+def test_without_the_library_nothing_is_turned(monkeypatch):
+    monkeypatch.delenv("REFACTOR_GRAPH_EMULATED_DNN")
+    nodes = [conv("x", "w0", "c0"), conv("c0", "w1", "y")]
+    case = network(nodes, {"w0": (6, 4, 3, 3), "w1": (4, 6, 3, 3)}, (4, 8, 7))
+    proto, inputs = case
+    executor = make_compiler(proto).compile("cuda", precision="f16")
+    executor(inputs)
+    if ":cudnn:" not in executor.dbg(quiet=True):
+        assert count(executor.bench(repeats=1, quiet=True), "Transpose") == 0
