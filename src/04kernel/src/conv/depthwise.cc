@@ -122,10 +122,9 @@ class DepthwiseKernel final : public NamedKernel {
     DepthwiseIsa const& functions() const { return isa_ == Isa::Avx512 ? depthwise_avx512() : depthwise_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->group = info_.group;
         if (g->group != g->in_channels || g->out_channels % g->group != 0)
             return Err{Rejection{"is for one input channel in each group, got " + std::to_string(g->in_channels) +
                                  " and " + std::to_string(g->out_channels) + " in " + std::to_string(g->group) +

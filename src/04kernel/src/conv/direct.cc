@@ -14,10 +14,9 @@ class DirectKernel final : public NamedKernel {
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->group = info_.group;
         g->merge_axes();
         for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
