@@ -9,9 +9,9 @@ namespace refactor::kernel {
 namespace {
 
 /// Rows (queries of all heads that share keys) of a block; a multiple of the register tile.
-constexpr int64_t kMostRows = 96;
+constexpr int64_t kMostRows = 48;
 /// Rows that share a block of packed keys: packing costs as much as 4 rows of products.
-constexpr int64_t kMostSharing = 4 * kMostRows;
+constexpr int64_t kMostSharing = 8 * kMostRows;
 /// Up to so many rows, keys are read in place.
 constexpr int64_t kFewRows = 8;
 
@@ -50,8 +50,6 @@ class TiledAttention final : public runtime::Task {
         }
     };
 
-    int64_t visible(int64_t row) const { return shape_.visible(info_, row % shape_.queries); }
-
     bool reads_keys_in_place(Place const& p) const { return p.rows <= kFewRows; }
     float const* keys_from(Place const& p, int64_t first) const {
         return p.k + first * (info_.k_transposed ? 1 : shape_.depth);
@@ -81,35 +79,32 @@ class TiledAttention final : public runtime::Task {
         t.block_m = p.rows, t.block_k = count;
         functions_.product.multiply(t);
     }
-    ScoreRow score_row(Place const& p, int64_t i, int64_t first, int64_t count) const {
-        auto const* step = shape_.mask_step;
-        auto row = p.row + i;
-        ScoreRow r{};
-        r.scores = p.scores + i * keys_, r.count = count, r.scale = info_.scale > 0 ? info_.scale : 1;
-        r.visible = std::max<int64_t>(0, std::min(count, visible(row) - first));
-        r.y = first ? p.y + i * shape_.value_depth : nullptr, r.value_depth = shape_.value_depth;
-        r.maximum = p.maxima + i, r.sum = p.sums + i, r.one_mask = step[3] == 0;
-        auto at = p.batch * step[0] + (p.head + row / shape_.queries) * step[1] + row % shape_.queries * step[2] +
-                  first * step[3];
-        if (p.mask && shape_.bool_mask)
-            r.allowed = static_cast<unsigned char const*>(p.mask) + at;
-        else if (p.mask)
-            r.mask = static_cast<float const*>(p.mask) + at;
-        return r;
-    }
     void update_scores(Place const& p, int64_t first, int64_t count) const {
-        for (int64_t i = 0; i < p.rows;) {
-            ScoreRow rows[kScoreRows];
-            int n = 0;
-            for (; n < kScoreRows && i < p.rows; ++n, ++i) rows[n] = score_row(p, i, first, count);
-            functions_.scores.update(rows, n);
+        auto const* step = shape_.mask_step;
+        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
+        ScoreRows r{};
+        r.step = keys_, r.scale = info_.scale > 0 ? info_.scale : 1;
+        r.count = count, r.one_mask = step[3] == 0, r.value_depth = shape_.value_depth;
+        for (int64_t i = 0; i < p.rows; i += kScoreRows) {
+            r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
+            r.scores = p.scores + i * keys_, r.maxima = p.maxima + i, r.sums = p.sums + i;
+            r.y = first ? p.y + i * shape_.value_depth : nullptr;
+            for (int n = 0; n < r.rows; ++n) {
+                r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
+                auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+                if (p.mask && shape_.bool_mask)
+                    r.allowed[n] = static_cast<unsigned char const*>(p.mask) + at;
+                else if (p.mask)
+                    r.mask[n] = static_cast<float const*>(p.mask) + at;
+                if (++query == shape_.queries) query = 0, ++head;
+            }
+            functions_.scores.update(r);
         }
     }
     /// The last key that any of the rows may see.
     int64_t end_of_keys(Place const& p) const {
-        int64_t end = 0;
-        for (int64_t i = 0; i < p.rows; ++i) end = std::max(end, visible(p.row + i));
-        return end;
+        auto query = p.row % shape_.queries;
+        return shape_.visible(info_, query + p.rows > shape_.queries ? shape_.queries - 1 : query + p.rows - 1);
     }
     Place place(void* const* arguments, int64_t task, std::byte* workspace) const {
         Place p;
@@ -145,12 +140,12 @@ class TiledAttention final : public runtime::Task {
                                         shape_.depth);
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = p.block(row, std::min(block_, p.rows - row), shape_);
-                auto seen = end_of_keys(b) - first;
+                auto seen = std::min(count, end_of_keys(b) - first);
                 if (first && seen <= 0) continue;
-                auto n = std::min(count, round_up(std::max<int64_t>(1, seen), functions_.product.panel));
-                multiply_keys(b, first, n, in_place);
-                update_scores(b, first, n);
-                multiply_values(b, first, n);
+                seen = std::max<int64_t>(1, seen);
+                multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
+                update_scores(b, first, seen);
+                multiply_values(b, first, seen);
             }
         }
         for (int64_t i = 0; i < p.rows; ++i)

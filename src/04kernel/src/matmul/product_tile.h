@@ -44,7 +44,8 @@ RG_SIMD void store_plain(Vec (&c)[rows][vectors], float* y, int64_t y_row, int64
             }
     };
     if (f.residual)
-        each([&](Vec x, int64_t at) __attribute__((always_inline)) { return fma(x, alpha, Vec::load(f.residual + at)); });
+        each([&](Vec x, int64_t at)
+                 __attribute__((always_inline)) { return fma(x, alpha, Vec::load(f.residual + at)); });
     else if (f.alpha == 1)
         each([](Vec x, int64_t) __attribute__((always_inline)) { return x; });
     else
