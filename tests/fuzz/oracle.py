@@ -28,8 +28,17 @@ _SINGLE = frozenset({"Erf", "Gelu", "HardSwish"})
 
 _BY_ONNXRUNTIME = frozenset(
     {
-        *("AveragePool", "BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Hardmax", "LRN", "LpNormalization"),
-        *("LpPool", "MaxPool", "QLinearConv", "QLinearMatMul", "RoiAlign", "StringNormalizer", "TfIdfVectorizer"),
+        *("AveragePool", "BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Hardmax", "LRN", "Loop"),
+        *(
+            "LpNormalization",
+            "LpPool",
+            "MaxPool",
+            "QLinearConv",
+            "QLinearMatMul",
+            "RoiAlign",
+            "StringNormalizer",
+            "TfIdfVectorizer",
+        ),
     }
 )
 """Operators that onnxruntime computes in the place of `onnx.reference`, which is wrong for some of their attributes."""

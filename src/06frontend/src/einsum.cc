@@ -133,7 +133,7 @@ Inferred<Sizes> sizes_of(std::vector<Shape> const& operands, Equation const& equ
                 it->second = *joined;
                 continue;
             }
-            auto what = concat("the size of '", labels[k], "' in operand ", i);
+            auto what = concat("the size of '", labels[k], "'");
             if (auto failure =
                     c ? c->expect_equal(shape[k], it->second, what) : expect_equal(shape[k], it->second, what, symbols))
                 return Err{*failure};
