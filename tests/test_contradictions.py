@@ -47,6 +47,13 @@ CASES = {
         {},
         {"t": (5, 2)},
     ),
+    "suppression": (
+        "NonMaxSuppression",
+        {"b": floats(1, 6, 4), "s": floats(1, 2, 6), "k": np.array([3])},
+        ["k"],
+        {},
+        {"b": (1, 6, 3)},
+    ),
     "add": ("Add", {"x": floats(4, 3), "z": floats(4, 3)}, [], {}, {"z": (3, 3)}),
     "concat": ("Concat", {"x": floats(4, 3), "z": floats(2, 3)}, [], {"axis": 0}, {"z": (2, 4)}),
 }
