@@ -3,6 +3,7 @@
 #include "common/thread_pool.h"
 #include "conv/conv.h"
 #include "conv/cost.h"
+#include "conv/depthwise_pack.h"
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 
@@ -155,16 +156,7 @@ public:
         if (!g) return Err{g.error()};
         auto const& isa = functions();
         std::shared_ptr<mem_manager::Blob const> packed;
-        if (weights_) {
-            auto blocks = (g->out_channels + isa.block - 1) / isa.block;
-            auto bytes = static_cast<size_t>(blocks * isa.block * g->taps()) * sizeof(float);
-            packed = args.packs.get(*weights_, isa.block == 16 ? "depthwise:16" : "depthwise:8", bytes,
-                                    [&](void const* from, void* to) {
-                                        for (int64_t b = 0; b < blocks; ++b)
-                                            pack_block(static_cast<float const*>(from), g->out_channels, g->taps(),
-                                                       isa.block, b, static_cast<float*>(to));
-                                    });
-        }
+        if (weights_) packed = packed_depthwise(*weights_, g->out_channels, g->taps(), isa.block, args.packs);
         return std::unique_ptr<runtime::Task>(
             std::make_unique<DepthwiseTask>(*g, info_.epilogue, isa, std::move(packed), std::max(1, args.threads)));
     }
@@ -184,6 +176,16 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
 }
 
 }  // namespace
+
+std::shared_ptr<mem_manager::Blob const> packed_depthwise(mem_manager::Blob const& weights, int64_t channels,
+                                                          int64_t taps, int64_t block, PackCache& packs) {
+    auto blocks = (channels + block - 1) / block;
+    auto bytes = static_cast<size_t>(blocks * block * taps) * sizeof(float);
+    return packs.get(weights, block == 16 ? "depthwise:16" : "depthwise:8", bytes, [&](void const* from, void* to) {
+        for (int64_t b = 0; b < blocks; ++b)
+            pack_block(static_cast<float const*>(from), channels, taps, block, b, static_cast<float*>(to));
+    });
+}
 
 KernelResult conv_depthwise_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, "conv:cpu:depthwise:f32:avx512");
