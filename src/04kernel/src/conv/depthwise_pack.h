@@ -1,10 +1,11 @@
 #pragma once
-#include "kernel/kernel.h"
+#include "conv/geometry.h"
 
 namespace refactor::kernel {
 
-/// Weights [M, 1, taps] of a depthwise convolution as [block of M][tap][channel], zeros past M.
-std::shared_ptr<mem_manager::Blob const> packed_depthwise(mem_manager::Blob const& weights, int64_t channels,
-                                                          int64_t taps, int64_t block, PackCache&);
+/// Weights [M, width, taps] of a depthwise (width 1) or grouped convolution as [block of M][tap][width][channel], zeros
+/// past M.
+std::shared_ptr<mem_manager::Blob const> packed_depthwise(mem_manager::Blob const& weights, Geometry const&,
+                                                          int64_t block, PackCache&);
 
 }  // namespace refactor::kernel

@@ -8,6 +8,10 @@ namespace refactor::kernel {
 
 namespace {
 
+/// Estimates of two forms of one computation are not more accurate than this; the stages one by one have more to choose
+/// from.
+constexpr double kMargin = 1.1;
+
 class RowBufferKernel final : public NamedKernel {
     ConvChainInfo info_;
     ChainOperands operands_;
@@ -31,6 +35,7 @@ class RowBufferKernel final : public NamedKernel {
         auto g = geometry_of(info.window, std::span<int64_t const>(dims_of(depthwise_)).subspan(2),
                              {inputs, outputs, {}, args.packs, args.threads});
         if (!g) return g;
+        g->group = info.group;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
             return Err{Rejection{"handles 1 or 2 spatial axes"}};
@@ -70,8 +75,7 @@ class RowBufferKernel final : public NamedKernel {
                                    last.residual_last};
         if (expands()) parts.expand = pointwise(0, args, pack);
         if (projects()) parts.project = pointwise(depthwise_ + 1, args, pack);
-        if (pack)
-            parts.weights = packed_depthwise(*weights_[depthwise_], g.out_channels, g.taps(), tile().block, args.packs);
+        if (pack) parts.weights = packed_depthwise(*weights_[depthwise_], g, tile().block, args.packs);
         return parts;
     }
 
@@ -100,13 +104,10 @@ public:
         auto in = channels * static_cast<double>(g->in_size()), out = channels * static_cast<double>(g->out_size());
         auto time = 2 * out * static_cast<double>(g->taps()) / (0.4 * cost.flops);
         auto between = 0.;
-        if (expand) {
-            auto depth = static_cast<double>(expand->list.in_channels);
-            time += 2 * in * depth * plan.work / (0.85 * cost.flops), between += in;
-        }
+        if (expand) time += 2 * in * round(expand->list.in_channels) * plan.work / (0.85 * cost.flops), between += in;
         if (project) time += 2 * out * round(project->list.out_channels) / (0.85 * cost.flops), between += out;
         auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
-        return (time + 8 * between / cost.l2 + bytes / (2 * cost.bandwidth(bytes))) / cost.threads;
+        return kMargin * (time + 8 * between / cost.l2 + bytes / (2 * cost.bandwidth(bytes))) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {

@@ -29,7 +29,7 @@ RowBufferPlan::RowBufferPlan(Geometry const& g, Pointwise const* expand, Pointwi
     // A part begins with rows that the part before has made too, so that there are no more than it takes to give every
     // thread as much.
     auto units = g.batch * chunk_tasks;
-    int64_t wanted = threads == 1 ? 1 : expand && project ? threads : 4 * threads;
+    int64_t wanted = threads == 1 ? 1 : !expand ? 4 * threads : project ? threads : 2 * threads;
     auto even = threads / std::gcd(units, int64_t{threads});
     parts = std::clamp<int64_t>(ceil_div(ceil_div(wanted, units), even) * even, 1, rows);
     auto part_rows = ceil_div(rows, parts);
@@ -201,6 +201,7 @@ void RowBufferTask::depthwise(Band const& band, int64_t b, float const* x, float
                       g.dilation[2],
                       g.pad[1],
                       g.pad[2],
+                      1,
                       static_cast<int32_t>(std::min(block_, g.out_channels - b * block_)),
                       p_.residual_last,
                       p_.activation});

@@ -26,9 +26,9 @@ struct Pointwise {
 /// - the depthwise convolution makes the band's rows from the window (from X without `expand`);
 /// - `project`, if there is one, makes the band of Y from all chunks; else the depthwise rows are Y.
 ///
-/// Example: 1×1 (24 → 144), 3×3 of stride 1, 1×1 (144 → 24) on 56² in blocks of 16: a row of the wide tensors has
-/// 32 KB, a window of two blocks 3.5 KB times the rows. Bands of 4 rows then take 21 KB of window, 5 chunks × 7 KB
-/// of kept rows and 129 KB for what `project` reads.
+/// Example: 1×1 (24 → 144), 3×3 of stride 1, 1×1 (144 → 24) on 56² in blocks of 16, one thread, 1 MB of L2: a row of
+/// the wide tensors has 32 KB, a chunk of two blocks 7 KB of it. In bands of 14 rows a window takes 112 KB, the kept
+/// rows of the five chunks 70 KB, what `project` reads 441 KB, and the rows of X 98 KB.
 struct RowBufferPlan {
     int64_t reach, kept;         ///< rows under a window of the depthwise kernel; of them read by the next band
     int64_t chunk_blocks;        ///< blocks of channels in a chunk: 2 where the tile computes two at once

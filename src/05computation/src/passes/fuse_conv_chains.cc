@@ -2,6 +2,8 @@
 
 #include "kernel/ops/conv_chain.h"
 
+#include <algorithm>
+
 namespace refactor::computation {
 
 namespace {
@@ -12,8 +14,6 @@ using kernel::Operand;
 
 /// Stands for sizes that are not known: where fusing pays at all, it does for large ones.
 constexpr int64_t kLarge = 128;
-/// Estimates are not more accurate than this.
-constexpr double kMargin = 1.1;
 
 /// Convolutions of which each reads only what the one before it makes, which nobody else reads.
 using Chain = std::vector<NodePtr>;
@@ -89,7 +89,9 @@ public:
             dims = kernel::conv_output_dims(conv_of(node)->window, dims, constant_dims(node->input(1)));
         for (auto* edge : inputs_of(chain)) {
             auto own = constant_dims(edge);
-            inputs.push_back(operand_of(edge, inputs.empty() ? x : edge->value.constant ? own : dims));
+            // Only X and the residual have sizes that may be open.
+            bool open = std::find(own.begin(), own.end(), -1) != own.end();
+            inputs.push_back(operand_of(edge, inputs.empty() ? x : open ? dims : own));
         }
         auto output = operand_of(chain.back()->output(), dims);
         kernel::Request request{inputs,       {&output, 1},     "cpu",
@@ -146,8 +148,8 @@ Chain best_chain(NodePtr depthwise, Estimates& estimates) {
             for (auto i = first; i < end; ++i) separate += alone[i];
             auto sizes = before_stage[first];
             auto joined = estimates.of(chain, sizes);
-            if (joined && *joined * kMargin < separate && separate - *joined > most)
-                most = separate - *joined, best = chain;
+            // One kernel of a chain runs its stages one by one: what only rounding makes faster is no gain.
+            if (joined && separate - *joined > std::max(most, 1e-6 * separate)) most = separate - *joined, best = chain;
         }
     return best;
 }
