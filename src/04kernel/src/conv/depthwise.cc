@@ -153,7 +153,7 @@ public:
         auto outputs = static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = 4 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
         auto width = g->in_channels / g->group;
-        auto work = 2 * outputs * static_cast<double>(g->taps() * width) / ((width > 1 ? 0.55 : 0.4) * cost.flops);
+        auto work = 2 * outputs * static_cast<double>(g->taps() * width) / ((width > 1 ? 0.7 : 0.4) * cost.flops);
         return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
     }
 

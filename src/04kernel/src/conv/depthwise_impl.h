@@ -10,8 +10,8 @@ template <int... q>
 struct Strips {
     static constexpr StripFunction any[] = {nullptr, strip<q + 1>...};
     static constexpr StripFunction in_groups[] = {nullptr, grouped<q + 1>...};
-    template <int Cols, int Stride, bool Edge>
-    static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, q + 1>...};
+    template <int Cols, int Stride, bool Edge, bool Grouped>
+    static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, Grouped, q + 1>...};
 };
 template <int N, int... q>
 struct MakeStrips : MakeStrips<N - 1, N - 1, q...> {};
@@ -22,9 +22,14 @@ struct MakeStrips<0, q...> : Strips<q...> {};
 template <bool Edge>
 StripFunction const* sliding_for(DepthwiseJob const& j) {
     using All = MakeStrips<kPositions>;
-    if (j.width != 1 || j.col_dilation != 1 || j.col_stride > 2) return nullptr;
-    if (j.kernel_cols == 3) return j.col_stride == 1 ? All::along<3, 1, Edge> : All::along<3, 2, Edge>;
-    if (j.kernel_cols == 5) return j.col_stride == 1 ? All::along<5, 1, Edge> : All::along<5, 2, Edge>;
+    if (j.col_dilation != 1 || j.col_stride > 2) return nullptr;
+    bool one = j.col_stride == 1;
+    if (j.width > 1) {
+        if (j.kernel_cols != 3) return nullptr;
+        return one ? All::along<3, 1, Edge, true> : All::along<3, 2, Edge, true>;
+    }
+    if (j.kernel_cols == 3) return one ? All::along<3, 1, Edge, false> : All::along<3, 2, Edge, false>;
+    if (j.kernel_cols == 5) return one ? All::along<5, 1, Edge, false> : All::along<5, 2, Edge, false>;
     return nullptr;
 }
 
@@ -33,7 +38,7 @@ void run_row(DepthwiseJob const& j, int64_t row, StripFunction const* inside, St
     Part rows(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     Strip s{};
-    s.w = j.w + rows.first * j.kernel_cols * W, s.w_row = j.kernel_cols * W;
+    s.w_row = j.kernel_cols * j.width * W, s.w = j.w + rows.first * s.w_row;
     s.rows = rows.end - rows.first, s.x_row = j.row_dilation * j.in_cols * W, s.y_step = W;
     int64_t strips = (j.out_cols + kPositions - 1) / kPositions;
     for (int64_t t = 0, col = 0; t < strips; ++t) {

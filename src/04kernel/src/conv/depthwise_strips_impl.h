@@ -51,6 +51,26 @@ RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) 
     if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
 }
 
+/// For each lane, the lanes of its group of `width` in order.
+struct GroupLanes {
+    IntVec nth[W / 2];
+    explicit GroupLanes(int width) {
+        for (int i = 0; i < width; ++i) {
+            int32_t lanes[W];
+            for (int lane = 0; lane < W; ++lane) lanes[lane] = (lane & -width) + i;
+            nth[i] = IntVec::load(lanes);
+        }
+    }
+};
+
+RG_SIMD Vec pick(Vec from, IntVec lanes) {
+#ifdef __AVX512F__
+    return {_mm512_permutexvar_ps(lanes.v, from.v)};
+#else
+    return {_mm256_permutevar8x32_ps(from.v, lanes.v)};
+#endif
+}
+
 template <int Q>
 [[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
     Vec acc[Q];
@@ -68,35 +88,19 @@ template <int Q>
     finish(j, s, acc);
 }
 
-/// The number of channel `i` of the group of each lane; groups have `width` lanes.
-RG_SIMD IntVec lanes_of(int i, int width) {
-    int32_t lanes[W];
-    for (int lane = 0; lane < W; ++lane) lanes[lane] = (lane & -width) + i;
-    return IntVec::load(lanes);
-}
-
-RG_SIMD Vec pick(Vec from, IntVec lanes) {
-#ifdef __AVX512F__
-    return {_mm512_permutexvar_ps(lanes.v, from.v)};
-#else
-    return {_mm256_permutevar8x32_ps(from.v, lanes.v)};
-#endif
-}
-
 /// The same for groups of several channels: each lane reads those of its group.
 template <int Q>
 [[gnu::noinline]] void grouped(DepthwiseJob const& j, Strip const& s) {
     Vec acc[Q];
     start(j, acc);
     int64_t const step = s.x_step;
-    IntVec lanes[W / 2];
-    for (int i = 0; i < j.width; ++i) lanes[i] = lanes_of(i, j.width);
+    GroupLanes const lanes(j.width);
     for (int64_t h = 0; h < s.rows; ++h) {
         float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
         for (int64_t v = 0; v < s.cols; ++v, x += s.x_col)
             for (int i = 0; i < j.width; ++i, w += W) {
                 Vec weight = Vec::load(w);
-                IntVec from = lanes[i];
+                IntVec from = lanes.nth[i];
                 float const* p = x;
 #pragma GCC unroll 14
                 for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, pick(Vec::load(p), from), acc[q]);
@@ -107,23 +111,28 @@ template <int Q>
 
 /// `strip` along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
 /// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist.
-template <int Cols, int Stride, bool Edge, int Q>
+template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
 [[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
     Vec acc[Q];
     start(j, acc);
+    int const width = Grouped ? j.width : 1;
+    GroupLanes const lanes(Grouped ? width : 0);
     for (int64_t h = 0; h < s.rows; ++h) {
         float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
-        Vec weights[Cols];
+        for (int k = 0; k < width; ++k, w += W) {
+            Vec weights[Cols];
 #pragma GCC unroll 5
-        for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * W);
+            for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * width * W);
 #pragma GCC unroll 32
-        for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
-            if (Edge && (i < s.first_in || i >= s.end_in)) continue;
-            Vec value = Vec::load(x + i * W);
+            for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
+                if (Edge && (i < s.first_in || i >= s.end_in)) continue;
+                Vec value = Vec::load(x + i * W);
+                if (Grouped) value = pick(value, lanes.nth[k]);
 #pragma GCC unroll 5
-            for (int v = 0; v < Cols; ++v)
-                if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
-                    acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
+                for (int v = 0; v < Cols; ++v)
+                    if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
+                        acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
+            }
         }
     }
     finish(j, s, acc);
