@@ -112,7 +112,8 @@ struct Bench {
         BindArgs args{inputs, outputs, {}, packs, pool.threads()};
         auto found = candidates(step.info, {step.operands, {&step.output, 1}, "cpu", isa, pool.threads()});
         auto const& kernel = found.kernels.front();
-        step.estimate = kernel->estimate(args).value();
+        auto estimate = kernel->estimate(args);
+        step.estimate = estimate ? *estimate : 0;
         step.task = kernel->bind(args).value();
         step.workspace = mem_manager::Blob::make(mem_manager::cpu_device(), step.task->workspace_bytes() + 64);
         for (auto const& blob : step.blobs) step.pointers.push_back(blob->data());

@@ -102,6 +102,8 @@ public:
         };
         auto channels = static_cast<double>(g->batch) * round(g->in_channels);
         auto in = channels * static_cast<double>(g->in_size()), out = channels * static_cast<double>(g->out_size());
+        if (4 * std::max(expand ? in : 0, project ? out : 0) < 0.5 * static_cast<double>(cpu_features().l2))
+            return Err{Rejection{"is for tensors between that do not stay in L2 as they are"}};
         auto time = 2 * out * static_cast<double>(g->taps()) / (0.4 * cost.flops);
         auto between = 0.;
         if (expand) time += 2 * in * round(expand->list.in_channels) * plan.work / (0.85 * cost.flops), between += in;
