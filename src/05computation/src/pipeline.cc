@@ -10,6 +10,7 @@
 #include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_conv_chains.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
@@ -68,6 +69,7 @@ std::span<Pass const> pipeline() {
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
+        {"fuse_conv_chains", fuse_conv_chains},
     };
     return kPasses;
 }

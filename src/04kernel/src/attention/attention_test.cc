@@ -1,6 +1,8 @@
 #include "kernel/ops/matmul.h"
 #include "reduce/kernel_test.h"
 
+#include <limits>
+
 namespace refactor::kernel::test {
 namespace {
 
@@ -12,9 +14,9 @@ struct Case {
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
 };
 
-/// `others`: the mask and the sinks that `info` speaks of.
-void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> others) {
-    info.scale = 1 / std::sqrt(static_cast<float>(c.depth));
+/// `others`: the mask and the sinks that `info` speaks of; `scale`: 0 for the usual one.
+void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> others, float scale = 0) {
+    info.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(c.depth));
     auto k_dims =
         info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
     std::vector<Tensor> inputs{random_f32({c.batch, c.heads, c.queries, c.depth}, random), random_f32(k_dims, random),
@@ -25,7 +27,8 @@ void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<
 
 Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64}, {1, 4, 2, 1, 131, 64, 64},
                     {1, 2, 1, 129, 129, 32, 48}, {1, 6, 2, 3, 77, 80, 72},  {2, 2, 2, 70, 300, 24, 20},
-                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64}};
+                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64},   {1, 2, 1, 53, 1100, 16, 24},
+                    {1, 4, 2, 2, 1301, 32, 32}};
 
 TEST(Attention, ReferenceWeighsValues) {
     std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 2}, {1, 0}),
@@ -113,6 +116,39 @@ TEST(Attention, SinkTakesWeight) {
     ThreadPool pool(1);
     run(*found.kernels.back(), inputs, outputs, packs, pool);
     EXPECT_FLOAT_EQ(*outputs[0].as<float>(), 2.8f);  // weights 1, 3 and 6 of 10
+}
+
+/// Scores that grow by 0, by a little and by a lot from key to key, in all blocks of keys.
+TEST(Attention, MaximumGrows) {
+    std::mt19937 random(seed_of(95));
+    for (float growth : {0.f, 0.002f, 0.02f, 0.5f, -0.02f}) {
+        AttentionInfo info;
+        info.has_mask = true;
+        Tensor mask(DataType::F32, {1, 1700});
+        for (int64_t i = 0; i < 1700; ++i) mask.as<float>()[i] = growth * static_cast<float>(i - 1699);
+        check({1, 2, 2, 13, 1700, 16, 16}, info, random, {mask});
+    }
+}
+
+TEST(Attention, LowestMaskWeighsAllKeysAlike) {
+    std::mt19937 random(seed_of(96));
+    AttentionInfo info;
+    info.has_mask = true;
+    Tensor mask(DataType::F32, {3, 700});
+    for (int64_t i = 0; i < 3 * 700; ++i)
+        mask.as<float>()[i] = i / 700 != 1 || i % 700 == 650 ? std::numeric_limits<float>::lowest() : -3e38f;
+    check({1, 1, 1, 3, 700, 8, 8}, info, random, {mask});
+}
+
+TEST(Attention, NegativeScale) {
+    std::mt19937 random(seed_of(97));
+    for (bool masked : {false, true}) {
+        AttentionInfo info;
+        info.has_mask = masked;
+        Tensor mask(DataType::F32, {9, 600});
+        for (int64_t i = 0; i < 9 * 600; ++i) mask.as<float>()[i] = static_cast<float>(random() % 5) - 2;
+        check({1, 2, 2, 9, 600, 16, 16}, info, random, masked ? std::vector{mask} : std::vector<Tensor>{}, -0.3f);
+    }
 }
 
 TEST(Attention, RowsWithoutKeys) {

@@ -9,8 +9,10 @@ namespace refactor::kernel {
 namespace {
 
 /// Rows (queries of all heads that share keys) of a block; a multiple of the register tile.
-constexpr int64_t kMostRows = 96;
-/// Up to so many rows, keys are read in place: packing them costs as much as 4 rows of products.
+constexpr int64_t kMostRows = 48;
+/// Rows that share a block of packed keys: packing costs as much as 4 rows of products.
+constexpr int64_t kMostSharing = 8 * kMostRows;
+/// Up to so many rows, keys are read in place.
 constexpr int64_t kFewRows = 8;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,35 +28,43 @@ class TiledAttention final : public runtime::Task {
     Functions functions_;
     AttentionInfo info_;
     AttentionShape shape_;
-    int64_t group_, rows_, block_, blocks_;  // heads for each K, rows for each K, rows of a block, blocks
-    int64_t keys_;                           // keys worked on at a time
-    size_t score_bytes_, scratch_bytes_;
+    int64_t group_, rows_, part_, parts_;  // heads for each K, rows for each K, rows of a part, parts for each K
+    int64_t block_, keys_;                 // rows and keys that are worked on at a time
+    size_t state_bytes_, keys_bytes_;
     int threads_;
 
+    /// A part, then a block of its rows.
     struct Place {
         float const *q, *k, *v;
         void const* mask;
         float* y;
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the heads that share K
-        float *scores, *maxima, *sums, *scratch;
+        float *scores, *maxima, *sums, *packed_keys;
+
+        Place block(int64_t first, int64_t count, AttentionShape const& shape) const {
+            auto p = *this;
+            p.q += first * shape.depth, p.y += first * shape.value_depth, p.row += first, p.rows = count;
+            p.maxima += first, p.sums += first;
+            return p;
+        }
     };
 
-    int64_t visible(int64_t row) const { return shape_.visible(info_, row % shape_.queries); }
+    bool reads_keys_in_place(Place const& p) const { return p.rows <= kFewRows; }
+    float const* keys_from(Place const& p, int64_t first) const {
+        return p.k + first * (info_.k_transposed ? 1 : shape_.depth);
+    }
+    int64_t key_step() const { return info_.k_transposed ? shape_.keys : shape_.depth; }
 
-    void multiply_keys(Place const& p, int64_t first, int64_t count) const {
+    void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
         ProductBlock t{};
         t.m = p.rows, t.n = count, t.k = shape_.depth;
         t.a = p.q, t.a_row = shape_.depth, t.a_k = 1;
-        t.b = p.k + first * (info_.k_transposed ? 1 : shape_.depth);
-        t.b_row = info_.k_transposed ? shape_.keys : shape_.depth;
-        auto few = p.rows <= kFewRows;
-        t.source = !info_.k_transposed ? ProductSource::PackColumns
-                   : few               ? ProductSource::Rows
-                                       : ProductSource::PackRows;
-        t.y = p.scores, t.y_row = keys_, t.alpha = info_.scale;
-        t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k), t.scratch = p.scratch;
-        if (few && !info_.k_transposed)
+        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = key_step();
+        t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
+        t.y = p.scores, t.y_row = keys_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
+        t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);
+        if (in_place && !info_.k_transposed)
             functions_.product.multiply_dots(t);
         else
             functions_.product.multiply(t);
@@ -71,26 +81,35 @@ class TiledAttention final : public runtime::Task {
     }
     void update_scores(Place const& p, int64_t first, int64_t count) const {
         auto const* step = shape_.mask_step;
-        for (int64_t i = 0; i < p.rows; ++i) {
-            auto row = p.row + i;
-            ScoreRow r{};
-            r.scores = p.scores + i * keys_, r.count = count;
-            r.visible = std::max<int64_t>(0, std::min(count, visible(row) - first));
-            r.y = first ? p.y + i * shape_.value_depth : nullptr, r.value_depth = shape_.value_depth;
-            r.maximum = p.maxima + i, r.sum = p.sums + i, r.one_mask = step[3] == 0;
-            auto at = p.batch * step[0] + (p.head + row / shape_.queries) * step[1] + row % shape_.queries * step[2] +
-                      first * step[3];
-            if (p.mask && shape_.bool_mask)
-                r.allowed = static_cast<unsigned char const*>(p.mask) + at;
-            else if (p.mask)
-                r.mask = static_cast<float const*>(p.mask) + at;
+        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
+        ScoreRows r{};
+        r.step = keys_, r.scale = info_.scale > 0 ? info_.scale : 1;
+        r.count = count, r.one_mask = step[3] == 0, r.value_depth = shape_.value_depth;
+        for (int64_t i = 0; i < p.rows; i += kScoreRows) {
+            r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
+            r.scores = p.scores + i * keys_, r.maxima = p.maxima + i, r.sums = p.sums + i;
+            r.y = first ? p.y + i * shape_.value_depth : nullptr;
+            for (int n = 0; n < r.rows; ++n) {
+                r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
+                auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+                if (p.mask && shape_.bool_mask)
+                    r.allowed[n] = static_cast<unsigned char const*>(p.mask) + at;
+                else if (p.mask)
+                    r.mask[n] = static_cast<float const*>(p.mask) + at;
+                if (++query == shape_.queries) query = 0, ++head;
+            }
             functions_.scores.update(r);
         }
     }
-    void run_block(void* const* arguments, int64_t part, std::byte* workspace) const {
+    /// The last key that any of the rows may see.
+    int64_t end_of_keys(Place const& p) const {
+        auto query = p.row % shape_.queries;
+        return shape_.visible(info_, query + p.rows > shape_.queries ? shape_.queries - 1 : query + p.rows - 1);
+    }
+    Place place(void* const* arguments, int64_t task, std::byte* workspace) const {
         Place p;
-        auto kv = part / blocks_;
-        p.row = part % blocks_ * block_, p.rows = std::min(block_, rows_ - p.row);
+        auto kv = task / parts_;
+        p.row = task % parts_ * part_, p.rows = std::min(part_, rows_ - p.row);
         p.batch = kv / shape_.kv_heads, p.head = kv % shape_.kv_heads * group_;
         auto row = kv * rows_ + p.row;
         p.q = static_cast<float const*>(arguments[0]) + row * shape_.depth;
@@ -99,24 +118,47 @@ class TiledAttention final : public runtime::Task {
         p.mask = info_.has_mask ? arguments[3] : nullptr;
         p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + row * shape_.value_depth;
         p.scores = reinterpret_cast<float*>(workspace);
-        p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + block_;
-        p.scratch = reinterpret_cast<float*>(workspace + score_bytes_);
-        int64_t end = 0;
-        for (int64_t i = 0; i < p.rows; ++i) end = std::max(end, visible(p.row + i));
-        auto const* sinks = info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr;
+        p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + part_;
+        p.packed_keys = reinterpret_cast<float*>(workspace + state_bytes_);
+        return p;
+    }
+    void begin(Place const& p, float const* sinks, bool any_keys) const {
         for (int64_t i = 0; i < p.rows; ++i) {
             p.maxima[i] = sinks ? sinks[p.head + (p.row + i) / shape_.queries] : -INFINITY;
-            p.sums[i] = p.maxima[i] == -INFINITY || !end ? 0 : 1;
+            p.sums[i] = p.maxima[i] == -INFINITY || !any_keys ? 0 : 1;
         }
+    }
+    void run_part(void* const* arguments, int64_t task, std::byte* workspace) const {
+        auto p = place(arguments, task, workspace);
+        auto end = end_of_keys(p);
+        auto in_place = reads_keys_in_place(p);
+        begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
-            multiply_keys(p, first, count);
-            update_scores(p, first, count);
-            multiply_values(p, first, count);
+            if (!in_place)
+                functions_.product.pack(p.packed_keys, keys_from(p, first), key_step(), !info_.k_transposed, count,
+                                        shape_.depth);
+            for (int64_t row = 0; row < p.rows; row += block_) {
+                auto b = p.block(row, std::min(block_, p.rows - row), shape_);
+                auto seen = std::min(count, end_of_keys(b) - first);
+                if (first && seen <= 0) continue;
+                seen = std::max<int64_t>(1, seen);
+                multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
+                update_scores(b, first, seen);
+                multiply_values(b, first, seen);
+            }
         }
         for (int64_t i = 0; i < p.rows; ++i)
             functions_.scores.divide(p.y + i * shape_.value_depth, shape_.value_depth, p.sums[i],
                                      info_.nan_to_zero || info_.has_sinks);
+    }
+    /// Parts of rows for each K: enough for all threads, but not so small that packing keys shows.
+    int64_t choose_parts() const {
+        auto parts = std::max<int64_t>(1, ceil_div(rows_, kMostSharing));
+        auto sets = std::max<int64_t>(1, shape_.batch * shape_.kv_heads);
+        if (threads_ > 1 && sets * parts < 2 * threads_)
+            parts = std::max(parts, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, kMostRows / 4)));
+        return parts;
     }
 
 public:
@@ -124,23 +166,19 @@ public:
         : functions_(functions), info_(info), shape_(shape), threads_(std::max(1, threads)) {
         group_ = shape.heads / shape.kv_heads, rows_ = group_ * shape.queries;
         keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
-        auto cut = std::max<int64_t>(1, ceil_div(rows_, kMostRows));
-        auto sets = std::max<int64_t>(1, shape.batch * shape.kv_heads);
-        // A block of a quarter of the rows still packs keys at a cost of a tenth of its products.
-        if (threads_ > 1 && sets * cut < 2 * threads_)
-            cut = std::max(cut, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, kMostRows / 4)));
-        block_ = round_up(std::max<int64_t>(1, ceil_div(rows_, cut)), 6);
-        blocks_ = ceil_div(rows_, block_);
-        score_bytes_ = static_cast<size_t>(round_up((block_ * keys_ + 2 * block_) * 4, 64));
-        scratch_bytes_ = static_cast<size_t>(round_up(shape.depth * functions.product.panel * 4, 64));
+        part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), 6), parts_ = ceil_div(rows_, part_);
+        block_ = round_up(ceil_div(part_, ceil_div(part_, kMostRows)), 6);
+        state_bytes_ = static_cast<size_t>(round_up((block_ * keys_ + 2 * part_) * 4, 64));
+        auto packed = rows_ <= kFewRows ? 0 : shape.depth * round_up(keys_, functions.product.width) * 4;
+        keys_bytes_ = static_cast<size_t>(round_up(packed, 64));
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto bytes = score_bytes_ + scratch_bytes_;
-        context.pool.parallel_for(shape_.batch * shape_.kv_heads * blocks_, [&](int64_t part, int worker) {
-            run_block(arguments, part, context.workspace + static_cast<size_t>(worker) * bytes);
+        auto bytes = state_bytes_ + keys_bytes_;
+        context.pool.parallel_for(shape_.batch * shape_.kv_heads * parts_, [&](int64_t task, int worker) {
+            run_part(arguments, task, context.workspace + static_cast<size_t>(worker) * bytes);
         });
     }
-    size_t workspace_bytes() const override { return (score_bytes_ + scratch_bytes_) * static_cast<size_t>(threads_); }
+    size_t workspace_bytes() const override { return (state_bytes_ + keys_bytes_) * static_cast<size_t>(threads_); }
     double operations() const override { return shape_.operations(); }
 };
 

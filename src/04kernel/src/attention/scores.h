@@ -3,23 +3,30 @@
 
 namespace refactor::kernel {
 
-/// Keys that are worked on at a time: with the rows of a block (at most 96) their scores take 96 KB of L2.
-inline constexpr int64_t kScoreKeys = 256;
+/// Keys that are worked on at a time: with the rows of a block (at most 48) their scores take 96 KB of L2.
+inline constexpr int64_t kScoreKeys = 512;
 
-/// One row of a block of scores in the online softmax (arXiv 2205.14135, algorithm 1).
-struct ScoreRow {
-    float* scores;                 ///< in: scores; out: e^(score - new maximum)
-    int64_t count, visible;        ///< keys of the block; those that the query may see (the rest weighs 0)
-    float const* mask;             ///< added; null: none
-    unsigned char const* allowed;  ///< 0: not seen; null: no such mask
-    bool one_mask;                 ///< the mask has one value for all keys
-    float* y;                      ///< the row of results so far, to be rescaled; null in the first block
+/// Rows that are worked on together: the steps that bring a row down to one number wait for each other, those of the
+/// next row do not.
+inline constexpr int kScoreRows = 4;
+
+/// Rows of a block of scores in the online softmax (arXiv 2205.14135, algorithm 1).
+struct ScoreRows {
+    int rows;
+    float* scores;                             ///< in: scores; out: e^(scale * score + mask - maximum)
+    int64_t step;                              ///< between rows of scores
+    float scale;                               ///< above 0
+    int64_t count, visible[kScoreRows];        ///< keys of the block; those that a query may see (the rest weighs 0)
+    float const* mask[kScoreRows];             ///< added; null: none
+    unsigned char const* allowed[kScoreRows];  ///< 0: not seen; null: no such mask
+    bool one_mask;                             ///< a mask has one value for all keys
+    float* y;                                  ///< results so far, to be rescaled; null in the first block
     int64_t value_depth;
-    float *maximum, *sum;  ///< running
+    float *maxima, *sums;  ///< running; a maximum may lag behind by 8
 };
 
 struct ScoreFunctions {
-    void (*update)(ScoreRow const&);
+    void (*update)(ScoreRows const&);
     void (*divide)(float* y, int64_t count, float sum, bool nan_to_zero);
 };
 

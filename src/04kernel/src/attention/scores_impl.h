@@ -24,65 +24,115 @@ void scale_row(float* y, int64_t count, float factor) {
     }
 }
 
-/// Adds the mask and returns the largest score that is not NaN.
-float mask_and_find_largest(ScoreRow const& r) {
-    float additive[kScoreKeys];
-    float const* mask = r.mask;
-    if (r.allowed) {
-        for (int64_t i = 0; i < r.visible; ++i) additive[i] = r.allowed[r.one_mask ? 0 : i] ? 0.f : -kInf;
-        mask = additive;
-    }
-    bool one = r.one_mask && !r.allowed;
-    Vec acc[2] = {Vec::set(-kInf), Vec::set(-kInf)}, value = mask ? Vec::set(*mask) : Vec::zero();
+/// Without a mask the scores stay as they are: the largest one is scaled alone.
+float find_largest(float const* scores, int64_t visible, float scale) {
+    Vec acc[2] = {Vec::set(-kInf), Vec::set(-kInf)};
     int64_t i = 0;
-    if (!mask)
-        for (; i + 2 * kWidth <= r.visible; i += 2 * kWidth) {
-            acc[0] = max(Vec::load(r.scores + i), acc[0]);
-            acc[1] = max(Vec::load(r.scores + i + kWidth), acc[1]);
-        }
-    for (; i < r.visible; i += kWidth) {
-        int left = left_of(r.visible - i);
-        Vec s = load_part(r.scores + i, left);
-        if (mask) {
-            s = s + (one ? value : load_part(mask + i, left));
-            store_part(s, r.scores + i, left);
-        }
-        acc[0] = max(select(first_lanes(left), s, Vec::set(-kInf)), acc[0]);
+    for (; i + 2 * kWidth <= visible; i += 2 * kWidth) {
+        acc[0] = max(Vec::load(scores + i), acc[0]);
+        acc[1] = max(Vec::load(scores + i + kWidth), acc[1]);
     }
-    return max_of(max(acc[0], acc[1]));
+    for (; i < visible; i += kWidth) {
+        int left = left_of(visible - i);
+        acc[0] = max(select(first_lanes(left), load_part(scores + i, left), Vec::set(-kInf)), acc[0]);
+    }
+    return max_of(max(acc[0], acc[1])) * scale;
 }
 
-void update(ScoreRow const& r) {
-    float largest = r.visible > 0 ? mask_and_find_largest(r) : -kInf;
-    float old = *r.maximum, now = largest > old ? largest : old;
-    if (now == -kInf) {
-        // Nothing seen so far, unless it was NaN, which no maximum shows.
-        for (int64_t i = 0; i < r.visible; ++i)
-            if (r.scores[i] != r.scores[i]) *r.sum = __builtin_nanf("");
-        for (int64_t i = 0; i < r.count; i += kWidth) store_part(Vec::zero(), r.scores + i, left_of(r.count - i));
-        return;
+/// Scales, adds the mask and returns the largest score that is not NaN.
+float mask_and_find_largest(float* scores, int64_t visible, float scale, float const* mask, bool one) {
+    Vec acc = Vec::set(-kInf), value = Vec::set(*mask), times = Vec::set(scale);
+    for (int64_t i = 0; i < visible; i += kWidth) {
+        int left = left_of(visible - i);
+        Vec s = fma(load_part(scores + i, left), times, one ? value : load_part(mask + i, left));
+        store_part(s, scores + i, left);
+        acc = max(select(first_lanes(left), s, Vec::set(-kInf)), acc);
     }
-    if (now > old) {
-        float factor = old == -kInf ? 0.f : __builtin_expf(old - now);
-        *r.maximum = now, *r.sum *= factor;
-        if (r.y) scale_row(r.y, r.value_depth, factor);
+    return max_of(acc);
+}
+
+bool is_masked(ScoreRows const& b, int row) { return b.mask[row] || b.allowed[row]; }
+
+float largest_of(ScoreRows const& b, int row) {
+    float* scores = b.scores + row * b.step;
+    int64_t visible = b.visible[row];
+    if (visible <= 0) return -kInf;
+    if (!is_masked(b, row)) return find_largest(scores, visible, b.scale);
+    if (b.mask[row]) return mask_and_find_largest(scores, visible, b.scale, b.mask[row], b.one_mask);
+    float additive[kScoreKeys];
+    int64_t values = b.one_mask ? 1 : visible;
+    for (int64_t i = 0; i < values; ++i) additive[i] = b.allowed[row][i] ? 0.f : -kInf;
+    return mask_and_find_largest(scores, visible, b.scale, additive, b.one_mask);
+}
+
+constexpr float kLog2E = 1.44269504f;
+bool is_finite(float x) { return x - x == 0; }
+
+/// e^(old - now), from the products that the scores themselves are compared with: their rounding cancels.
+float rescaling(float old, float now) {
+    float before = old * kLog2E, after = now * kLog2E;
+    return is_finite(before) && is_finite(after) ? __builtin_exp2f(before - after) : __builtin_expf(old - now);
+}
+
+/// Replaces `scale` times the scores by exponentials and returns their sum.
+float exponentials(float* scores, int64_t count, int64_t visible, float scale, float top) {
+    float factor = scale * kLog2E, shift = top * kLog2E;
+    if (!is_finite(shift)) {  // a mask of the lowest number everywhere, or an infinite score
+        Vec times = Vec::set(scale), minus = Vec::set(top);
+        for (int64_t i = 0; i < count; i += kWidth) {
+            int left = left_of(count - i);
+            store_part(load_part(scores + i, left) * times - minus, scores + i, left);
+        }
+        factor = kLog2E, shift = 0;
     }
-    Vec top = Vec::set(now), sums[2] = {Vec::zero(), Vec::zero()};
+    Vec times = Vec::set(factor), minus = Vec::set(-shift), sums[2] = {Vec::zero(), Vec::zero()};
     int64_t i = 0;
-    for (; i + 2 * kWidth <= r.visible; i += 2 * kWidth) {
-        Vec a = exp_of_negative(Vec::load(r.scores + i) - top),
-            b = exp_of_negative(Vec::load(r.scores + i + kWidth) - top);
+    for (; i + 2 * kWidth <= visible; i += 2 * kWidth) {
+        Vec a = exp2_of_negative(fma(Vec::load(scores + i), times, minus)),
+            b = exp2_of_negative(fma(Vec::load(scores + i + kWidth), times, minus));
         sums[0] = sums[0] + a, sums[1] = sums[1] + b;
-        a.store(r.scores + i), b.store(r.scores + i + kWidth);
+        a.store(scores + i), b.store(scores + i + kWidth);
     }
-    for (; i < r.count; i += kWidth) {
-        Vec a = exp_of_negative(load_part(r.scores + i, left_of(r.count - i)) - top);
-        int64_t seen = r.visible - i;
+    for (; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec a = exp2_of_negative(fma(load_part(scores + i, left), times, minus));
+        int64_t seen = visible - i;
         a = select(first_lanes(seen < 0 ? 0 : left_of(seen)), a, Vec::zero());
         sums[0] = sums[0] + a;
-        store_part(a, r.scores + i, left_of(r.count - i));
+        store_part(a, scores + i, left);
     }
-    *r.sum += sum(sums[0] + sums[1]);
+    return sum(sums[0] + sums[1]);
+}
+
+/// Nothing has been seen so far, unless it was NaN, which no maximum shows.
+void update_unseen(ScoreRows const& b, int row) {
+    float* scores = b.scores + row * b.step;
+    for (int64_t i = 0; i < b.visible[row]; ++i)
+        if (scores[i] != scores[i]) b.sums[row] = __builtin_nanf("");
+    for (int64_t i = 0; i < b.count; i += kWidth) store_part(Vec::zero(), scores + i, left_of(b.count - i));
+}
+
+/// The number that is subtracted from scores: a larger one than before only where it matters, so that results are
+/// seldom rescaled. Exponentials stay below e^8, and what divides them is of the same size.
+float reference_of(float old, float largest) { return old != -kInf && !(largest > old + 8) ? old : largest; }
+
+void update(ScoreRows const& b) {
+    float largest[kScoreRows];
+    for (int row = 0; row < b.rows; ++row) largest[row] = largest_of(b, row);
+    for (int row = 0; row < b.rows; ++row) {
+        float old = b.maxima[row], now = reference_of(old, largest[row]);
+        if (now == -kInf) {
+            update_unseen(b, row);
+            continue;
+        }
+        if (now != old) {
+            float factor = old == -kInf ? 0.f : rescaling(old, now);
+            b.maxima[row] = now, b.sums[row] *= factor;
+            if (b.y) scale_row(b.y + row * b.value_depth, b.value_depth, factor);
+        }
+        b.sums[row] +=
+            exponentials(b.scores + row * b.step, b.count, b.visible[row], is_masked(b, row) ? 1 : b.scale, now);
+    }
 }
 
 /// A sum of 0 means that nothing was seen.

@@ -31,8 +31,6 @@ public:
         auto inputs = args_.inputs.size();
         return {all.first(inputs), all.subspan(inputs), args_.params, args_.packs, args_.threads};
     }
-    /// Sizes of the kernel.
-    std::span<int64_t const> window() const { return std::span<int64_t const>(turned_[1].dims).subspan(2); }
 };
 
 }  // namespace refactor::kernel::cuda

@@ -104,9 +104,9 @@ class ConvKernel final : public Kernel {
 
     Result<Cut, Rejection> cut(BindArgs const& args) const {
         ChannelsFirst turned(args, kind_.channels_last);
-        auto g = geometry_of(window_, turned.window(), turned.args());
+        auto g = kind_.transposed ? conv_transpose_geometry(window_, group_, args)
+                                  : conv_geometry(window_, group_, turned.args());
         if (!g) return Err{g.error()};
-        g->group = group_;
         return direct_ ? direct_cut(*g, kind_.transposed) : best_cut(*g, kind_.transposed, kind_.dtype);
     }
 

@@ -91,9 +91,9 @@ class DnnConvKernel final : public Kernel {
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         ChannelsFirst turned(args, info_.channels_last);
-        auto g = geometry_of(info_.window, turned.window(), turned.args());
+        auto g = info_.transposed ? conv_transpose_geometry(info_.window, info_.group, args)
+                                  : conv_geometry(info_.window, info_.group, turned.args());
         if (!g) return g;
-        g->group = info_.group;
         if (g->empty()) return Err{Rejection{"nothing to compute"}};
         for (int axis = 0; info_.transposed && axis < 3; ++axis) {
             auto reach = g->dilation[axis] * (g->kernel[axis] - 1) + 1;

@@ -30,19 +30,35 @@ struct Finish {
 
 RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
 
+/// Whole vectors that are at most scaled and added to: of short products the rest would take a noticeable part.
+template <int rows, int vectors>
+RG_SIMD void store_plain(Vec (&c)[rows][vectors], float* y, int64_t y_row, int64_t y_vector, Finish const& f) {
+    Vec alpha = Vec::set(f.alpha);
+    auto each = [&](auto&& result) __attribute__((always_inline)) {
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) {
+                int64_t at = i * y_row + v * y_vector;
+                result(c[i][v], at).store(y + at);
+            }
+    };
+    if (f.residual)
+        each([&](Vec x, int64_t at)
+                 __attribute__((always_inline)) { return fma(x, alpha, Vec::load(f.residual + at)); });
+    else if (f.alpha == 1)
+        each([](Vec x, int64_t) __attribute__((always_inline)) { return x; });
+    else
+        each([&](Vec x, int64_t) __attribute__((always_inline)) { return x * alpha; });
+}
+
 /// `y_vector`: between the vectors of a row.
 template <int rows, int vectors>
 RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f,
                         int64_t y_vector = kWidth) {
-    if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && !f.residual && f.low == -__builtin_inff() &&
-        f.high == __builtin_inff()) {
-        Vec alpha = Vec::set(f.alpha);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) (c[i][v] * alpha).store(y + i * y_row + v * y_vector);
-        return;
-    }
+    if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && f.low == -__builtin_inff() &&
+        f.high == __builtin_inff())
+        return store_plain(c, y, y_row, y_vector, f);
     Vec bias[vectors];
     if (f.bias)
 #pragma GCC unroll 4

@@ -3,7 +3,7 @@
 
 namespace refactor::kernel {
 
-enum class MathFunction { Exp, ExpOfNegative, Log, Sigmoid, Tanh, Erf, GeluErf, GeluTanh };
+enum class MathFunction { Exp, ExpOfNegative, Exp2OfNegative, Log, Sigmoid, Tanh, Erf, GeluErf, GeluTanh };
 
 /// Applies a function of `math.h` to `count` (a multiple of 16) floats; entry points of the test alone.
 void math_probe_avx2(MathFunction, float const* x, float* y, int64_t count);

@@ -11,6 +11,8 @@ Vec probe(MathFunction f, Vec x) {
             return exp(x);
         case MathFunction::ExpOfNegative:
             return exp_of_negative(min(Vec::zero(), x));
+        case MathFunction::Exp2OfNegative:
+            return exp2_of_negative(min(Vec::zero(), x));
         case MathFunction::Log:
             return log(x);
         case MathFunction::Sigmoid:

@@ -18,6 +18,8 @@ double exact(MathFunction f, double x) {
             return std::exp(x);
         case MathFunction::ExpOfNegative:
             return std::exp(x > 0 ? 0 : x);
+        case MathFunction::Exp2OfNegative:
+            return std::exp2(x > 0 ? 0 : x);
         case MathFunction::Log:
             return std::log(x);
         case MathFunction::Sigmoid:
@@ -79,9 +81,11 @@ void sweep(void (*probe)(MathFunction, float const*, float*, int64_t), Case c) {
 }
 
 constexpr Case kCases[] = {
-    {MathFunction::Exp, 1.1, 0},     {MathFunction::ExpOfNegative, 1.1, 0}, {MathFunction::Log, 1.1, 0},
-    {MathFunction::Sigmoid, 2.5, 0}, {MathFunction::Tanh, 1.5, 0},          {MathFunction::Erf, 1.1, 0},
-    {MathFunction::GeluErf, 0, 1},   {MathFunction::GeluTanh, 0, 1},
+    {MathFunction::Exp, 1.1, 0},     {MathFunction::ExpOfNegative, 1.1, 0},
+    {MathFunction::Log, 1.1, 0},     {MathFunction::Exp2OfNegative, 2.1, 0},
+    {MathFunction::Sigmoid, 2.5, 0}, {MathFunction::Tanh, 1.5, 0},
+    {MathFunction::Erf, 1.1, 0},     {MathFunction::GeluErf, 0, 1},
+    {MathFunction::GeluTanh, 0, 1},
 };
 
 #if RG_X86
