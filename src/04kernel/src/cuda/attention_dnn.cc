@@ -1,6 +1,7 @@
 #include "attention/attention.h"
 #include "cuda/dnn.h"
 #include "cuda/kernels.h"
+#include "cuda/library.h"
 #include "cuda/rates.h"
 
 #include <limits>
