@@ -318,3 +318,15 @@ def test_every_error_is_an_error():
         "InternalError",
     ):
         assert issubclass(getattr(refactor_graph, name), refactor_graph.Error)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeout": "1"}, "timeout: expected seconds, got str"),
+        ({"token": 3}, "token: expected a CancellationToken, got int"),
+    ],
+)
+def test_options_of_the_wrong_type(executor, options, words):
+    with pytest.raises(InvalidInput, match=words):
+        executor({"x": np.ones((2, 8), np.float32)}, **options)

@@ -400,6 +400,14 @@ def test_mod_of_floats_without_fmod_before_opset_28(opset):
     np.testing.assert_allclose(actual, np.mod(x, y), rtol=1e-15)
 
 
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_mod_of_the_smallest_integer_by_minus_one(dtype, fmod):
+    x, y = np.array([np.iinfo(dtype).min, 7, -7], dtype), np.array([-1, -1, -1], dtype)
+    (actual,) = single.run(single.model("Mod", {"x": x, "y": y}, opset=13, fmod=fmod), {"x": x, "y": y})
+    np.testing.assert_array_equal(actual, np.zeros(3, dtype))
+
+
 def test_mod_refuses_other_values_of_fmod():
     x = np.ones(3, np.float32)
     with pytest.raises(InvalidModel, match="fmod is 2, expected 0 or 1"):

@@ -7,9 +7,12 @@ from refactor_graph import supported_ops
 
 from tests.fuzz.graph import Draft, Graph, Reject, schema
 from tests.fuzz.operators import GENERATORS
+from tests.fuzz.operators.networks import NETWORK_MOTIFS
 from tests.fuzz.oracle import reads
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28)
+_NETWORKS = 0.03
+"""Part of the graphs that are whole networks."""
 _COMMON = (13, 17, 18, 21)
 """Operator sets that exporters write most."""
 
@@ -43,9 +46,10 @@ def generate(seed: int, index: int, only: frozenset[str] = frozenset()) -> Graph
     opset = int(random.choice(_COMMON if random.random() < 0.5 else OPSETS))
     if (opset, only) not in _USABLE:
         _USABLE[opset, only] = usable(opset, only)
-    names = _USABLE[opset, only]
-    draft = Draft(random, opset)
-    wanted = draft.integer(1, 8)
+    is_network = only <= NETWORK_MOTIFS if only else bool(random.random() < _NETWORKS)
+    draft = Draft(random, opset, is_network=is_network)
+    names = [name for name in _USABLE[opset, only] if (name in NETWORK_MOTIFS) == is_network]
+    wanted = 1 if is_network else draft.integer(1, 8)
     attempts = 0
     while len(draft.graph.nodes) < wanted and attempts < 12 * wanted and names:
         attempts += 1

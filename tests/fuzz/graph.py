@@ -19,6 +19,9 @@ Array = np.ndarray[Any, Any]
 MAX_ELEMENTS = 4096
 """Of most tensors: `onnx.reference` is slow."""
 
+NETWORK_ELEMENTS = 1 << 19
+"""Of tensors of the graphs that are whole networks."""
+
 FLOATS = tuple(np.dtype(name) for name in ("float32", "float64", "float16", ml_dtypes.bfloat16))
 INTEGERS = tuple(np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 BOOL = np.dtype(bool)
@@ -190,7 +193,7 @@ def _result_type(
 class Draft:
     """A graph that grows, and the dice."""
 
-    def __init__(self, random: np.random.Generator, opset: int) -> None:
+    def __init__(self, random: np.random.Generator, opset: int, *, is_network: bool = False) -> None:
         self.random = random
         self.graph = Graph(opset)
         self.opset = opset
@@ -198,6 +201,8 @@ class Draft:
         """Whether infinities, NaN and the like occur; no denormals, which a run flushes to zero."""
         self.limit = MAX_ELEMENTS * (8 if self.chance(0.05) else 1)
         """Elements of a tensor; now and then enough for threads to share."""
+        if is_network:
+            self.limit, self.special = NETWORK_ELEMENTS, False
 
     # ------------------------------------------------------------------ dice
     def chance(self, probability: float) -> bool:

@@ -192,6 +192,7 @@ public:
             if (i < model_.output_names.size()) parts_.edges[parts_.outputs.back()].name = model_.output_names[i];
         }
         parts_.symbols = std::move(model_.symbols);
+        parts_.conditions = std::move(model_.conditions);
         parts_.threads = context_.threads;
         parts_.max_tensor_bytes = context_.options.max_tensor_bytes;
         parts_.device = device_;

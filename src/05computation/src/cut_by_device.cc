@@ -104,7 +104,7 @@ class Cutter {
         for (auto edge : binders(std::move(symbols), inputs)) inputs.push_back(edge);
 
         auto& graph = result.model.graph;
-        result.model.symbols = model_.symbols;
+        result.model.symbols = model_.symbols, result.model.conditions = model_.conditions;
         std::vector<EdgePtr> edges(topo().edge_count());
         for (auto edge : inputs)
             edges[edge] = graph.add_input(graph_.edges[edge]), result.inputs.push_back(numbers_[edge]);

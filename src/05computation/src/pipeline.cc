@@ -9,6 +9,7 @@
 #include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_conv_chains.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_layer_norm.h"
@@ -63,6 +64,7 @@ std::span<Pass const> pipeline() {
         {"store_weights", store_weights},
         {"remove_dead_nodes", remove_dead_nodes},
         {"select_layouts", select_layouts},
+        {"fuse_conv_chains", fuse_conv_chains},
     };
     return kPasses;
 }

@@ -195,7 +195,7 @@ public:
         refuse_other_devices();
         std::vector<computation::Model> models;
         for (auto const& call : partition_.calls)
-            if (call.part) models.push_back(lower_part(graph_, inference_.tensors, symbols_, *call.part, problems));
+            if (call.part) models.push_back(lower_part(graph_, inference_, symbols_, *call.part, problems));
         problems.raise();
         size_t next = 0;
         for (auto& call : partition_.calls) {
@@ -238,7 +238,7 @@ computation::Model lower(Model const& model) {
     auto calls = partition(model.graph(), inference, model.symbols(), {}, problems).calls;
     problems.raise();
     if (calls.size() != 1 || !calls[0].part) throw Unsupported("the model is not a single program");
-    auto lowered = lower_part(model.graph(), inference.tensors, model.symbols(), *calls[0].part, problems);
+    auto lowered = lower_part(model.graph(), inference, model.symbols(), *calls[0].part, problems);
     problems.raise();
     return lowered;
 }

@@ -114,8 +114,10 @@ bool broadcasts(std::string const& labels, size_t axis, DimExpr const& size, Dim
     return of_ellipsis(labels[axis]) || (single && (size == DimExpr(1) || full == DimExpr(1)));
 }
 
-/// The size of every label; axes of an ellipsis broadcast, and those of size 1.
-Inferred<Sizes> sizes_of(std::vector<Shape> const& operands, Equation const& equation, SymbolTable const& symbols) {
+/// The size of every label; axes of an ellipsis broadcast, and those of size 1. `c`, if not null, is told what has to
+/// be equal.
+Inferred<Sizes> sizes_of(std::vector<Shape> const& operands, Equation const& equation, SymbolTable const& symbols,
+                         InferContext* c) {
     Sizes sizes;
     for (size_t i = 0; i < operands.size(); ++i) {
         auto const& shape = operands[i];
@@ -129,10 +131,12 @@ Inferred<Sizes> sizes_of(std::vector<Shape> const& operands, Equation const& equ
                     return Err{invalid("the sizes ", it->second.to_string(symbols), " and ",
                                        shape[k].to_string(symbols), " of a label do not broadcast")};
                 it->second = *joined;
-            } else if (auto failure =
-                           expect_equal(shape[k], it->second, concat("the size of '", labels[k], "'"), symbols)) {
-                return Err{*failure};
+                continue;
             }
+            auto what = concat("the size of '", labels[k], "'");
+            if (auto failure =
+                    c ? c->expect_equal(shape[k], it->second, what) : expect_equal(shape[k], it->second, what, symbols))
+                return Err{*failure};
         }
     }
     return sizes;
@@ -259,17 +263,18 @@ struct Problem {
     Sizes sizes;
 };
 
-Inferred<Problem> analyse(std::string_view text, std::vector<Shape> const& operands, SymbolTable const& symbols) {
+Inferred<Problem> analyse(std::string_view text, std::vector<Shape> const& operands, SymbolTable const& symbols,
+                          InferContext* c = nullptr) {
     RG_TRY(equation, parse(text));
     if (auto failure = name_axes(operands, equation)) return Err{*failure};
-    RG_TRY(sizes, sizes_of(operands, equation, symbols));
+    RG_TRY(sizes, sizes_of(operands, equation, symbols, c));
     return Problem{std::move(equation), std::move(sizes)};
 }
 
 }  // namespace
 
-Inferred<Shape> einsum_rule(std::string_view equation, std::vector<Shape> const& operands, SymbolTable const& symbols) {
-    RG_TRY(problem, analyse(equation, operands, symbols));
+Inferred<Shape> einsum_rule(std::string_view equation, std::vector<Shape> const& operands, InferContext& c) {
+    RG_TRY(problem, analyse(equation, operands, c.symbols(), &c));
     return shape_of(problem.equation.output, problem.sizes);
 }
 

@@ -33,6 +33,7 @@ void check_declared(Node const& node, std::span<Tensor const* const> inputs, Ten
 struct NodeTraits {
     bool is_procedure = false;
     std::vector<size_t> sized;  ///< inputs whose content became symbols
+    std::vector<kernel::SizeCondition> conditions;
 };
 
 /// One node; why its outputs stay unknown, if they do.
@@ -45,6 +46,8 @@ Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::
         return failure;
     }
     traits.sized.assign(context.sized().begin(), context.sized().end());
+    traits.conditions = context.take_conditions();
+    for (auto& condition : traits.conditions) condition.node = concat(node.op->type(), " node \"", node.name, '"');
     static computation::CompileOptions const kOptions;
     traits.is_procedure =
         context.is_procedure() || node.op->is_procedure({inputs, outputs, symbols, node.name, kOptions});
@@ -140,6 +143,7 @@ class Walk {
             if (auto edge = graph_.topo.inputs(n)[i]; std::find(sized.begin(), sized.end(), edge) == sized.end())
                 sized.push_back(edge);
         result_.procedures[n] = traits_.is_procedure;
+        result_.conditions[n] = std::move(traits_.conditions);
         if (failure) note_failure(n, *failure);
         for (size_t i = 0; i < out_.size(); ++i) result_.tensors[outputs[i]] = std::move(out_[i]);
     }
@@ -151,7 +155,7 @@ public:
     Inference run(std::span<Tensor const> inputs, Problems& problems) {
         auto count = graph_.topo.node_count();
         result_.tensors = graph_.tensors;
-        result_.deferred.resize(count), result_.procedures.resize(count);
+        result_.deferred.resize(count), result_.procedures.resize(count), result_.conditions.resize(count);
         for (size_t i = 0; i < inputs.size(); ++i) result_.tensors[graph_.topo.global_inputs()[i]] = inputs[i];
         for (graph_topo::NodeIdx n = 0; n < count; ++n) {
             bool ready = gather_inputs(n);

@@ -3,6 +3,7 @@
 #include "computation/compile.h"
 #include "frontend/graph.h"
 #include "frontend/operator.h"
+#include "frontend/shape_rules.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "values.h"
@@ -14,6 +15,12 @@ namespace refactor::frontend {
 Tensor const& InferContext::input(size_t i) const {
     ensure(has(i), "an omitted input is read");
     return *inputs_[i];
+}
+
+Status InferContext::expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what) {
+    RG_CHECK_STATUS(frontend::expect_equal(actual, expected, what, symbols_));
+    if (!(actual == expected)) conditions_.push_back({{}, std::string(what), actual, expected});
+    return std::nullopt;
 }
 
 std::optional<std::vector<DimExpr>> InferContext::known_values(size_t i) const {

@@ -116,9 +116,10 @@ public:
 
 }  // namespace
 
-computation::Model lower_part(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+computation::Model lower_part(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
                               Part const& part, Problems& problems) {
     computation::Model model;
+    auto const& tensors = inference.tensors;
     Lowering lowering(model.graph, graph, tensors, symbols, problems);
     for (auto index : part.inputs) {
         auto const& tensor = tensors[index];
@@ -130,6 +131,9 @@ computation::Model lower_part(Graph const& graph, std::span<Tensor const> tensor
     // Sizes written to memory for operators that turned out to need them as numbers only.
     model.graph.erase_dead();
     model.symbols = symbols;
+    for (NodeIdx n = 0; n < part.nodes.size(); ++n)
+        if (auto const& own = inference.conditions[n]; part.nodes[n])
+            model.conditions.insert(model.conditions.end(), own.begin(), own.end());
     for (auto index : part.outputs) model.output_names.push_back(tensors[index].name);
     return model;
 }

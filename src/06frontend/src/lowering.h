@@ -19,9 +19,9 @@ struct Part {
     std::vector<graph_topo::EdgeIdx> inputs, outputs;  ///< an output may be listed twice
 };
 
-/// Lowers a part of a graph whose edges have been inferred as `tensors`. What cannot be lowered goes to `problems`; the
+/// Lowers a part of a graph with what is known of its edges. What cannot be lowered goes to `problems`; the
 /// result is then incomplete.
-computation::Model lower_part(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+computation::Model lower_part(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
                               Part const& part, Problems& problems);
 
 /// The value of a constant: its memory or its literal.

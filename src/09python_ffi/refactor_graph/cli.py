@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import helper
 
 import refactor_graph
 from refactor_graph import _core
 from refactor_graph._check import summary
+from refactor_graph._cli_data import difference, leaves, make_inputs, parse_sizes
 from refactor_graph._errors import DeviceError, Error, InvalidInput
 from refactor_graph._operators import supported_ops
 from refactor_graph.onnx import Compiler, check, make_compiler
@@ -33,61 +33,12 @@ if TYPE_CHECKING:
 
     from refactor_graph.executor import Executor
 
-_SEED = 0
 
-
-def _numpy_type(name: str) -> np.dtype[Any]:
-    """Numpy's type for the short name of a port's type ("f32", "i64", "bf16", …)."""
-    codes = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9, "f16": 10, "f64": 11}
-    codes |= {"u32": 12, "u64": 13, "bf16": 16}
-    if name not in codes:
-        raise InvalidInput(f"inputs of type {name} cannot be generated; give a file by --input")
-    return np.dtype(helper.tensor_dtype_to_np_dtype(codes[name]))
-
-
-def _sizes(text: Sequence[str]) -> dict[str, int]:
-    sizes = {}
-    for item in text:
-        name, equals, value = item.rpartition("=")
-        if not equals or not value.isdigit():
-            raise InvalidInput(f"--dim: expected NAME=NUMBER, got {item!r}")
-        sizes[name] = int(value)
-    return sizes
-
-
-def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return an array for every input: from `NAME=FILE.npy`, else random; symbols without a size are 1."""
-    given = {}
-    for item in files:
-        name, equals, path = item.partition("=")
-        if not equals:
-            raise InvalidInput(f"--input: expected NAME=FILE.npy, got {item!r}")
-        try:
-            given[name] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"--input: {path} cannot be read: {error}") from None
-    generator = np.random.default_rng(_SEED)
-    arrays = {}
-    for port in compiler.inputs:
-        if port.name in given:
-            arrays[port.name] = given[port.name]
-            continue
-        if port.shape is None:
-            raise InvalidInput(f"input {port.name!r} has no declared rank; give a file by --input")
-        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in port.shape]
-        dtype = _numpy_type(port.dtype)
-        if dtype.kind in "iub":
-            # Small numbers are valid as token ids, masks and positions alike.
-            arrays[port.name] = generator.integers(0, 2, shape).astype(dtype)
-        else:
-            arrays[port.name] = generator.standard_normal(shape).astype(dtype)
-    return arrays
-
-
-def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
+def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str, NDArray[Any]]]:
     compiler = make_compiler(options.model)
+    sizes = parse_sizes(options.dim, compiler.variables)
     if options.tune != "none":
-        for name, size in _sizes(options.dim).items():
+        for name, size in sizes.items():
             compiler.substitute(name, size)
     executor = compiler.compile(
         options.target,
@@ -98,12 +49,7 @@ def _compile(options: argparse.Namespace) -> tuple[Compiler, Executor]:
         weights=options.weights,
         tune=options.tune,
     )
-    return compiler, executor
-
-
-def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str, NDArray[Any]]]:
-    compiler, executor = _compile(options)
-    return compiler, executor, make_inputs(compiler, _sizes(options.dim), options.input)
+    return compiler, executor, make_inputs(compiler, sizes, options.input)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -128,15 +74,18 @@ def _ops(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     _, executor, inputs = _prepare(options)
-    for name, array in executor(inputs).items():
-        finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
-        span = f", {finite.min()} to {finite.max()}" if finite.size and finite.dtype.kind in "iuf" else ""
-        print(f"{name}: {array.dtype}{list(array.shape)}{span}")
-        if options.save:
-            folder = Path(options.save)
-            folder.mkdir(parents=True, exist_ok=True)
-            file = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-            np.save(folder / f"{file}.npy", array, allow_pickle=False)
+    for output, value in executor(inputs).items():
+        if not isinstance(value, np.ndarray):
+            print(f"{output}: {type(value).__name__}{f' of {len(value)}' if hasattr(value, '__len__') else ''}")
+        for name, array in leaves(output, value):
+            finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+            span = f", {finite.min()} to {finite.max()}" if finite.size and finite.dtype.kind in "iuf" else ""
+            print(f"{name}: {array.dtype}{list(array.shape)}{span}")
+            if options.save:
+                folder = Path(options.save)
+                folder.mkdir(parents=True, exist_ok=True)
+                file = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+                np.save(folder / f"{file}.npy", array.astype(str) if array.dtype == object else array)
     return 0
 
 
@@ -172,19 +121,26 @@ def _compare(options: argparse.Namespace) -> int:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = executor.num_threads
     settings.log_severity_level = 3
-    session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
-    wanted = {item.name for item in session.get_inputs()}
-    feed = {name: array for name, array in inputs.items() if name in wanted}
-    ours, theirs = executor(inputs), session.run(None, feed)
+    ours = executor(inputs)
+    try:
+        session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
+        wanted = {item.name for item in session.get_inputs()}
+        feed = {name: array for name, array in inputs.items() if name in wanted}
+        theirs = session.run(None, feed)
+    except Exception as error:  # its types have no base of their own
+        raise InvalidInput(f"compare: onnxruntime cannot run the model: {error}") from None
     status = 0
     for output, reference in zip(session.get_outputs(), theirs, strict=True):
-        mine = ours[output.name]
-        fits = mine.shape == reference.shape
-        same = fits and np.allclose(mine, reference, options.rtol, options.atol, equal_nan=True)
-        worst = float(np.max(np.abs(mine.astype(float) - reference))) if fits and mine.size else float("nan")
-        verdict = "equal" if same else "DIFFERENT"
-        print(f"{output.name}: {verdict}, largest difference {worst:.3g}, shape {mine.shape} and {reference.shape}")
-        status |= not same
+        mine, other = dict(leaves(output.name, ours[output.name])), dict(leaves(output.name, reference))
+        if mine.keys() != other.keys():
+            print(f"{output.name}: DIFFERENT, {len(mine)} and {len(other)} tensors")
+            status = 1
+        for name in mine.keys() & other.keys() if mine.keys() != other.keys() else mine:
+            same, worst = difference(mine[name], other[name], options.rtol, options.atol)
+            verdict = "equal" if same else "DIFFERENT"
+            shapes = f"shape {mine[name].shape} and {other[name].shape}"
+            print(f"{name}: {verdict}, largest difference {worst:.3g}, {shapes}")
+            status |= not same
     engines = {"refactor_graph": lambda: executor(inputs), "onnxruntime": lambda: session.run(None, feed)}
     for name, seconds in median_times(engines, 15).items():
         print(f"{name}: {seconds * 1e3:.3f} ms")
@@ -241,6 +197,12 @@ def _doctor(_: argparse.Namespace) -> int:
 _Action = Callable[[argparse.Namespace], int]
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, got {text!r}")
+    return int(text)
+
+
 def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> None:
     if model:
         command.add_argument("model", help="an ONNX file")
@@ -275,8 +237,8 @@ def _parser() -> argparse.ArgumentParser:
     command = add("run", _run, "run a model on random or given inputs")
     command.add_argument("--save", metavar="DIR", help="write the outputs as .npy")
     command = add("bench", _bench, "time a model and its operators")
-    command.add_argument("--runs", type=int, default=20)
-    command.add_argument("--top", type=int, default=0, metavar="N", help="only the N slowest steps")
+    command.add_argument("--runs", type=_count, default=20)
+    command.add_argument("--top", type=_count, default=0, metavar="N", help="only the N slowest steps")
     command = add("compare", _compare, "compare results and time with onnxruntime")
     command.add_argument("--rtol", type=float, default=1e-3)
     command.add_argument("--atol", type=float, default=1e-4)
@@ -292,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.action(options))
-    except Error as error:
+    except (Error, OSError, MemoryError) as error:
         print(f"refactor-graph: {error}", file=sys.stderr)
         return 2
 

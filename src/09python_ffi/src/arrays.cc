@@ -160,7 +160,7 @@ py::object as_array(py::handle object, PortInfo const& port) {
         if (py::hasattr(object, "__array__")) return numpy.attr("asarray")(object);
     } catch (py::error_already_set& error) {
         throw InvalidInput("input \"" + port.name + "\": " + std::string(Py_TYPE(object.ptr())->tp_name) +
-                           " cannot be converted to a numpy array: " + error.what());
+                           " cannot be converted to a numpy array: " + py::str(error.value()).cast<std::string>());
     }
     mismatch(port, std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name + " (give a numpy array)");
 }

@@ -184,12 +184,19 @@ PyObject* PyExecutor::call(PyObject* arguments, PyObject* keywords) {
     if (keywords && PyDict_GET_SIZE(keywords)) {
         for (auto item : py::reinterpret_borrow<py::dict>(keywords)) {
             auto name = item.first.cast<std::string>();
-            if (name == "token" && !item.second.is_none())
-                options.token = item.second.cast<runtime::CancellationToken const*>();
-            else if (name == "timeout" && !item.second.is_none())
-                options.deadline = deadline_after(item.second.cast<double>());
-            else if (name != "token" && name != "timeout")
+            if (name != "token" && name != "timeout")
                 throw InvalidInput("unexpected argument \"" + name + "\", expected one of: timeout, token");
+            if (item.second.is_none()) continue;
+            auto refuse = [&](char const* expected) {
+                throw InvalidInput(name + ": expected " + expected + ", got " + Py_TYPE(item.second.ptr())->tp_name);
+            };
+            if (name == "timeout") {
+                if (!PyNumber_Check(item.second.ptr())) refuse("seconds");
+                options.deadline = deadline_after(item.second.cast<double>());
+            } else {
+                if (!py::isinstance<runtime::CancellationToken>(item.second)) refuse("a CancellationToken");
+                options.token = item.second.cast<runtime::CancellationToken const*>();
+            }
         }
     }
     Use use(*this);

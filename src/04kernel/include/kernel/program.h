@@ -31,6 +31,13 @@ struct ProgramNode {
     std::string attributes;  ///< canonical text, for tuning
 };
 
+/// What must hold of the sizes of a run for a node to be right.
+struct SizeCondition {
+    std::string node;  ///< for messages: `Conv node "conv1"`
+    std::string what;  ///< "the number of channels"
+    DimExpr actual, expected;
+};
+
 /// Everything that a Program is made of; nodes in an executable order.
 struct ProgramParts {
     std::vector<ProgramEdge> edges;
@@ -38,6 +45,7 @@ struct ProgramParts {
     std::vector<uint32_t> inputs,
         outputs;  ///< edges; an output is neither an input, a constant nor an alias of one, and no two share memory
     SymbolTable symbols;
+    std::vector<SizeCondition> conditions;  ///< checked for every plan, where its inputs tell the sizes
     int threads = 1;
     size_t max_tensor_bytes = 0;          ///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
     std::string device = "cpu";           ///< kind that the kernels run on
@@ -76,12 +84,15 @@ public:
 
 private:
     Bindings bind_symbols(std::span<Dims const> input_dims) const;
+    /// Throws `InvalidInput` for the first condition that `values`, by slot, contradict.
+    void check_conditions(std::span<int64_t const> values) const;
 
     ProgramParts parts_;
     std::vector<runtime::PortInfo> inputs_, outputs_;
     DimProgram dims_;
     std::vector<uint32_t> edge_slots_, node_slots_;  ///< first entry of each edge (node) in `slots_`
     std::vector<uint32_t> slots_;                    ///< sizes of edges and params of nodes, as slots of `dims_`
+    std::vector<uint32_t> condition_slots_;          ///< actual and expected size of each condition, likewise
     PackCache packs_;
     std::mutex constants_mutex_;
     /// Copies of constants on devices, by device and host address.

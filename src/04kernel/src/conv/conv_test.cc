@@ -223,6 +223,23 @@ TEST_F(ConvTest, Groups) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, GroupsOfAPartOfABlock) {
+    std::vector<Case> cases;
+    for (int64_t width : {2, 4, 8})
+        for (size_t rank : {1, 2, 2}) cases.push_back(random_case(rng_, rank, pick(rng_, 2, 20), width, width));
+    cases.push_back(square_case(rng_, 3, 1, 9, 4, 4));
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:grouped:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:grouped:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
+TEST_F(ConvTest, GroupsThatBeginInsideOfABlock) {
+    std::vector<Case> cases;
+    for (int64_t width : {24, 40, 11, 56}) cases.push_back(random_case(rng_, 2, pick(rng_, 2, 5), width, width));
+    cases.push_back(random_case(rng_, 2, 3, 24, 8));
+    check_all(cases, rng_);
+}
+
 TEST_F(ConvTest, Depthwise) {
     std::vector<Case> cases;
     for (int i = 0; i < 6; ++i)

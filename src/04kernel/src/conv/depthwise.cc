@@ -3,6 +3,7 @@
 #include "common/thread_pool.h"
 #include "conv/conv.h"
 #include "conv/cost.h"
+#include "conv/depthwise_pack.h"
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 
@@ -10,11 +11,14 @@ namespace refactor::kernel {
 
 namespace {
 
-/// [M, 1, taps] to [block of M][tap][channel], zeros past M.
-void pack_block(float const* w, int64_t channels, int64_t taps, int64_t block, int64_t b, float* packed) {
-    auto* p = packed + b * taps * block;
+/// [M, width, taps] to [block of M][tap][width][channel], zeros past M.
+void pack_block(float const* w, Geometry const& g, int64_t block, int64_t b, float* packed) {
+    auto taps = g.taps(), width = g.in_channels / g.group;
+    auto* p = packed + b * taps * width * block;
     for (int64_t t = 0; t < taps; ++t)
-        for (auto c = b * block; c < (b + 1) * block; ++c) *p++ = c < channels ? w[c * taps + t] : 0.f;
+        for (int64_t i = 0; i < width; ++i)
+            for (auto c = b * block; c < (b + 1) * block; ++c)
+                *p++ = c < g.out_channels ? w[(c * width + i) * taps + t] : 0.f;
 }
 
 class DepthwiseTask final : public runtime::Task {
@@ -23,10 +27,10 @@ class DepthwiseTask final : public runtime::Task {
     ConvOperands operands_;
     DepthwiseIsa const* isa_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t blocks_, bands_, multiplier_;
+    int64_t blocks_, bands_, width_, multiplier_;
     int threads_;
 
-    int64_t weight_floats() const { return packed_ ? 0 : blocks_ * isa_->block * g_.taps(); }
+    int64_t weight_floats() const { return packed_ ? 0 : blocks_ * isa_->block * width_ * g_.taps(); }
     int64_t plane_floats() const { return g_.in_size() * isa_->block; }
 
     /// The input plane of every channel of block b of the outputs, where each input channel serves several.
@@ -50,11 +54,12 @@ public:
           operands_(epilogue),
           isa_(&isa),
           packed_(std::move(packed)),
+          width_(g.in_channels / g.group),
           multiplier_(g.out_channels / g.in_channels),
           threads_(threads) {
         blocks_ = (g.out_channels + isa.block - 1) / isa.block;
         // At least about 20 µs of work a task, and enough tasks for the threads.
-        auto work = g.out_size() * g.taps() / 16384,
+        auto work = g.out_size() * g.taps() * width_ / 16384,
              wanted = (4 * threads + g.batch * blocks_ - 1) / (g.batch * blocks_);
         bands_ =
             threads == 1 || multiplier_ > 1 ? 1 : std::clamp<int64_t>(std::min<int64_t>(work, wanted), 1, g.out[1]);
@@ -66,7 +71,7 @@ public:
     }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override {
-        return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
+        return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps() * width_);
     }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -77,8 +82,7 @@ public:
             packed_ ? static_cast<float const*>(packed_->data()) : reinterpret_cast<float*>(context.workspace);
         if (!packed_)
             for (int64_t b = 0; b < blocks_; ++b)
-                pack_block(input(1), g_.out_channels, g_.taps(), isa_->block, b,
-                           reinterpret_cast<float*>(context.workspace));
+                pack_block(input(1), g_, isa_->block, b, reinterpret_cast<float*>(context.workspace));
         int64_t const block = isa_->block;
         context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, plane = task / bands_, b = plane % blocks_;
@@ -89,7 +93,7 @@ public:
                 source = copy;
             }
             DepthwiseJob job{source,
-                             weights + b * g_.taps() * block,
+                             weights + b * g_.taps() * width_ * block,
                              bias ? bias + b * block : nullptr,
                              residual ? residual + plane * g_.out_size() * block : nullptr,
                              y + plane * g_.out_size() * block,
@@ -106,6 +110,7 @@ public:
                              g_.dilation[2],
                              g_.pad[1],
                              g_.pad[2],
+                             static_cast<int32_t>(width_),
                              static_cast<int32_t>(std::min(block, g_.out_channels - b * block)),
                              epilogue_.residual_last,
                              epilogue_.activation};
@@ -122,14 +127,13 @@ class DepthwiseKernel final : public NamedKernel {
     DepthwiseIsa const& functions() const { return isa_ == Isa::Avx512 ? depthwise_avx512() : depthwise_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->group = info_.group;
-        if (g->group != g->in_channels || g->out_channels % g->group != 0)
-            return Err{Rejection{"is for one input channel in each group, got " + std::to_string(g->in_channels) +
-                                 " and " + std::to_string(g->out_channels) + " in " + std::to_string(g->group) +
-                                 " groups"}};
+        if (g->in_channels > g->group && g->out_channels != g->in_channels)
+            return Err{Rejection{"is for one input channel, or as many as outputs, in each group, got " +
+                                 std::to_string(g->in_channels) + " and " + std::to_string(g->out_channels) + " in " +
+                                 std::to_string(g->group) + " groups"}};
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
             return Err{Rejection{"handles 1 or 2 spatial axes"}};
         if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
@@ -146,8 +150,9 @@ public:
         CostModel cost(isa_, args.threads);
         auto outputs = static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = 4 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
-        return (2 * outputs * static_cast<double>(g->taps()) / (0.4 * cost.flops) + bytes / cost.bandwidth(bytes)) /
-               cost.threads;
+        auto width = g->in_channels / g->group;
+        auto work = 2 * outputs * static_cast<double>(g->taps() * width) / ((width > 1 ? 0.7 : 0.4) * cost.flops);
+        return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {
@@ -155,22 +160,14 @@ public:
         if (!g) return Err{g.error()};
         auto const& isa = functions();
         std::shared_ptr<mem_manager::Blob const> packed;
-        if (weights_) {
-            auto blocks = (g->out_channels + isa.block - 1) / isa.block;
-            auto bytes = static_cast<size_t>(blocks * isa.block * g->taps()) * sizeof(float);
-            packed = args.packs.get(*weights_, isa.block == 16 ? "depthwise:16" : "depthwise:8", bytes,
-                                    [&](void const* from, void* to) {
-                                        for (int64_t b = 0; b < blocks; ++b)
-                                            pack_block(static_cast<float const*>(from), g->out_channels, g->taps(),
-                                                       isa.block, b, static_cast<float*>(to));
-                                    });
-        }
+        if (weights_) packed = packed_depthwise(*weights_, *g, isa.block, args.packs);
         return std::unique_ptr<runtime::Task>(
             std::make_unique<DepthwiseTask>(*g, info_.epilogue, isa, std::move(packed), std::max(1, args.threads)));
     }
 };
 
-KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
+/// `grouped`: several channels in each group, a part of a block.
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id, bool grouped) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
@@ -178,18 +175,40 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
-    if (info.group == 1 || w.dims[1] != 1 || x.dims.size() == 5)
-        return Err{Rejection{"is for depthwise convolutions of 1 or 2 spatial axes"}};
+    auto width = w.dims[1], block = block_of(blocked);
+    bool fits =
+        grouped ? width > 1 && width < block && block % width == 0 && w.dims[0] == info.group * width : width == 1;
+    if (info.group == 1 || !fits || x.dims.size() == 5)
+        return Err{Rejection{grouped
+                                 ? "is for groups of a part of a block, with as many outputs, and 1 or 2 spatial axes"
+                                 : "is for depthwise convolutions of 1 or 2 spatial axes"}};
     return std::unique_ptr<Kernel>(std::make_unique<DepthwiseKernel>(std::move(id), info, isa, w.constant));
 }
 
 }  // namespace
 
+std::shared_ptr<mem_manager::Blob const> packed_depthwise(mem_manager::Blob const& weights, Geometry const& g,
+                                                          int64_t block, PackCache& packs) {
+    auto blocks = (g.out_channels + block - 1) / block, width = g.in_channels / g.group;
+    auto bytes = static_cast<size_t>(blocks * block * width * g.taps()) * sizeof(float);
+    auto format = "depthwise:" + std::to_string(block) + ':' + std::to_string(width);
+    return packs.get(weights, format, bytes, [&](void const* from, void* to) {
+        for (int64_t b = 0; b < blocks; ++b)
+            pack_block(static_cast<float const*>(from), g, block, b, static_cast<float*>(to));
+    });
+}
+
 KernelResult conv_depthwise_avx512(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, "conv:cpu:depthwise:f32:avx512");
+    return make(info, request, Isa::Avx512, "conv:cpu:depthwise:f32:avx512", false);
 }
 KernelResult conv_depthwise_avx2(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, "conv:cpu:depthwise:f32:avx2");
+    return make(info, request, Isa::Avx2, "conv:cpu:depthwise:f32:avx2", false);
+}
+KernelResult conv_grouped_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:grouped:f32:avx512", true);
+}
+KernelResult conv_grouped_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:grouped:f32:avx2", true);
 }
 
 }  // namespace refactor::kernel

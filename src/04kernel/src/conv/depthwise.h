@@ -5,15 +5,17 @@
 
 namespace refactor::kernel {
 
-/// Rows [row, row_end) of one block of channels of a depthwise convolution, read in place.
+/// Rows [row, row_end) of one block of channels of a depthwise convolution, or of one whose groups are a part of a
+/// block and have as many outputs as inputs; read in place.
 struct DepthwiseJob {
     float const* x;  ///< plane of the block
-    float const* w;  ///< [kernel_rows][kernel_cols][block]
+    float const* w;  ///< [kernel_rows][kernel_cols][width][block]
     float const* bias;
     float const* residual;
     float* y;  ///< plane of the block
     int64_t in_rows, in_cols, out_cols, row, row_end;
     int64_t kernel_rows, kernel_cols, row_stride, col_stride, row_dilation, col_dilation, row_pad, col_pad;
+    int32_t width;  ///< channels of a group
     int32_t lanes;  ///< channels in the block; the others become 0
     bool residual_last;
     Activation activation;

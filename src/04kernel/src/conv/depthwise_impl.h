@@ -1,102 +1,17 @@
 #pragma once
-#include "conv/depthwise.h"
-#include "conv/store_impl.h"
+#include "conv/depthwise_strips_impl.h"
 #include "conv/window_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
-/// Positions whose sums are kept in registers: each multiply-add loads its own input, so 12 chains only have to hide
-/// the latency.
-constexpr int kPositions = W == 16 ? 14 : 12;
-
-/// Positions along a row or a column that see the same part of the window.
-struct Strip {
-    float const* x;               ///< input under the first tap of the part, of the first position
-    int64_t x_step;               ///< between positions
-    float const* w;               ///< first tap of the part
-    int64_t rows, cols;           ///< taps of the part
-    int64_t x_row, x_col, w_row;  ///< between taps
-    float* y;
-    float const* residual;
-    int64_t y_step;
-    int64_t first_in = 0, end_in = 0;
-};
-
-template <int Q>
-RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
-    Vec value = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
-#pragma GCC unroll 14
-    for (int q = 0; q < Q; ++q) acc[q] = value;
-}
-
-template <int Q>
-RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) {
-    bool const clamp = simple(j.activation.kind);
-    bool const before = s.residual && !j.residual_last, after = s.residual && j.residual_last && clamp;
-    Range const range(clamp ? j.activation : Activation{});
-    Mask const lanes = first_lanes(j.lanes);
-    float* const y = s.y;
-    float const* const residual = s.residual;
-    int64_t const y_step = s.y_step;
-#pragma GCC unroll 14
-    for (int q = 0; q < Q; ++q) {
-        Vec v = acc[q];
-        if (before) v = v + Vec::load(residual + q * y_step);
-        v = min(range.high, max(range.low, v));
-        if (after) v = v + Vec::load(residual + q * y_step);
-        select(lanes, v, Vec::zero()).store(y + q * y_step);
-    }
-    if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
-}
-
-template <int Q>
-[[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
-    start(j, acc);
-    int64_t const step = s.x_step;
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
-        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
-            Vec weight = Vec::load(w);
-            float const* p = x;
-#pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Vec::load(p), acc[q]);
-        }
-    }
-    finish(j, s, acc);
-}
-
-/// The same along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
-/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist.
-template <int Cols, int Stride, bool Edge, int Q>
-[[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
-    start(j, acc);
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
-        Vec weights[Cols];
-#pragma GCC unroll 5
-        for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * W);
-#pragma GCC unroll 32
-        for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
-            if (Edge && (i < s.first_in || i >= s.end_in)) continue;
-            Vec value = Vec::load(x + i * W);
-#pragma GCC unroll 5
-            for (int v = 0; v < Cols; ++v)
-                if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
-                    acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
-        }
-    }
-    finish(j, s, acc);
-}
-
 using StripFunction = void (*)(DepthwiseJob const&, Strip const&);
 template <int... q>
 struct Strips {
     static constexpr StripFunction any[] = {nullptr, strip<q + 1>...};
-    template <int Cols, int Stride, bool Edge>
-    static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, q + 1>...};
+    static constexpr StripFunction in_groups[] = {nullptr, grouped<q + 1>...};
+    template <int Cols, int Stride, bool Edge, bool Grouped>
+    static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, Grouped, q + 1>...};
 };
 template <int N, int... q>
 struct MakeStrips : MakeStrips<N - 1, N - 1, q...> {};
@@ -108,8 +23,13 @@ template <bool Edge>
 StripFunction const* sliding_for(DepthwiseJob const& j) {
     using All = MakeStrips<kPositions>;
     if (j.col_dilation != 1 || j.col_stride > 2) return nullptr;
-    if (j.kernel_cols == 3) return j.col_stride == 1 ? All::along<3, 1, Edge> : All::along<3, 2, Edge>;
-    if (j.kernel_cols == 5) return j.col_stride == 1 ? All::along<5, 1, Edge> : All::along<5, 2, Edge>;
+    bool one = j.col_stride == 1;
+    if (j.width > 1) {
+        if (j.kernel_cols != 3) return nullptr;
+        return one ? All::along<3, 1, Edge, true> : All::along<3, 2, Edge, true>;
+    }
+    if (j.kernel_cols == 3) return one ? All::along<3, 1, Edge, false> : All::along<3, 2, Edge, false>;
+    if (j.kernel_cols == 5) return one ? All::along<5, 1, Edge, false> : All::along<5, 2, Edge, false>;
     return nullptr;
 }
 
@@ -118,7 +38,7 @@ void run_row(DepthwiseJob const& j, int64_t row, StripFunction const* inside, St
     Part rows(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     Strip s{};
-    s.w = j.w + rows.first * j.kernel_cols * W, s.w_row = j.kernel_cols * W;
+    s.w_row = j.kernel_cols * j.width * W, s.w = j.w + rows.first * s.w_row;
     s.rows = rows.end - rows.first, s.x_row = j.row_dilation * j.in_cols * W, s.y_step = W;
     int64_t strips = (j.out_cols + kPositions - 1) / kPositions;
     for (int64_t t = 0, col = 0; t < strips; ++t) {
@@ -142,12 +62,12 @@ void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, b
     int64_t at = (row * j.out_cols + col) * W;
     Strip s{j.x + (in_row * j.in_cols + in_col) * W,
             (down ? j.row_stride * j.in_cols : j.col_stride) * W,
-            j.w + (rows.first * j.kernel_cols + cols.first) * W,
+            j.w + (rows.first * j.kernel_cols + cols.first) * j.width * W,
             rows.end - rows.first,
             cols.end - cols.first,
             j.row_dilation * j.in_cols * W,
             j.col_dilation * W,
-            j.kernel_cols * W,
+            j.kernel_cols * j.width * W,
             j.y + at,
             j.residual ? j.residual + at : nullptr,
             (down ? j.out_cols : 1) * W};
@@ -155,7 +75,7 @@ void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, b
     int64_t strips = (count + kPositions - 1) / kPositions;
     for (int64_t t = 0, done = 0; t < strips; ++t) {
         int64_t next = count * (t + 1) / strips, n = next - done;
-        MakeStrips<kPositions>::any[n](j, s);
+        (j.width == 1 ? MakeStrips<kPositions>::any : MakeStrips<kPositions>::in_groups)[n](j, s);
         s.x += n * s.x_step, s.y += n * s.y_step, done = next;
         if (s.residual) s.residual += n * s.y_step;
     }

@@ -14,10 +14,9 @@ class DirectKernel final : public NamedKernel {
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->group = info_.group;
         g->merge_axes();
         for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
@@ -37,12 +36,14 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        // A block of inputs and of outputs is computed whole, even where channels or a group do not fill it.
-        auto unit = planar_ ? 1 : tile().block;
-        auto round = [](int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b * b); };
-        auto depth =
-            std::min(round(g->in_channels / g->group, unit) + (g->group > 1 ? unit : 0), round(g->in_channels, unit));
-        auto outputs = static_cast<double>(g->batch * g->out_size()) * round(g->out_channels, tile().block);
+        // A block of outputs is computed whole, from all channels between the first and the last of its groups.
+        auto blocks = (g->out_channels + tile().block - 1) / tile().block, unit = planar_ ? int64_t{1} : tile().block;
+        auto depth = static_cast<double>((g->in_channels + unit - 1) / unit * unit);
+        if (g->group > 1) {
+            ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, 1);
+            depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile().block);
+        }
+        auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile().block);
         auto work = 2 * outputs * depth * static_cast<double>(g->taps()) / (0.85 * cost.flops * cost.threads);
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
         auto bytes = 4 * (outputs + static_cast<double>(g->batch * g->in_channels * g->in_size()));

@@ -12,20 +12,20 @@ ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t 
         int64_t count = 1;
         if (first + 1 < blocks && aligned && (first + 1) * block / out_group == first * block / out_group) count = 2;
         auto last_channel = std::min((first + count) * block, out) - 1;
-        auto low = first * block / out_group * in_group / unit;
-        auto high = ((last_channel / out_group + 1) * in_group + unit - 1) / unit;
-        chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(low),
-                          static_cast<int32_t>(high - low), floats});
-        for (auto u = low; u < high; ++u) floats += width_of(u) * taps * count * block;
+        auto low = first * block / out_group * in_group, high = (last_channel / out_group + 1) * in_group;
+        auto in_first = low / unit, in_end = (high + unit - 1) / unit;
+        chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(in_first),
+                          static_cast<int32_t>(in_end - in_first), static_cast<int32_t>(low - in_first * unit),
+                          static_cast<int32_t>(high - (in_end - 1) * unit), floats});
+        floats += (high - low) * taps * count * block;
         first += count;
     }
 }
 
 void ChunkList::describe(Chunk const& chunk, RowJob& job) const {
-    bool last = chunk.in_first + chunk.in_blocks == in_units();
     job.tap_count = chunk.in_blocks * taps;
-    job.full_taps = (chunk.in_blocks - last) * taps;
-    job.last_inner = static_cast<int32_t>(width_of(in_units() - 1));
+    job.first_taps = chunk.head ? taps : 0, job.first_inner = chunk.head;
+    job.full_taps = (chunk.in_blocks - (chunk.tail < block)) * taps, job.last_inner = chunk.tail;
     job.blocks = chunk.blocks;
     job.last_lanes =
         static_cast<int32_t>(std::min<int64_t>(block, out_channels - (chunk.first + chunk.blocks - 1) * block));
@@ -56,7 +56,8 @@ void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) co
     }
     auto* p = packed + chunk.weights;
     auto pack_unit = [&](int64_t u, int64_t tap) {
-        for (int64_t i = 0; i < width_of(u); ++i)
+        auto part = part_of(chunk, u);
+        for (auto i = part.first; i < part.end; ++i)
             for (int64_t lane = 0; lane < count; ++lane, ++p) {
                 auto c = u * unit + i - lanes[lane].first;
                 bool inside = lanes[lane].w && c >= 0 && c < in_group;

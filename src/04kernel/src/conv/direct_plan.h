@@ -11,13 +11,14 @@ namespace refactor::kernel {
 struct Chunk {
     int32_t first, blocks;        ///< blocks of output channels
     int32_t in_first, in_blocks;  ///< units of input (blocks, or channels if planar) that they depend on
+    int32_t head, tail;           ///< first channel of the first unit, end of those of the last, that they depend on
     int64_t weights;              ///< offset of the packed weights in floats
 };
 
 /// How weights [M, C/group, taps] are laid out for the register tile: chunk by chunk [in unit][tap][channel in
 /// unit][block × 16], or with `tap_major` [tap][in unit][channel][block × 16], so that a run of taps can be left out
 /// (only with one group and full units). Where groups do not coincide with blocks, a block of outputs depends on all
-/// input blocks that its groups touch, with zeros in between.
+/// input channels from the first of its groups to the last, with zeros where a channel is in another group.
 struct ChunkList {
     int block = 16;
     bool planar = false, tap_major = false;
@@ -39,8 +40,14 @@ struct ChunkList {
     void describe(Chunk const&, RowJob&) const;
 
 private:
-    /// Channels in unit `u`.
-    int64_t width_of(int64_t u) const { return planar ? 1 : std::min<int64_t>(block, in_channels - u * block); }
+    /// Channels [first, end) of unit `u` that a chunk depends on.
+    struct Part {
+        int64_t first, end;
+    };
+    Part part_of(Chunk const& chunk, int64_t u) const {
+        bool is_last = u + 1 == chunk.in_first + chunk.in_blocks;
+        return {u == chunk.in_first ? chunk.head : 0, planar ? 1 : is_last ? chunk.tail : block};
+    }
 };
 
 }  // namespace refactor::kernel

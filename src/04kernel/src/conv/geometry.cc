@@ -26,6 +26,22 @@ void move_unit_axes_first(Geometry& g) {
         }
 }
 
+/// With W: [channels of `outer`, channels of the other tensor / group, kernel…].
+Result<Geometry, Rejection> weighted_geometry(Window const& window, int64_t group, BindArgs const& args,
+                                              int64_t Geometry::*outer, int64_t Geometry::*inner) {
+    auto const& w = args.inputs[1]->dims;
+    if (w.size() < 2) return Err{Rejection{"expects W of rank 3 to 5, got " + dims_text(w)}};
+    auto g = geometry_of(window, std::span<int64_t const>(w).subspan(2), args);
+    if (!g) return g;
+    g->group = group;
+    if (group < 1 || g->in_channels % group || g->out_channels % group || w[0] != (*g).*outer ||
+        w[1] * group != (*g).*inner)
+        return Err{Rejection{"expects channels that fit W and the groups: X is " + dims_text(args.inputs[0]->dims) +
+                             ", W " + dims_text(w) + ", Y " + dims_text(args.outputs[0]->dims) + ", " +
+                             std::to_string(group) + " groups"}};
+    return g;
+}
+
 }  // namespace
 
 void Geometry::crop(int axis) {
@@ -111,6 +127,14 @@ Result<Geometry, Rejection> geometry_of(Window const& window, std::span<int64_t 
     move_unit_axes_first(g);
     std::copy_n(g.kernel, 3, g.all_taps);
     return g;
+}
+
+Result<Geometry, Rejection> conv_geometry(Window const& window, int64_t group, BindArgs const& args) {
+    return weighted_geometry(window, group, args, &Geometry::out_channels, &Geometry::in_channels);
+}
+
+Result<Geometry, Rejection> conv_transpose_geometry(Window const& window, int64_t group, BindArgs const& args) {
+    return weighted_geometry(window, group, args, &Geometry::in_channels, &Geometry::out_channels);
 }
 
 }  // namespace refactor::kernel

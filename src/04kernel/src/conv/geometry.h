@@ -33,6 +33,11 @@ struct Geometry {
 /// `args.params` (begins, then ends) if there are any. Declines ranks other than 3 to 5 and sizes that contradict each
 /// other.
 Result<Geometry, Rejection> geometry_of(Window const&, std::span<int64_t const> kernel, BindArgs const& args);
+/// The same for a convolution in groups by W: [Y channels, X channels / group, kernel…] (input 1); declines numbers of
+/// channels that contradict W.
+Result<Geometry, Rejection> conv_geometry(Window const&, int64_t group, BindArgs const& args);
+/// The same for a transposed one, whose W is [X channels, Y channels / group, kernel…].
+Result<Geometry, Rejection> conv_transpose_geometry(Window const&, int64_t group, BindArgs const& args);
 
 /// Finds elements of a tensor [N, C, spatial…] in its layout.
 struct Addressing {

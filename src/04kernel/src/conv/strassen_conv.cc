@@ -19,7 +19,7 @@ class StrassenConvKernel final : public NamedKernel {
         return isa_ == Isa::Avx512 ? product_functions_avx512() : product_functions_avx2();
     }
     Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return Err{g.error()};
         bool whole = g->taps() == 1 && !g->padded() && std::equal(g->in, g->in + 3, g->out);
         if (!whole) return Err{Rejection{"is for kernels of one tap that read every pixel"}};

@@ -21,7 +21,7 @@ struct RowJob {
     int64_t tap_count;
     int64_t full_taps;  ///< the taps after these read only the first `last_inner` channels of their block
     int32_t last_inner;
-    float const* w;  ///< [tap_count][channels read: block, `last_inner`, or 1 if planar][blocks × block]
+    float const* w;  ///< [tap_count][channels read: a block but for the first and last, or 1 if planar][blocks × block]
     float* y;
     int64_t y_block, y_row, y_step;  ///< between blocks, rows, columns
     float const* bias;               ///< null: 0
@@ -32,6 +32,8 @@ struct RowJob {
     bool planar;
     bool residual_last;
     Activation activation;
+    int64_t first_taps = 0;  ///< the taps before these leave out the first `first_inner` channels of their block
+    int32_t first_inner = 0;
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks

@@ -34,8 +34,10 @@ template <int B, int R, int Q, bool Planar>
     int64_t const x_row = j.x_row;
     for (int64_t t = 0; t < j.tap_count; ++t) {
         float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
+        int const first = Planar || t >= j.first_taps ? 0 : j.first_inner;
         int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
-        for (int i = 0; i < inner; ++i, ++p, w += B * W) {
+        p += first;
+        for (int i = first; i < inner; ++i, ++p, w += B * W) {
             Vec weights[B];
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);

@@ -23,7 +23,7 @@ class WinogradKernel final : public NamedKernel {
     }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         auto const* form = winograd_form(g->kernel[1], g->kernel[2]);

@@ -15,10 +15,9 @@ class PhasesKernel final : public NamedKernel {
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = conv_transpose_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->group = info_.group;
         if (g->stride[0] * g->stride[1] * g->stride[2] > 256)
             return Err{Rejection{"handles up to 256 phases, got strides " + dims_text(info_.window.strides)}};
         return g;

@@ -102,9 +102,9 @@ class ConvKernel final : public Kernel {
     FunctionCache functions_;
 
     Result<Cut, Rejection> cut(BindArgs const& args) const {
-        auto g = geometry_of(window_, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g =
+            kind_.transposed ? conv_transpose_geometry(window_, group_, args) : conv_geometry(window_, group_, args);
         if (!g) return Err{g.error()};
-        g->group = group_;
         return direct_ ? direct_cut(*g, kind_.transposed) : best_cut(*g, kind_.transposed, kind_.dtype);
     }
 

@@ -88,9 +88,9 @@ class DnnConvKernel final : public Kernel {
     std::unique_ptr<Kernel> behind_;  ///< the epilogue by itself; null if there is none
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, std::span<int64_t const>(args.inputs[1]->dims).subspan(2), args);
+        auto g = info_.transposed ? conv_transpose_geometry(info_.window, info_.group, args)
+                                  : conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
-        g->group = info_.group;
         if (g->empty()) return Err{Rejection{"nothing to compute"}};
         for (int axis = 0; info_.transposed && axis < 3; ++axis) {
             auto reach = g->dilation[axis] * (g->kernel[axis] - 1) + 1;

@@ -105,9 +105,9 @@ protected:
     void compute(DeviceCall& call, Inputs inputs, Outputs outputs) const override {
         auto const &boxes = *inputs[0], &scores = *inputs[1];
         auto batches = scores.dims[0], classes = scores.dims[1], size = scores.dims[2], lines = batches * classes;
-        if (boxes.dims[0] != batches || boxes.dims[1] != size)
+        if (boxes.dims[0] != batches || boxes.dims[1] != size || boxes.dims[2] != 4)
             throw InvalidInput("boxes are " + describe(boxes) + ", scores " + describe(scores) +
-                               ": their batches and boxes differ");
+                               ", expected [batches, boxes, 4] and [batches, classes, boxes]");
         auto room = std::clamp<int64_t>(scalar<int64_t>(inputs, 2, "the number of boxes").value_or(0), 0, size);
         auto overlap = scalar<float>(inputs, 3, "the overlap").value_or(0);
         if (!(overlap >= 0 && overlap <= 1))

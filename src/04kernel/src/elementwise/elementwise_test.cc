@@ -373,7 +373,13 @@ TEST(Elementwise, DivisionThatTrapsThrows) {
             if (!is_signed(type)) continue;
             store_number(type, inputs[1].data(), 17, {0, -1});
             store_number(type, inputs[0].data(), 17, {0, int64_t{-1} << (bits_of(type) - 1)});
-            EXPECT_THROW(run_all(info, inputs, outputs), InvalidInput);
+            if (op == ExprOp::Div) {
+                EXPECT_THROW(run_all(info, inputs, outputs), InvalidInput);
+                continue;
+            }
+            check(info, inputs, outputs);
+            for (auto& answer : run_all(info, inputs, outputs))
+                EXPECT_EQ(load_number(type, answer.outputs[0].data(), 17).integer, 0) << name_of(op);
         }
 }
 

@@ -22,8 +22,10 @@ int64_t integer_divide(ExprOp op, DataType type, int64_t x, int64_t y) {
         auto a = static_cast<uint64_t>(x), b = static_cast<uint64_t>(y);
         return static_cast<int64_t>(op == ExprOp::Div ? a / b : a % b);
     }
-    if (y == -1 && bits_of(type) >= 32 && x == std::numeric_limits<int64_t>::min() >> (64 - bits_of(type)))
+    if (y == -1 && bits_of(type) >= 32 && x == std::numeric_limits<int64_t>::min() >> (64 - bits_of(type))) {
+        if (op != ExprOp::Div) return 0;
         throw InvalidInput("integer division of " + std::to_string(x) + " by -1 overflows");
+    }
     if (op == ExprOp::Div) return x / y;
     auto r = x % y;
     return op == ExprOp::Mod && r != 0 && (r < 0) != (y < 0) ? r + y : r;

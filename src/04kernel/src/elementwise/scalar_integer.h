@@ -9,19 +9,30 @@
 namespace refactor::kernel::elementwise {
 namespace {
 
-/// Throws where the processor would trap.
 template <class T>
-void check_division(T a, T b) {
+void check_divisor(T a, T b) {
     if (b == 0) throw InvalidInput("integer division of " + std::to_string(a) + " by zero");
+}
+/// Whether the processor would trap unless b is 0.
+template <class T>
+bool overflows(T a, T b) {
     if constexpr (std::is_signed_v<T> && sizeof(T) >= 4)
-        if (b == -1 && a == std::numeric_limits<T>::min())
-            throw InvalidInput("integer division of " + std::to_string(a) + " by -1 overflows");
+        return b == -1 && a == std::numeric_limits<T>::min();
+    else
+        return false;
+}
+/// With the sign of a.
+template <class T>
+T remainder(T a, T b) {
+    check_divisor(a, b);
+    return overflows(a, b) ? T(0) : static_cast<T>(a % b);
 }
 struct IntegerDivF {
     explicit IntegerDivF(TileOp const&) {}
     template <class T>
     T operator()(T a, T b) const {
-        check_division(a, b);
+        check_divisor(a, b);
+        if (overflows(a, b)) throw InvalidInput("integer division of " + std::to_string(a) + " by -1 overflows");
         return static_cast<T>(a / b);
     }
 };
@@ -29,16 +40,14 @@ struct IntegerFmodF {
     explicit IntegerFmodF(TileOp const&) {}
     template <class T>
     T operator()(T a, T b) const {
-        check_division(a, b);
-        return static_cast<T>(a % b);
+        return remainder(a, b);
     }
 };
 struct IntegerModF {
     explicit IntegerModF(TileOp const&) {}
     template <class T>
     T operator()(T a, T b) const {
-        check_division(a, b);
-        auto r = static_cast<T>(a % b);
+        auto r = remainder(a, b);
         return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
     }
 };

@@ -90,9 +90,9 @@ public:
               runtime::CallContext const& context) const override {
         auto const &boxes = *inputs[0], &scores = *inputs[1];
         auto batches = scores.dims[0], classes = scores.dims[1], count = scores.dims[2];
-        if (boxes.dims[0] != batches || boxes.dims[1] != count)
+        if (boxes.dims[0] != batches || boxes.dims[1] != count || boxes.dims[2] != 4)
             throw InvalidInput("boxes are " + describe(boxes) + ", scores " + describe(scores) +
-                               ": their batches and boxes differ");
+                               ", expected [batches, boxes, 4] and [batches, classes, boxes]");
         Limits limits;
         limits.most = std::max<int64_t>(scalar<int64_t>(inputs, 2, "the number of boxes").value_or(0), 0);
         limits.overlap = scalar<float>(inputs, 3, "the overlap").value_or(0);

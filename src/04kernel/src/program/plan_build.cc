@@ -5,6 +5,7 @@
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "mem_manager/memory_planner.h"
+#include "runtime/value.h"
 
 namespace refactor::kernel {
 
@@ -75,12 +76,21 @@ size_t PlanBuild::bytes_of(uint32_t edge) const {
     return storage_bytes(descs_[edge].dtype, descs_[edge].stored_count());
 }
 
+/// Whether the elements are as many is known only now where sizes are symbols.
+void PlanBuild::check_alias(uint32_t node) const {
+    auto const &from = parts_.nodes[node].inputs[0], &to = parts_.nodes[node].outputs[0];
+    if (bytes_of(from) == bytes_of(to)) return;
+    auto text = [&](uint32_t edge) { return runtime::describe(descs_[edge].dtype, descs_[edge].dims); };
+    throw InvalidInput(where(node) + ": " + text(from) + " cannot become " + text(to));
+}
+
 /// Nodes that execute, with their tasks. In order, or on all threads where weights are to be packed: that takes far
 /// longer than binding.
 void PlanBuild::bind_nodes() {
     for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
         auto const& n = parts_.nodes[node];
         if (n.kernels.empty()) {
+            check_alias(node);
             roots_[n.outputs[0]] = roots_[n.inputs[0]];
             continue;
         }

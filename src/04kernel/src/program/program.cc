@@ -35,6 +35,10 @@ Program::Program(ProgramParts parts, size_t cached_plans) : parts_(std::move(par
         for (auto const& param : node.params) slots_.push_back(dims_.add(param));
     }
     node_slots_.push_back(static_cast<uint32_t>(slots_.size()));
+    for (auto const& condition : parts_.conditions) {
+        condition_slots_.push_back(dims_.add(condition.actual));
+        condition_slots_.push_back(dims_.add(condition.expected));
+    }
     for (auto edge : parts_.inputs) inputs_.push_back(port_of(parts_.edges[edge], parts_.symbols));
     for (auto edge : parts_.outputs) outputs_.push_back(port_of(parts_.edges[edge], parts_.symbols));
 }
@@ -83,6 +87,16 @@ Bindings Program::bind_symbols(std::span<Dims const> input_dims) const {
     return bindings;
 }
 
+void Program::check_conditions(std::span<int64_t const> values) const {
+    for (size_t i = 0; i < parts_.conditions.size(); ++i) {
+        auto actual = values[condition_slots_[2 * i]], expected = values[condition_slots_[2 * i + 1]];
+        if (actual == expected || actual == kUnbound || expected == kUnbound) continue;
+        auto const& condition = parts_.conditions[i];
+        throw InvalidInput(condition.node + ": " + condition.what + " is " + std::to_string(actual) + ", expected " +
+                           std::to_string(expected));
+    }
+}
+
 std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> input_dims) {
     return make_plan(bind_symbols(input_dims));
 }
@@ -90,6 +104,7 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> in
 std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) {
     std::vector<int64_t> values(dims_.slots());
     dims_.evaluate(bindings, values);
+    check_conditions(values);
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
     auto plan = PlanBuild(parts_, sizes, packs_).build();
     packs_.trim();

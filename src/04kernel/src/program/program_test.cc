@@ -122,6 +122,24 @@ TEST(Program, NamesTheInputThatContradictsTheShapes) {
                  OutOfMemory);
 }
 
+TEST(Program, ChecksConditionsWhereTheirSizesAreKnown) {
+    Chain chain(1);
+    auto unbound = DimExpr::symbol(chain.parts.symbols.intern("k"));
+    chain.parts.conditions.push_back({"Copy node \"n0\"", "the height", unbound, DimExpr(7)});
+    chain.parts.conditions.push_back({"Copy node \"n0\"", "the width", DimExpr::symbol(chain.m) * 2, DimExpr(6)});
+    Program program(std::move(chain.parts));
+    EXPECT_EQ(message_of(program, {{2, 6}, {3, 2}}), "");
+    EXPECT_EQ(message_of(program, {{2, 8}, {4, 2}}), "Copy node \"n0\": the width is 8, expected 6");
+}
+
+TEST(Program, AliasesHoldAsManyElements) {
+    Chain chain(1);
+    chain.parts.nodes[0].kernels.clear(), chain.parts.edges[1].shape = {DimExpr::symbol(chain.m) * 4};
+    Program program(std::move(chain.parts));
+    EXPECT_EQ(message_of(program, {{2, 6}, {3, 2}}), "");
+    EXPECT_EQ(message_of(program, {{3, 6}, {3, 3}}), "Copy node \"n0\": f32[3, 6] cannot become f32[12]");
+}
+
 TEST(Program, RefusesTensorsBeyondTheLimit) {
     Chain chain(1);
     chain.parts.max_tensor_bytes = 64;

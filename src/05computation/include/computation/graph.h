@@ -2,6 +2,7 @@
 #include "common/dim_expr.h"
 #include "computation/operator.h"
 #include "graph_topo/linked_graph.h"
+#include "kernel/program.h"
 
 namespace refactor::computation {
 
@@ -36,6 +37,7 @@ struct Model {
     SymbolTable symbols;
     /// Names of the outputs in order: they may differ from the edge's, which may be listed more than once.
     std::vector<std::string> output_names;
+    std::vector<kernel::SizeCondition> conditions{};
 };
 
 /// Convenience for passes: the info of the operator that makes `edge`, or null.

@@ -10,7 +10,7 @@
 namespace refactor::frontend {
 
 /// Shape of the result.
-Inferred<Shape> einsum_rule(std::string_view equation, std::vector<Shape> const& operands, SymbolTable const& symbols);
+Inferred<Shape> einsum_rule(std::string_view equation, std::vector<Shape> const& operands, InferContext& c);
 /// The result; operands have one numeric type.
 Inferred<LowerContext::Edge> lower_einsum(LowerContext& c, std::string_view equation,
                                           std::vector<LowerContext::Edge> const& operands);

@@ -1,6 +1,7 @@
 #pragma once
 #include "frontend/tensor.h"
 #include "graph_topo/graph_topo.h"
+#include "kernel/program.h"
 
 #include <memory>
 #include <span>
@@ -44,7 +45,9 @@ struct Inference {
     std::vector<Tensor> tensors;  ///< by edge
     /// By node: nothing is known about its outputs before the content of some edge has been computed.
     std::vector<bool> deferred;
-    std::vector<bool> procedures;             ///< by node: it runs as a procedure
+    std::vector<bool> procedures;  ///< by node: it runs as a procedure
+    /// By node: what must hold of the sizes of a run.
+    std::vector<std::vector<kernel::SizeCondition>> conditions;
     std::vector<graph_topo::EdgeIdx> needed;  ///< edges whose content was asked for in vain
     std::vector<graph_topo::EdgeIdx> sized;   ///< edges whose elements are symbols (`content_symbol`)
     std::vector<std::string> reasons;         ///< why nodes are deferred, for those that asked

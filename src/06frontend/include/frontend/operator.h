@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refactor::runtime {
@@ -66,6 +67,7 @@ class InferContext {
     bool is_procedure_ = false;
     bool is_open_;
     std::vector<size_t> sized_;
+    std::vector<kernel::SizeCondition> conditions_;
 
 public:
     /// `is_open`: sizes that depend on data may be left to the run.
@@ -103,6 +105,11 @@ public:
     Inferred<std::vector<int64_t>> integers(size_t i, std::string_view role) const;
     /// Elements of a constant float tensor (any float type).
     Inferred<std::vector<double>> floats(size_t i, std::string_view role) const;
+
+    /// Refuses numbers that differ; where a size is not known yet, the run is refused if they do.
+    Status expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what);
+    /// What the run has to check; the node is not named yet.
+    std::vector<kernel::SizeCondition> take_conditions() { return std::move(conditions_); }
 
     /// Sets type and shape of an output; refuses negative sizes, more than `kMaxRank` axes and more than `kMaxBytes`.
     /// Ignored if there is no such output.

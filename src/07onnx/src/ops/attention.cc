@@ -63,15 +63,15 @@ Status infer_attention(InferContext& c, NodeView const& n) {
         for (size_t i = 4; i < 6; ++i) {
             RG_CHECK_STATUS(expect_rank(c.input(i), 4, 4));
             for (size_t k = 0; k < 4; ++k)
-                RG_CHECK_STATUS(expect_equal(c.shape(i)[k], (i == 4 ? key : value)[k],
-                                             frontend::concat("size ", k, i == 4 ? " of past_key" : " of past_value"),
-                                             c.symbols()));
+                RG_CHECK_STATUS(
+                    c.expect_equal(c.shape(i)[k], (i == 4 ? key : value)[k],
+                                   frontend::concat("size ", k, i == 4 ? " of past_key" : " of past_value")));
         }
     }
     if (c.has(6)) {
         if (c.has(4)) return invalid("nonpad_kv_seqlen together with past_key");
         RG_CHECK_STATUS(expect_rank(c.input(6), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(6)[0], g.batch, "the size of nonpad_kv_seqlen", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(6)[0], g.batch, "the size of nonpad_kv_seqlen"));
     }
     for (auto name : {"left_window_size", "right_window_size"})
         if (n.integer(name, -1) < -1) return invalid(name, " is ", n.integer(name, -1), ", expected at least -1");
@@ -87,8 +87,7 @@ Status infer_attention(InferContext& c, NodeView const& n) {
         mask.back() = 1;
         Shape scores{g.batch, g.heads, g.queries, 1};
         RG_TRY_STATUS(joined, frontend::broadcast_shapes({scores, mask}, c.symbols()));
-        for (size_t i = 0; i < 3; ++i)
-            RG_CHECK_STATUS(expect_equal(joined[i], scores[i], "a size of the mask", c.symbols()));
+        for (size_t i = 0; i < 3; ++i) RG_CHECK_STATUS(c.expect_equal(joined[i], scores[i], "a size of the mask"));
     }
     RG_CHECK_STATUS(c.set(0, c.dtype(0),
                           g.packed ? Shape{g.batch, g.queries, g.heads * g.value_depth}
@@ -177,12 +176,12 @@ Status infer_rotary(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(r, rotated_of(c, n, c.symbols()));
     if (c.has(3)) {
         RG_CHECK_STATUS(expect_rank(c.input(3), 2, 2));
-        RG_CHECK_STATUS(expect_equal(c.shape(3)[0], r.batch, "the batch of position_ids", c.symbols()));
-        RG_CHECK_STATUS(expect_equal(c.shape(3)[1], r.length, "the length of position_ids", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(3)[0], r.batch, "the batch of position_ids"));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(3)[1], r.length, "the length of position_ids"));
     } else {
         for (size_t i = 1; i < 3; ++i) {
-            RG_CHECK_STATUS(expect_equal(c.shape(i)[0], r.batch, "the batch of a cache", c.symbols()));
-            RG_CHECK_STATUS(expect_equal(c.shape(i)[1], r.length, "the length of a cache", c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(i)[0], r.batch, "the batch of a cache"));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(i)[1], r.length, "the length of a cache"));
         }
     }
     return c.set(0, c.dtype(0), c.shape(0));

@@ -36,8 +36,7 @@ Status infer_linear_attention(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(value_depth, head_size(c.shape(2)[2], info.kv_heads, "value", c.symbols()));
     auto expect = [&](size_t i, std::string_view what, Shape const& expected) -> Status {
         for (size_t k = 0; k < expected.size(); ++k)
-            RG_CHECK_STATUS(
-                expect_equal(c.shape(i)[k], expected[k], frontend::concat("size ", k, " of ", what), c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(i)[k], expected[k], frontend::concat("size ", k, " of ", what)));
         return std::nullopt;
     };
     RG_CHECK_STATUS(expect(1, "key", {q[0], q[1], depth * info.kv_heads}));
@@ -94,15 +93,14 @@ Status infer_tensor_scatter(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(1), cache.size(), cache.size()));
     for (size_t i = 0; i < cache.size(); ++i) {
         if (static_cast<int64_t>(i) != info.axis) {
-            RG_CHECK_STATUS(
-                expect_equal(update[i], cache[i], frontend::concat("size ", i, " of the update"), c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(update[i], cache[i], frontend::concat("size ", i, " of the update")));
         } else if (auto rows = update[i].constant(), most = cache[i].constant(); rows && most && *rows > *most) {
             return invalid("the update has ", *rows, " rows, the cache ", *most);
         }
     }
     if (c.has(2)) {
         RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], cache[0], "the number of write_indices", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], cache[0], "the number of write_indices"));
     }
     return c.set(0, c.dtype(0), cache);
 }

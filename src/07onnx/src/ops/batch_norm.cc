@@ -45,7 +45,7 @@ Status infer_batch_norm(InferContext& c, NodeView const& n) {
     for (size_t i = 1; i < 5; ++i) {
         RG_CHECK_STATUS(frontend::expect_rank(c.input(i), parameters.size(), parameters.size()));
         for (size_t k = 0; k < parameters.size(); ++k)
-            RG_CHECK_STATUS(expect_equal(c.shape(i)[k], parameters[k], kRoles[i - 1], c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(i)[k], parameters[k], kRoles[i - 1]));
     }
     bool training = is_training(n, c.output_count());
     if (training && c.shape(0)[0] == DimExpr(0)) return invalid("a batch of size 0 has no statistics");

@@ -59,8 +59,7 @@ Status infer_reverse_sequence(InferContext& c, NodeView const& n) {
     auto time = n.integer("time_axis", 0), batch = n.integer("batch_axis", 1);
     bool valid = (time == 0 && batch == 1) || (time == 1 && batch == 0);
     if (!valid) return invalid("time_axis and batch_axis are ", time, " and ", batch, ", expected 0 and 1 or 1 and 0");
-    RG_CHECK_STATUS(frontend::expect_equal(c.shape(1)[0], c.shape(0)[static_cast<size_t>(batch)],
-                                           "the number of lengths", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(1)[0], c.shape(0)[static_cast<size_t>(batch)], "the number of lengths"));
     return c.set(0, c.dtype(0), c.shape(0));
 }
 

@@ -43,7 +43,7 @@ Status infer_col2im(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(count, frontend::window_rule(picture.sizes[i], picture.axes[i], false, c.symbols()));
         places = places * count;
     }
-    RG_CHECK_STATUS(frontend::expect_equal(x[2], places, "the number of blocks", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(x[2], places, "the number of blocks"));
     Shape y{x[0], floor_div(x[1], taps)};
     y.insert(y.end(), picture.sizes.begin(), picture.sizes.end());
     return c.set(0, c.dtype(0), std::move(y));

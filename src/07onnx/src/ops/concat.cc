@@ -19,8 +19,8 @@ Status infer_concat(InferContext& c, NodeView const& n) {
         RG_CHECK_STATUS(frontend::expect_rank(c.input(i), shape.size(), shape.size()));
         for (size_t k = 0; k < x.size(); ++k)
             if (k != axis)
-                RG_CHECK_STATUS(frontend::expect_equal(
-                    x[k], shape[k], frontend::concat("size ", k, " of \"", c.input(i).name, "\""), c.symbols()));
+                RG_CHECK_STATUS(
+                    c.expect_equal(x[k], shape[k], frontend::concat("size ", k, " of \"", c.input(i).name, "\"")));
         // The first constant tells the size of the others.
         for (size_t k = 0; k < x.size(); ++k)
             if (k != axis && x[k].is_constant()) shape[k] = x[k];
@@ -87,7 +87,7 @@ Inferred<std::vector<DimExpr>> part_sizes(InferContext& c, NodeView const& n, Di
         if (part.constant().value_or(0) < 0) return Err{invalid("split has the negative entry ", *part.constant())};
         sum = sum + part;
     }
-    if (auto failure = frontend::expect_equal(sum, size, "the sum of split", c.symbols())) return Err{*failure};
+    if (auto failure = c.expect_equal(sum, size, "the sum of split")) return Err{*failure};
     return parts;
 }
 

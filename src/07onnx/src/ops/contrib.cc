@@ -23,7 +23,7 @@ Status infer_activation(InferContext& c, NodeView const& n) {
     if (c.has(1)) {
         RG_CHECK_STATUS(expect_rank(c.input(1), 1, 1));
         if (c.shape(0).empty()) return invalid("a scalar takes no bias");
-        RG_CHECK_STATUS(expect_equal(c.shape(1)[0], c.shape(0).back(), "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(1)[0], c.shape(0).back(), "the size of the bias"));
     }
     auto shape = c.shape(0);
     if (n.op_type == "BiasSplitGelu") {
@@ -142,7 +142,7 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
         RG_TRY_STATUS(joined, frontend::broadcast_shapes({p.y, c.shape(2)}, c.symbols()));
         if (joined.size() != 2)
             return invalid("C of shape ", c.text(c.shape(2)), " cannot be broadcast to ", c.text(p.y));
-        for (size_t i = 0; i < 2; ++i) RG_CHECK_STATUS(expect_equal(joined[i], p.y[i], "a size of C", c.symbols()));
+        for (size_t i = 0; i < 2; ++i) RG_CHECK_STATUS(c.expect_equal(joined[i], p.y[i], "a size of C"));
     }
     return c.set(0, c.dtype(0), p.y);
 }

@@ -68,8 +68,7 @@ Status infer_multi_head(InferContext& c, NodeView const& n) {
     DimExpr heads(m.heads);
     if (c.has(3)) {
         RG_CHECK_STATUS(expect_rank(c.input(3), 1, 1));
-        RG_CHECK_STATUS(
-            expect_equal(c.shape(3)[0], heads * (m.depth * 2 + m.value_depth), "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(3)[0], heads * (m.depth * 2 + m.value_depth), "the size of the bias"));
     }
     RG_CHECK_STATUS(check_masks(c, 4, 5, {m.batch, heads, m.queries, m.keys()}));
     RG_CHECK_STATUS(c.set(0, c.dtype(0), {m.batch, m.queries, heads * m.value_depth}));
@@ -160,7 +159,7 @@ Status infer_projected(InferContext& c, NodeView const& n) {
     DimExpr heads(p.heads);
     if (c.has(2)) {
         RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], c.shape(1)[1], "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], c.shape(1)[1], "the size of the bias"));
     }
     auto keys = p.past + x[1];
     RG_CHECK_STATUS(check_masks(c, 3, 5, {x[0], heads, x[1], keys}));

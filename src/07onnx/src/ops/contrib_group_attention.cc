@@ -69,7 +69,7 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
 Status check_vectors(InferContext& c, Grouped const& g) {
     auto expect_size = [&](size_t input, DimExpr const& size, std::string_view what) -> Status {
         if (!c.has(input)) return std::nullopt;
-        return expect_equal(element_count(c.shape(input)), size, what, c.symbols());
+        return c.expect_equal(element_count(c.shape(input)), size, what);
     };
     RG_CHECK_STATUS(expect_size(11, g.heads, "the size of head_sink"));
     for (size_t i = 0; i < 2; ++i) {
@@ -86,7 +86,7 @@ Status check_vectors(InferContext& c, Grouped const& g) {
 Status infer_grouped(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(g, grouped_of(c, n, c.symbols()));
     RG_CHECK_STATUS(expect_rank(c.input(5), 1, 2));
-    RG_CHECK_STATUS(expect_equal(element_count(c.shape(5)), g.batch, "the number of seqlens_k", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(element_count(c.shape(5)), g.batch, "the number of seqlens_k"));
     if (n.integer("do_rotary", 0) != 0)
         for (size_t i = 7; i < 9; ++i) {
             if (!c.has(i)) return invalid("do_rotary without cos_cache and sin_cache");
@@ -94,8 +94,8 @@ Status infer_grouped(InferContext& c, NodeView const& n) {
         }
     if (c.has(9)) {
         RG_CHECK_STATUS(expect_rank(c.input(9), 2, 2));
-        RG_CHECK_STATUS(expect_equal(c.shape(9)[0], g.batch, "the batch of position_ids", c.symbols()));
-        RG_CHECK_STATUS(expect_equal(c.shape(9)[1], g.queries, "the length of position_ids", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(9)[0], g.batch, "the batch of position_ids"));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(9)[1], g.queries, "the length of position_ids"));
     }
     RG_CHECK_STATUS(check_vectors(c, g));
     if (auto scores = n.integer("qk_output", 0);
@@ -109,7 +109,7 @@ Status infer_grouped(InferContext& c, NodeView const& n) {
         if (c.has(3 + i)) {
             if (c.dtype(3 + i) != dtype)
                 return invalid("a cache is ", name_of(c.dtype(3 + i)), ", expected ", name_of(dtype));
-            RG_CHECK_STATUS(expect_equal(c.shape(3 + i)[3], width, "the last size of a cache", c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(3 + i)[3], width, "the last size of a cache"));
         }
         RG_CHECK_STATUS(c.set(1 + i, dtype, {g.batch, DimExpr(g.kv_heads), g.keys, width}));
     }

@@ -20,7 +20,7 @@ Status infer_simplified(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", -1), x.size()));
     RG_CHECK_STATUS(expect_rank(c.input(1), x.size() - axis, x.size() - axis));
     for (size_t i = axis; i < x.size(); ++i)
-        RG_CHECK_STATUS(expect_equal(c.shape(1)[i - axis], x[i], "a size of the scale", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(1)[i - axis], x[i], "a size of the scale"));
     auto statistics = x;
     for (size_t i = axis; i < x.size(); ++i) statistics[i] = 1;
     RG_CHECK_STATUS(c.set(1, DataType::F32, std::move(statistics)));
@@ -47,11 +47,11 @@ Status infer_skip_norm(InferContext& c, NodeView const&) {
     RG_TRY_STATUS(joined, frontend::broadcast_shapes({x, c.shape(1)}, c.symbols()));
     if (joined.size() != x.size()) return invalid("skip of shape ", c.text(c.shape(1)), " for input ", c.text(x));
     for (size_t i = 0; i < x.size(); ++i)
-        RG_CHECK_STATUS(expect_equal(joined[i], x[i], frontend::concat("size ", i, " of skip"), c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(joined[i], x[i], frontend::concat("size ", i, " of skip")));
     for (size_t i = 2; i < c.input_count(); ++i) {
         if (!c.has(i)) continue;
         RG_CHECK_STATUS(expect_rank(c.input(i), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(i)[0], x.back(), frontend::concat("the size of input ", i), c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(i)[0], x.back(), frontend::concat("the size of input ", i)));
     }
     RG_CHECK_STATUS(c.set(0, c.dtype(0), x));
     auto statistics = x;
@@ -96,17 +96,16 @@ Status infer_embed(InferContext& c, NodeView const&) {
     auto const &ids = c.shape(0), &words = c.shape(2);
     if (c.has(1) != c.has(4)) return invalid("one of segment_ids and segment_embedding is omitted");
     for (size_t i : {3, 4})
-        if (c.has(i))
-            RG_CHECK_STATUS(expect_equal(c.shape(i).back(), words[1], "the width of an embedding", c.symbols()));
+        if (c.has(i)) RG_CHECK_STATUS(c.expect_equal(c.shape(i).back(), words[1], "the width of an embedding"));
     for (size_t i : {5, 6}) {
         RG_CHECK_STATUS(expect_rank(c.input(i), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(i)[0], words[1], "the size of gamma or beta", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(i)[0], words[1], "the size of gamma or beta"));
     }
     for (size_t i : {1, 7, 8}) {
         if (!c.has(i)) continue;
         RG_CHECK_STATUS(expect_rank(c.input(i), 2, 2));
-        RG_CHECK_STATUS(expect_equal(c.shape(i)[1], ids[1], frontend::concat("the length of input ", i), c.symbols()));
-        if (i < 8) RG_CHECK_STATUS(expect_equal(c.shape(i)[0], ids[0], "a batch", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(i)[1], ids[1], frontend::concat("the length of input ", i)));
+        if (i < 8) RG_CHECK_STATUS(c.expect_equal(c.shape(i)[0], ids[0], "a batch"));
     }
     Shape y{ids[0], ids[1], words[1]};
     RG_CHECK_STATUS(c.set(0, c.dtype(2), y));

@@ -113,17 +113,16 @@ Status check_masks(InferContext& c, size_t mask, size_t bias, Shape const& score
     if (c.has(mask)) {
         auto const& shape = c.shape(mask);
         if (shape.size() == 2 || shape.size() == 3) {
-            RG_CHECK_STATUS(expect_equal(shape[0], scores[0], "the batch of the mask", c.symbols()));
-            RG_CHECK_STATUS(expect_equal(shape.back(), scores[3], "the number of keys of the mask", c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(shape[0], scores[0], "the batch of the mask"));
+            RG_CHECK_STATUS(c.expect_equal(shape.back(), scores[3], "the number of keys of the mask"));
             if (shape.size() == 3)
-                RG_CHECK_STATUS(expect_equal(shape[1], scores[2], "the number of queries of the mask", c.symbols()));
+                RG_CHECK_STATUS(c.expect_equal(shape[1], scores[2], "the number of queries of the mask"));
         }
     }
     if (!c.has(bias)) return std::nullopt;
     RG_CHECK_STATUS(expect_rank(c.input(bias), 4, 4));
     RG_TRY_STATUS(joined, frontend::broadcast_shapes({scores, c.shape(bias)}, c.symbols()));
-    for (size_t i = 0; i < 4; ++i)
-        RG_CHECK_STATUS(expect_equal(joined[i], scores[i], "a size of attention_bias", c.symbols()));
+    for (size_t i = 0; i < 4; ++i) RG_CHECK_STATUS(c.expect_equal(joined[i], scores[i], "a size of attention_bias"));
     return std::nullopt;
 }
 

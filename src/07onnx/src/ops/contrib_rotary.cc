@@ -39,10 +39,10 @@ Status infer_rotary(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(1), 1, 2));
     auto const& positions = c.shape(1);
     if (positions.size() == 1) {
-        RG_CHECK_STATUS(expect_equal(positions[0], 1, "the number of positions", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(positions[0], 1, "the number of positions"));
     } else {
-        RG_CHECK_STATUS(expect_equal(positions[0], r.batch, "the batch of position_ids", c.symbols()));
-        RG_CHECK_STATUS(expect_equal(positions[1], r.length, "the length of position_ids", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(positions[0], r.batch, "the batch of position_ids"));
+        RG_CHECK_STATUS(c.expect_equal(positions[1], r.length, "the length of position_ids"));
     }
     return c.set(0, c.dtype(0), c.shape(0));
 }

@@ -57,11 +57,10 @@ Inferred<Shape> conv_shape(InferContext& c, NodeView const& n) {
     auto x = first(c.shape(0), n), w = first(c.shape(1), n);
     RG_TRY(checked, check(x, w, n));
     if (auto failure = check_group(w[0], checked.group, "the number of filters")) return Err{*failure};
-    if (auto failure = expect_equal(x[1], w[1] * checked.group, "the number of channels", c.symbols()))
-        return Err{*failure};
+    if (auto failure = c.expect_equal(x[1], w[1] * checked.group, "the number of channels")) return Err{*failure};
     if (c.has(2)) {
         if (auto failure = expect_rank(c.input(2), 1, 1)) return Err{*failure};
-        if (auto failure = expect_equal(c.shape(2)[0], w[0], "the size of the bias", c.symbols())) return Err{*failure};
+        if (auto failure = c.expect_equal(c.shape(2)[0], w[0], "the size of the bias")) return Err{*failure};
     }
     Shape y{x[0], w[0]};
     for (size_t i = 0; i < checked.axes.size(); ++i) {
@@ -115,8 +114,7 @@ Status infer_fused_conv(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(y, conv_shape(c, n));
     if (c.has(3)) {
         RG_CHECK_STATUS(expect_rank(c.input(3), y.size(), y.size()));
-        for (size_t i = 0; i < y.size(); ++i)
-            RG_CHECK_STATUS(expect_equal(c.shape(3)[i], y[i], "a size of Z", c.symbols()));
+        for (size_t i = 0; i < y.size(); ++i) RG_CHECK_STATUS(c.expect_equal(c.shape(3)[i], y[i], "a size of Z"));
     }
     return c.set(0, c.dtype(0), std::move(y));
 }
@@ -188,11 +186,11 @@ Status infer_conv_transpose(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(checked, check(c.shape(0), c.shape(1), n));
     auto const &x = c.shape(0), &w = c.shape(1);
     RG_CHECK_STATUS(check_group(x[1], checked.group, "the number of channels"));
-    RG_CHECK_STATUS(expect_equal(x[1], w[0], "the number of channels", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(x[1], w[0], "the number of channels"));
     RG_TRY_STATUS(y, transposed_shape(c, n, checked));
     if (c.has(2)) {
         RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], y[1], "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], y[1], "the size of the bias"));
     }
     return c.set(0, c.dtype(0), y);
 }

@@ -49,7 +49,7 @@ Status infer_deform_conv(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(d, check(c, n));
     auto const &x = c.shape(0), &w = c.shape(1), &offset = c.shape(2);
     RG_CHECK_STATUS(expect_multiple(w[0], d.group, "the number of filters"));
-    RG_CHECK_STATUS(expect_equal(x[1], w[1] * d.group, "the number of channels", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(x[1], w[1] * d.group, "the number of channels"));
     RG_CHECK_STATUS(expect_multiple(x[1], d.offset_group, "the number of channels"));
     Shape y{x[0], w[0]};
     for (size_t i = 0; i < 2; ++i) {
@@ -58,17 +58,15 @@ Status infer_deform_conv(InferContext& c, NodeView const& n) {
     }
     Shape offsets{x[0], DimExpr(d.offset_group * d.taps) * 2, y[2], y[3]};
     for (size_t i = 0; i < 4; ++i)
-        RG_CHECK_STATUS(
-            expect_equal(offset[i], offsets[i], frontend::concat("size ", i, " of the offsets"), c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(offset[i], offsets[i], frontend::concat("size ", i, " of the offsets")));
     if (c.has(3)) {
         RG_CHECK_STATUS(expect_rank(c.input(3), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(3)[0], w[0], "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(3)[0], w[0], "the size of the bias"));
     }
     if (c.has(4)) {
         offsets[1] = d.offset_group * d.taps;
         for (size_t i = 0; i < 4; ++i)
-            RG_CHECK_STATUS(
-                expect_equal(c.shape(4)[i], offsets[i], frontend::concat("size ", i, " of the mask"), c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(4)[i], offsets[i], frontend::concat("size ", i, " of the mask")));
     }
     return c.set(0, c.dtype(0), std::move(y));
 }

@@ -60,9 +60,9 @@ Inferred<ProcedurePtr> make_unique(ProcedureContext const& p, NodeView const& n)
 
 Status infer_nms(InferContext& c, NodeView const& n) {
     for (size_t i = 0; i < 2; ++i) RG_CHECK_STATUS(frontend::expect_rank(c.input(i), 3, 3));
-    RG_CHECK_STATUS(frontend::expect_equal(c.shape(0)[2], 4, "the last size of boxes", c.symbols()));
-    RG_CHECK_STATUS(frontend::expect_equal(c.shape(1)[0], c.shape(0)[0], "the batches of scores", c.symbols()));
-    RG_CHECK_STATUS(frontend::expect_equal(c.shape(1)[2], c.shape(0)[1], "the boxes of scores", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(0)[2], 4, "the last size of boxes"));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(1)[0], c.shape(0)[0], "the batches of scores"));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(1)[2], c.shape(0)[1], "the boxes of scores"));
     for (size_t i = 2; i < 5; ++i)
         if (c.has(i) && element_count(c.shape(i)).constant().value_or(1) != 1)
             return invalid("input ", i, " has the shape ", c.text(c.shape(i)), ", expected one element");

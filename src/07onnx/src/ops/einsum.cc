@@ -9,7 +9,7 @@ namespace {
 Status infer_einsum(InferContext& c, NodeView const& n) {
     std::vector<Shape> shapes;
     for (size_t i = 0; i < c.input_count(); ++i) shapes.push_back(c.shape(i));
-    RG_TRY_STATUS(shape, frontend::einsum_rule(n.text("equation", ""), shapes, c.symbols()));
+    RG_TRY_STATUS(shape, frontend::einsum_rule(n.text("equation", ""), shapes, c));
     return c.set(0, c.dtype(0), std::move(shape));
 }
 

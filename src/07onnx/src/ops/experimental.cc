@@ -42,7 +42,7 @@ std::vector<float> bias_of(NodeView const& n) {
 Status infer_image_scaler(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 4, 4));
     auto count = static_cast<int64_t>(bias_of(n).size());
-    RG_CHECK_STATUS(frontend::expect_equal(count, c.shape(0)[1], "the number of entries of bias", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(count, c.shape(0)[1], "the number of entries of bias"));
     return c.set(0, c.dtype(0), c.shape(0));
 }
 

@@ -66,8 +66,8 @@ Status infer_gather_nd(InferContext& c, NodeView const& n) {
         return invalid("indices of depth ", *depth, " for data with ", x.size(), " axes, ", batch,
                        " of them batch axes");
     for (int64_t i = 0; i < batch; ++i)
-        RG_CHECK_STATUS(frontend::expect_equal(indices[static_cast<size_t>(i)], x[static_cast<size_t>(i)],
-                                               "a batch size of the indices", c.symbols()));
+        RG_CHECK_STATUS(
+            c.expect_equal(indices[static_cast<size_t>(i)], x[static_cast<size_t>(i)], "a batch size of the indices"));
     Shape shape(indices.begin(), indices.end() - 1);
     shape.insert(shape.end(), x.begin() + batch + *depth, x.end());
     return c.set(0, c.dtype(0), std::move(shape));
@@ -95,7 +95,7 @@ Status infer_scatter_elements(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", 0), rank));
     for (size_t i = 1; i < 3; ++i) RG_CHECK_STATUS(frontend::expect_rank(c.input(i), rank, rank));
     for (size_t i = 0; i < rank; ++i) {
-        RG_CHECK_STATUS(frontend::expect_equal(c.shape(2)[i], c.shape(1)[i], "a size of the updates", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[i], c.shape(1)[i], "a size of the updates"));
         auto have = c.shape(0)[i].constant(), want = c.shape(1)[i].constant();
         if (i != axis && have && want && *want > *have)
             return invalid("the indices have size ", *want, " on axis ", i, ", the data only ", *have);
@@ -115,7 +115,7 @@ Status infer_scatter_nd(InferContext& c, NodeView const& n) {
     updates.insert(updates.end(), x.begin() + *depth, x.end());
     RG_CHECK_STATUS(frontend::expect_rank(c.input(2), updates.size(), updates.size()));
     for (size_t i = 0; i < updates.size(); ++i)
-        RG_CHECK_STATUS(frontend::expect_equal(c.shape(2)[i], updates[i], "a size of the updates", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[i], updates[i], "a size of the updates"));
     return c.set(0, c.dtype(0), x);
 }
 

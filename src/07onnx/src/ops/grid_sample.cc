@@ -41,9 +41,9 @@ Status infer_grid_sample(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(n.opset < 20 ? expect_rank(c.input(0), 4, 4) : expect_rank(c.input(0), 3, 64));
     auto const &x = c.shape(0), &grid = c.shape(1);
     RG_CHECK_STATUS(expect_rank(c.input(1), x.size(), x.size()));
-    RG_CHECK_STATUS(expect_equal(grid[0], x[0], "the batch size of the grid", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(grid[0], x[0], "the batch size of the grid"));
     auto axes = static_cast<int64_t>(x.size()) - 2;
-    RG_CHECK_STATUS(expect_equal(grid.back(), axes, "the number of coordinates", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(grid.back(), axes, "the number of coordinates"));
     if (axes > 3) return unsupported("sampling of ", axes, " spatial axes");
     Shape y{x[0], x[1]};
     y.insert(y.end(), grid.begin() + 1, grid.end() - 1);
@@ -66,10 +66,9 @@ Inferred<std::vector<DimExpr>> grid_sizes(InferContext& c) {
     auto axes = static_cast<int64_t>(sizes.size()) - 2;
     if (axes != 2 && axes != 3) return Err{invalid("size has ", sizes.size(), " entries, expected 4 or 5")};
     auto const& theta = c.shape(0);
-    if (auto failure = expect_equal(theta[0], sizes[0], "the batch size of theta", c.symbols())) return Err{*failure};
-    if (auto failure = expect_equal(theta[1], axes, "the number of rows of theta", c.symbols())) return Err{*failure};
-    if (auto failure = expect_equal(theta[2], axes + 1, "the number of columns of theta", c.symbols()))
-        return Err{*failure};
+    if (auto failure = c.expect_equal(theta[0], sizes[0], "the batch size of theta")) return Err{*failure};
+    if (auto failure = c.expect_equal(theta[1], axes, "the number of rows of theta")) return Err{*failure};
+    if (auto failure = c.expect_equal(theta[2], axes + 1, "the number of columns of theta")) return Err{*failure};
     return sizes;
 }
 

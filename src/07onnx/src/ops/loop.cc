@@ -203,7 +203,7 @@ Status infer_scan(InferContext& c, NodeView const& n) {
         return c.shape(first + parts.states + i)[first + static_cast<size_t>(parts.axes[i])];
     };
     for (size_t i = 1; i < parts.sequences; ++i)
-        RG_CHECK_STATUS(frontend::expect_equal(length_of(i), length_of(0), "the length of a sequence", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(length_of(i), length_of(0), "the length of a sequence"));
     auto const outer = c.symbols();
     // Scan-8 has batches in front of everything.
     auto batched = [&](Tensor value) {

@@ -31,11 +31,10 @@ Status infer_loss(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 2, InferContext::kMaxRank));
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), x.size() - 1, x.size() - 1));
     for (size_t i = 0; i < labels.size(); ++i)
-        RG_CHECK_STATUS(
-            expect_equal(labels[i], x[i ? i + 1 : 0], frontend::concat("size ", i, " of the labels"), c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(labels[i], x[i ? i + 1 : 0], frontend::concat("size ", i, " of the labels")));
     if (c.has(2)) {
         RG_CHECK_STATUS(frontend::expect_rank(c.input(2), 1, 1));
-        RG_CHECK_STATUS(expect_equal(c.shape(2)[0], x[1], "the number of weights", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], x[1], "the number of weights"));
     }
     RG_CHECK_STATUS(c.set(0, c.dtype(0), reduction == Reduction::None ? labels : Shape{}));
     return c.set(1, c.dtype(0), x);

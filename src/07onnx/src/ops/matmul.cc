@@ -24,6 +24,13 @@ Inferred<Product> product_of(Shape a, Shape b, SymbolTable const& symbols) {
     return p;
 }
 
+Inferred<Product> infer_product(InferContext& c, size_t a, size_t b) {
+    RG_TRY(p, product_of(c.shape(a), c.shape(b), c.symbols()));
+    if (auto failure = c.expect_equal(p.b[p.b.size() - 2], p.a.back(), "the number of rows of the second operand"))
+        return Err{*failure};
+    return p;
+}
+
 Shape Product::full() const {
     Shape shape(y.begin(), y.end() - !vector_a - !vector_b);
     shape.push_back(a[a.size() - 2]), shape.push_back(b.back());
@@ -37,7 +44,7 @@ using kernel::ExprOp;
 using kernel::MatMulInfo;
 
 Status infer_matmul(InferContext& c, NodeView const&) {
-    RG_TRY_STATUS(product, product_of(c.shape(0), c.shape(1), c.symbols()));
+    RG_TRY_STATUS(product, infer_product(c, 0, 1));
     return c.set(0, c.dtype(0), product.y);
 }
 
@@ -58,7 +65,7 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
     for (size_t i = 0; i < 2; ++i) RG_CHECK_STATUS(frontend::expect_rank(c.input(i), 2, 2));
     bool ta = n.integer("transA", 0) != 0, tb = n.integer("transB", 0) != 0;
     auto const &a = c.shape(0), &b = c.shape(1);
-    RG_CHECK_STATUS(frontend::expect_equal(b[tb], a[!ta], "the inner size of the second operand", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(b[tb], a[!ta], "the inner size of the second operand"));
     Shape y{a[ta], b[!tb]};
     if (c.has(2)) {
         RG_TRY_STATUS(joined, frontend::broadcast_shapes({y, c.shape(2)}, c.symbols()));

@@ -13,5 +13,7 @@ struct Product {
 };
 /// Fails if the inner sizes differ, the leading ones do not broadcast, or an operand is a scalar.
 Inferred<Product> product_of(Shape a, Shape b, SymbolTable const& symbols);
+/// The same of inputs `a` and `b`; inner sizes that are not known yet have to be equal in the run.
+Inferred<Product> infer_product(InferContext& c, size_t a, size_t b);
 
 }  // namespace refactor::onnx

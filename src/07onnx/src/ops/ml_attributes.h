@@ -73,7 +73,7 @@ inline Status expect_table(InferContext& c) { return frontend::expect_rank(c.inp
 inline DimExpr rows_of(Shape const& x) { return x.size() == 1 ? DimExpr(1) : x[0]; }
 /// Refuses a number of columns that is known not to be `expected`.
 inline Status expect_columns(InferContext& c, int64_t expected) {
-    return frontend::expect_equal(c.shape(0).back(), DimExpr(expected), "the number of columns", c.symbols());
+    return c.expect_equal(c.shape(0).back(), DimExpr(expected), "the number of columns");
 }
 
 /// Scores [N, C] after the transform; C is at least 2, or the transform is PROBIT.

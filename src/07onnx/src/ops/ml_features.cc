@@ -74,7 +74,7 @@ Status infer_vectorizer(InferContext& c, NodeView const& n) {
     for (size_t i = 0; i < c.input_count(); ++i) {
         RG_CHECK_STATUS(expect_rank(c.input(i), 1, InferContext::kMaxRank));
         auto rows = as_rows(c.shape(i));
-        RG_CHECK_STATUS(expect_equal(rows[0], as_rows(c.shape(0))[0], "the number of rows", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(rows[0], as_rows(c.shape(0))[0], "the number of rows"));
         if (!widths.empty() && widths[i] < 0) return invalid("inputdimensions[", i, "] is ", widths[i]);
         total = total + (widths.empty() ? rows[1] : DimExpr(widths[i]));
     }

@@ -128,8 +128,7 @@ Status lower_layer_norm(LowerContext& c, NodeView const& n) {
 Status check_channels(InferContext& c, DimExpr const& expected) {
     for (size_t i = 1; i < 3; ++i) {
         RG_CHECK_STATUS(expect_rank(c.input(i), 1, 1));
-        RG_CHECK_STATUS(
-            expect_equal(c.shape(i)[0], expected, i == 1 ? "the size of scale" : "the size of bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(i)[0], expected, i == 1 ? "the size of scale" : "the size of bias"));
     }
     return std::nullopt;
 }

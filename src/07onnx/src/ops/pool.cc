@@ -99,7 +99,7 @@ Status infer_max_unpool(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 3, 64));
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), c.shape(0).size(), c.shape(0).size()));
     for (size_t i = 0; i < c.shape(0).size(); ++i)
-        RG_CHECK_STATUS(frontend::expect_equal(c.shape(1)[i], c.shape(0)[i], "a size of the indices", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(1)[i], c.shape(0)[i], "a size of the indices"));
     RG_TRY_STATUS(inferred, unpooled_shape(c, n));
     if (!c.has(2)) return c.set(0, c.dtype(0), inferred);
     RG_CHECK_STATUS(frontend::expect_rank(c.input(2), 1, 1));

@@ -58,8 +58,8 @@ Status check_same_type(InferContext& c, size_t input, size_t other, std::string_
     return invalid(what, " is ", name_of(c.dtype(input)), ", expected ", name_of(c.dtype(other)));
 }
 
-Status infer_product(InferContext& c, Layout const& layout, DataType y) {
-    RG_TRY_STATUS(product, product_of(c.shape(layout.a.x), c.shape(layout.b.x), c.symbols()));
+Status infer_typed_product(InferContext& c, Layout const& layout, DataType y) {
+    RG_TRY_STATUS(product, infer_product(c, layout.a.x, layout.b.x));
     RG_CHECK_STATUS(check_same_type(c, layout.a.zero, layout.a.x, "the zero point of A"));
     RG_CHECK_STATUS(check_same_type(c, layout.b.zero, layout.b.x, "the zero point of B"));
     RG_CHECK_STATUS(check_vector(c, layout.a.zero, 2, product.a, "the zero point of A"));
@@ -80,8 +80,10 @@ LoweredEdge as_rows(LowerContext& c, LoweredEdge edge) {
     return c.reshape(edge, {edge->value.shape[0], DimExpr(1)});
 }
 
-Status infer_matmul_integer(InferContext& c, NodeView const&) { return infer_product(c, kInteger, DataType::I32); }
-Status infer_qlinear_matmul(InferContext& c, NodeView const&) { return infer_product(c, kLinear, c.dtype(7)); }
+Status infer_matmul_integer(InferContext& c, NodeView const&) {
+    return infer_typed_product(c, kInteger, DataType::I32);
+}
+Status infer_qlinear_matmul(InferContext& c, NodeView const&) { return infer_typed_product(c, kLinear, c.dtype(7)); }
 
 Status lower_matmul_integer(LowerContext& c, NodeView const&) {
     RG_TRY_STATUS(product, product_of(c.shape(0), c.shape(1), c.symbols()));
@@ -152,15 +154,14 @@ Status infer_convolution(InferContext& c, NodeView const& n, Layout const& layou
     RG_CHECK_STATUS(frontend::expect_rank(c.input(layout.a.x), 3, 64));
     RG_CHECK_STATUS(frontend::expect_rank(c.input(layout.b.x), x.size(), x.size()));
     RG_TRY_STATUS(convolution, convolution_of(c, n, layout));
-    RG_CHECK_STATUS(frontend::expect_equal(x[1], w[1] * convolution.group, "the number of channels", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(x[1], w[1] * convolution.group, "the number of channels"));
     RG_CHECK_STATUS(check_same_type(c, layout.a.zero, layout.a.x, "the zero point of X"));
     RG_CHECK_STATUS(check_same_type(c, layout.b.zero, layout.b.x, "the zero point of W"));
     RG_CHECK_STATUS(check_scalar(c, layout.a.zero, "the zero point of X"));
     for (auto input : {layout.b.scale, layout.b.zero}) {
         if (!input || !c.has(input) || is_one(c.shape(input))) continue;
         RG_CHECK_STATUS(frontend::expect_rank(c.input(input), 1, 1));
-        RG_CHECK_STATUS(
-            frontend::expect_equal(c.shape(input)[0], w[0], "the number of scales or zero points of W", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(input)[0], w[0], "the number of scales or zero points of W"));
     }
     if (layout.y.scale) {
         RG_CHECK_STATUS(check_scalar(c, layout.a.scale, "the scale of X"));
@@ -168,7 +169,7 @@ Status infer_convolution(InferContext& c, NodeView const& n, Layout const& layou
         RG_CHECK_STATUS(check_scalar(c, layout.y.zero, "the zero point of Y"));
         if (c.has(8)) {
             RG_CHECK_STATUS(frontend::expect_rank(c.input(8), 1, 1));
-            RG_CHECK_STATUS(frontend::expect_equal(c.shape(8)[0], w[0], "the size of the bias", c.symbols()));
+            RG_CHECK_STATUS(c.expect_equal(c.shape(8)[0], w[0], "the size of the bias"));
         }
     }
     Shape shape{x[0], w[0]};

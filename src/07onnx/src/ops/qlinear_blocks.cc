@@ -27,7 +27,7 @@ Inferred<kernel::BlockMatMulInfo> info_of(NodeView const& n) {
 
 Status check_count(InferContext& c, size_t input, int64_t wanted, std::string_view what) {
     if (!c.has(input)) return std::nullopt;
-    return frontend::expect_equal(element_count(c.shape(input)), DimExpr(wanted), what, c.symbols());
+    return c.expect_equal(element_count(c.shape(input)), DimExpr(wanted), what);
 }
 
 Status infer_blocks(InferContext& c, NodeView const& n) {
@@ -35,7 +35,7 @@ Status infer_blocks(InferContext& c, NodeView const& n) {
     if (n.integer("weight_prepacked", 0)) return unsupported("weight_prepacked = 1");
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 1, 64));
     auto y = c.shape(0);
-    RG_CHECK_STATUS(frontend::expect_equal(y.back(), DimExpr(info.k), "the last size of A", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(y.back(), DimExpr(info.k), "the last size of A"));
     auto scales = info.n * info.blocks();
     RG_CHECK_STATUS(check_count(c, 1, scales * info.block * info.bits / 8, "the number of bytes of B"));
     RG_CHECK_STATUS(check_count(c, 2, scales, "the number of scales"));

@@ -173,7 +173,7 @@ Status infer_concat(InferContext& c, NodeView const& n) {
         if (part.size() != shape.size())
             return invalid("input ", i, " has ", part.size(), " axes, expected ", shape.size());
         for (size_t k = 0; k < part.size(); ++k)
-            if (k != axis) RG_CHECK_STATUS(frontend::expect_equal(part[k], shape[k], "a size", c.symbols()));
+            if (k != axis) RG_CHECK_STATUS(c.expect_equal(part[k], shape[k], "a size"));
         shape[axis] = shape[axis] + part[axis];
     }
     return c.set(0, c.dtype(1), std::move(shape));

@@ -27,7 +27,7 @@ LoweredEdge scalar(LowerContext& c, size_t i) { return c.has(i) ? c.reshape(c.ed
 Status check_columns(InferContext& c, size_t input, DimExpr const& columns, std::string_view what) {
     if (!c.has(input) || is_one(c.shape(input))) return std::nullopt;
     RG_CHECK_STATUS(frontend::expect_rank(c.input(input), 1, 1));
-    return frontend::expect_equal(c.shape(input)[0], columns, what, c.symbols());
+    return c.expect_equal(c.shape(input)[0], columns, what);
 }
 
 /// x + bias in the type of x; broadcasts to x's shape.
@@ -47,7 +47,7 @@ struct FloatProduct {
 constexpr FloatProduct kDynamic{0, 2, 0, 3, 4}, kToFloat{2, 3, 4, 5, 6};
 
 Status infer_float_product(InferContext& c, FloatProduct const& p, DataType y) {
-    RG_TRY_STATUS(product, product_of(c.shape(0), c.shape(1), c.symbols()));
+    RG_TRY_STATUS(product, infer_product(c, 0, 1));
     auto const& columns = product.b.back();
     if (p.a_scale) RG_CHECK_STATUS(check_scalar(c, p.a_scale, "the scale of A"));
     if (p.a_zero) RG_CHECK_STATUS(check_scalar(c, p.a_zero, "the zero point of A"));
@@ -55,7 +55,7 @@ Status infer_float_product(InferContext& c, FloatProduct const& p, DataType y) {
     RG_CHECK_STATUS(check_columns(c, p.b_zero, columns, "the number of zero points of B"));
     if (c.has(p.bias)) {
         RG_CHECK_STATUS(frontend::expect_rank(c.input(p.bias), 1, 1));
-        RG_CHECK_STATUS(frontend::expect_equal(c.shape(p.bias)[0], columns, "the size of the bias", c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(p.bias)[0], columns, "the size of the bias"));
     }
     return c.set(0, y, product.y);
 }
@@ -85,7 +85,7 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
     for (size_t i : {0, 3}) RG_CHECK_STATUS(frontend::expect_rank(c.input(i), 2, 2));
     bool ta = n.integer("transA", 0) != 0, tb = n.integer("transB", 0) != 0;
     auto const &a = c.shape(0), &b = c.shape(3);
-    RG_CHECK_STATUS(frontend::expect_equal(b[tb], a[!ta], "the inner size of the second operand", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(b[tb], a[!ta], "the inner size of the second operand"));
     Shape y{a[ta], b[!tb]};
     for (size_t i : {1, 2, 7, 8}) RG_CHECK_STATUS(check_scalar(c, i, i == 1 || i == 7 ? "a scale" : "a zero point"));
     for (size_t i : {4, 5}) RG_CHECK_STATUS(check_columns(c, i, y[1], "the number of scales or zero points of B"));

@@ -113,8 +113,7 @@ Status expect_shape(InferContext& c, size_t i, std::string_view role, Shape cons
     if (!c.has(i)) return std::nullopt;
     RG_CHECK_STATUS(expect_rank(c.input(i), expected.size(), expected.size()));
     for (size_t k = 0; k < expected.size(); ++k)
-        RG_CHECK_STATUS(
-            expect_equal(c.shape(i)[k], expected[k], frontend::concat("size ", k, " of ", role), c.symbols()));
+        RG_CHECK_STATUS(c.expect_equal(c.shape(i)[k], expected[k], frontend::concat("size ", k, " of ", role)));
     return std::nullopt;
 }
 

@@ -41,8 +41,8 @@ Status infer_roi_align(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(expect_rank(c.input(0), 4, 4));
     RG_CHECK_STATUS(expect_rank(c.input(1), 2, 2));
     RG_CHECK_STATUS(expect_rank(c.input(2), 1, 1));
-    RG_CHECK_STATUS(expect_equal(c.shape(1)[1], 4, "the number of coordinates of a region", c.symbols()));
-    RG_CHECK_STATUS(expect_equal(c.shape(2)[0], c.shape(1)[0], "the number of batch indices", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(1)[1], 4, "the number of coordinates of a region"));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], c.shape(1)[0], "the number of batch indices"));
     return c.set(0, c.dtype(0), {c.shape(1)[0], c.shape(0)[1], rows, columns});
 }
 
@@ -58,7 +58,7 @@ Status infer_max_roi_pool(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(check_bins(bins[0], bins[1]));
     RG_CHECK_STATUS(expect_rank(c.input(0), 4, 4));
     RG_CHECK_STATUS(expect_rank(c.input(1), 2, 2));
-    RG_CHECK_STATUS(expect_equal(c.shape(1)[1], 5, "the number of values of a region", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(1)[1], 5, "the number of values of a region"));
     return c.set(0, c.dtype(0), {c.shape(1)[0], c.shape(0)[1], bins[0], bins[1]});
 }
 

@@ -47,7 +47,7 @@ Status infer_one_hot(InferContext& c, NodeView const& n) {
     if (depth.size() != 1) return invalid("depth has ", depth.size(), " elements, expected 1");
     if (depth[0].constant().value_or(1) < 1) return invalid("depth is ", *depth[0].constant(), ", expected at least 1");
     RG_CHECK_STATUS(frontend::expect_rank(c.input(2), 1, 1));
-    RG_CHECK_STATUS(frontend::expect_equal(c.shape(2)[0], DimExpr(2), "the number of values", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(c.shape(2)[0], DimExpr(2), "the number of values"));
     auto shape = c.shape(0);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), depth[0]);
     return c.set(0, c.dtype(2), std::move(shape));

@@ -106,8 +106,7 @@ Inferred<Frames> frames_of(InferContext& c, NodeView const& n) {
     if (c.has(3)) {
         RG_TRY(given, scalar(c, 3, "frame_length"));
         if (c.has(2))
-            if (auto failure = frontend::expect_equal(c.shape(2)[0], given, "the length of the window", c.symbols()))
-                return Err{*failure};
+            if (auto failure = c.expect_equal(c.shape(2)[0], given, "the length of the window")) return Err{*failure};
         f.length = given;
     }
     for (auto const& [value, role] : {std::pair(f.step, "frame_step"), std::pair(f.length, "frame_length")})

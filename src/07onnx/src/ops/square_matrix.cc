@@ -12,7 +12,7 @@ Status infer_matrix(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(frontend::expect_rank(c.input(0), 2, 64));
     auto shape = c.shape(0);
     auto rank = shape.size();
-    RG_CHECK_STATUS(frontend::expect_equal(shape[rank - 1], shape[rank - 2], "the number of columns", c.symbols()));
+    RG_CHECK_STATUS(c.expect_equal(shape[rank - 1], shape[rank - 2], "the number of columns"));
     if (n.op_type == "Det") shape.resize(rank - 2);
     return c.set(0, c.dtype(0), std::move(shape));
 }

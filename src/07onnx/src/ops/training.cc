@@ -35,8 +35,8 @@ Status infer_optimizer(InferContext& c, NodeView const& n) {
                            "\"");
         RG_CHECK_STATUS(frontend::expect_rank(c.input(i), x.rank(), x.rank()));
         for (size_t k = 0; k < x.rank(); ++k)
-            RG_CHECK_STATUS(frontend::expect_equal(c.shape(i)[k], (*x.shape)[k],
-                                                   frontend::concat("size ", k, " of input ", i), c.symbols()));
+            RG_CHECK_STATUS(
+                c.expect_equal(c.shape(i)[k], (*x.shape)[k], frontend::concat("size ", k, " of input ", i)));
     }
     for (size_t i = 0; i < c.output_count(); ++i)
         RG_CHECK_STATUS(c.set(i, c.dtype(2 + i % count), c.shape(2 + i % count)));

@@ -1,0 +1,142 @@
+#pragma once
+#include "conv/depthwise.h"
+#include "conv/store_impl.h"
+
+// Sums of a depthwise convolution, or of one with groups of a part of a block, for a few positions at a time.
+
+namespace refactor::kernel {
+namespace {
+
+/// Positions whose sums are kept in registers: each multiply-add loads its own input, so 12 chains only have to hide
+/// the latency.
+constexpr int kPositions = W == 16 ? 14 : 12;
+
+/// Positions along a row or a column that see the same part of the window.
+struct Strip {
+    float const* x;               ///< input under the first tap of the part, of the first position
+    int64_t x_step;               ///< between positions
+    float const* w;               ///< first tap of the part
+    int64_t rows, cols;           ///< taps of the part
+    int64_t x_row, x_col, w_row;  ///< between taps
+    float* y;
+    float const* residual;
+    int64_t y_step;
+    int64_t first_in = 0, end_in = 0;
+};
+
+template <int Q>
+RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
+    Vec value = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
+#pragma GCC unroll 14
+    for (int q = 0; q < Q; ++q) acc[q] = value;
+}
+
+template <int Q>
+RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) {
+    bool const clamp = simple(j.activation.kind);
+    bool const before = s.residual && !j.residual_last, after = s.residual && j.residual_last && clamp;
+    Range const range(clamp ? j.activation : Activation{});
+    Mask const lanes = first_lanes(j.lanes);
+    float* const y = s.y;
+    float const* const residual = s.residual;
+    int64_t const y_step = s.y_step;
+#pragma GCC unroll 14
+    for (int q = 0; q < Q; ++q) {
+        Vec v = acc[q];
+        if (before) v = v + Vec::load(residual + q * y_step);
+        v = min(range.high, max(range.low, v));
+        if (after) v = v + Vec::load(residual + q * y_step);
+        select(lanes, v, Vec::zero()).store(y + q * y_step);
+    }
+    if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
+}
+
+/// For each lane, the lanes of its group of `width` in order.
+struct GroupLanes {
+    IntVec nth[W / 2];
+    explicit GroupLanes(int width) {
+        for (int i = 0; i < width; ++i) {
+            int32_t lanes[W];
+            for (int lane = 0; lane < W; ++lane) lanes[lane] = (lane & -width) + i;
+            nth[i] = IntVec::load(lanes);
+        }
+    }
+};
+
+RG_SIMD Vec pick(Vec from, IntVec lanes) {
+#ifdef __AVX512F__
+    return {_mm512_permutexvar_ps(lanes.v, from.v)};
+#else
+    return {_mm256_permutevar8x32_ps(from.v, lanes.v)};
+#endif
+}
+
+template <int Q>
+[[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
+    Vec acc[Q];
+    start(j, acc);
+    int64_t const step = s.x_step;
+    for (int64_t h = 0; h < s.rows; ++h) {
+        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
+            Vec weight = Vec::load(w);
+            float const* p = x;
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Vec::load(p), acc[q]);
+        }
+    }
+    finish(j, s, acc);
+}
+
+/// The same for groups of several channels: each lane reads those of its group.
+template <int Q>
+[[gnu::noinline]] void grouped(DepthwiseJob const& j, Strip const& s) {
+    Vec acc[Q];
+    start(j, acc);
+    int64_t const step = s.x_step;
+    GroupLanes const lanes(j.width);
+    for (int64_t h = 0; h < s.rows; ++h) {
+        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col)
+            for (int i = 0; i < j.width; ++i, w += W) {
+                Vec weight = Vec::load(w);
+                IntVec from = lanes.nth[i];
+                float const* p = x;
+#pragma GCC unroll 14
+                for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, pick(Vec::load(p), from), acc[q]);
+            }
+    }
+    finish(j, s, acc);
+}
+
+/// `strip` along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
+/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist.
+template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
+[[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
+    Vec acc[Q];
+    start(j, acc);
+    int const width = Grouped ? j.width : 1;
+    GroupLanes const lanes(Grouped ? width : 0);
+    for (int64_t h = 0; h < s.rows; ++h) {
+        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+        for (int k = 0; k < width; ++k, w += W) {
+            Vec weights[Cols];
+#pragma GCC unroll 5
+            for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * width * W);
+#pragma GCC unroll 32
+            for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
+                if (Edge && (i < s.first_in || i >= s.end_in)) continue;
+                Vec value = Vec::load(x + i * W);
+                if (Grouped) value = pick(value, lanes.nth[k]);
+#pragma GCC unroll 5
+                for (int v = 0; v < Cols; ++v)
+                    if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
+                        acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
+            }
+        }
+    }
+    finish(j, s, acc);
+}
+
+}  // namespace
+}  // namespace refactor::kernel

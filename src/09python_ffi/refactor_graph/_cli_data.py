@@ -1,0 +1,102 @@
+"""What the commands feed to a model, and what they show of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import helper
+
+from refactor_graph._errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from refactor_graph.onnx import Compiler
+
+_SEED = 0
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    """Numpy's type for the short name of a port's type ("f32", "i64", "bf16", …)."""
+    codes = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9, "f16": 10, "f64": 11}
+    codes |= {"u32": 12, "u64": 13, "bf16": 16}
+    if name not in codes:
+        raise InvalidInput(f"inputs of type {name} cannot be generated; give a file by --input")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(codes[name]))
+
+
+def parse_sizes(text: Sequence[str], symbols: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of `NAME=NUMBER`, by name; every name must be a symbol of the model."""
+    sizes = {}
+    for item in text:
+        name, equals, value = item.rpartition("=")
+        if not equals or not value.isdigit():
+            raise InvalidInput(f"--dim: expected NAME=NUMBER, got {item!r}")
+        if name not in symbols:
+            raise InvalidInput(f"--dim: the model has no symbol {name!r}, it has: {', '.join(symbols) or 'none'}")
+        sizes[name] = int(value)
+    return sizes
+
+
+def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return an array for every input: from `NAME=FILE.npy`, else random; symbols without a size are 1."""
+    given = {}
+    for item in files:
+        name, equals, path = item.partition("=")
+        if not equals:
+            raise InvalidInput(f"--input: expected NAME=FILE.npy, got {item!r}")
+        try:
+            given[name] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"--input: {path} cannot be read: {error}") from None
+    generator = np.random.default_rng(_SEED)
+    arrays = {}
+    for port in compiler.inputs:
+        if port.name in given:
+            arrays[port.name] = given[port.name]
+            continue
+        if port.shape is None:
+            raise InvalidInput(f"input {port.name!r} has no declared rank; give a file by --input")
+        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in port.shape]
+        dtype = _numpy_type(port.dtype)
+        if dtype.kind in "iub":
+            # Small numbers are valid as token ids, masks and positions alike.
+            arrays[port.name] = generator.integers(0, 2, shape).astype(dtype)
+        else:
+            arrays[port.name] = generator.standard_normal(shape).astype(dtype)
+    return arrays
+
+
+def leaves(name: str, value: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the tensors of an output with a name for each: itself, or those in a sequence, optional or map."""
+    if isinstance(value, np.ndarray):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(f"{name}[{key!r}]", item)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from leaves(f"{name}[{i}]", item)
+    elif value is not None:
+        yield name, np.asarray(value)
+
+
+def numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return the elements as numbers to subtract, or None for text."""
+    return None if array.dtype.kind in "OSU" else array.astype(np.float64)
+
+
+def difference(mine: NDArray[Any], reference: NDArray[Any], rtol: float, atol: float) -> tuple[bool, float]:
+    """Return whether two arrays agree, and the largest difference (NaN if there is none to tell)."""
+    if mine.dtype != reference.dtype and mine.dtype.itemsize == reference.dtype.itemsize:
+        reference = reference.view(mine.dtype)  # onnxruntime hands types out that numpy lacks as integers
+    if mine.shape != reference.shape:
+        return False, float("nan")
+    ours, theirs = numbers(mine), numbers(reference)
+    if ours is None or theirs is None:
+        return bool(np.array_equal(mine, reference)), float("nan")
+    same = bool(np.allclose(ours, theirs, rtol, atol, equal_nan=True))
+    with np.errstate(invalid="ignore"):
+        return same, float(np.max(np.abs(ours - theirs))) if mine.size else float("nan")
