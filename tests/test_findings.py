@@ -139,7 +139,7 @@ def test_powers_of_what_a_fused_program_computed(dtype, power):
     np.testing.assert_allclose(y, (-x.astype(np.float64)) ** power, rtol=4 * np.finfo(np.float32).eps)
 
 
-@pytest.mark.parametrize("op", ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceMean", "ReduceProd", "ReduceSumSquare"])
+@pytest.mark.parametrize("op", ["ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSumSquare"])
 @pytest.mark.parametrize("axes", [[0], [0, 1]])
 def test_reductions_of_sizes(op, axes):
     nodes = [
@@ -148,7 +148,12 @@ def test_reductions_of_sizes(op, axes):
         helper.make_node("Cast", ["g"], ["c"], to=TensorProto.INT32),
         helper.make_node(op, ["c"], ["y"], keepdims=0),
     ]
-    y = _run(nodes, [models.value("x", ["N", "M"])], {"x": np.zeros((7, 3))}, [models.constant("i", np.array(axes))])
+    y = _run(
+        nodes,
+        [models.value("x", ["N", "M"])],
+        {"x": np.zeros((7, 3), np.float32)},
+        [models.constant("i", np.array(axes))],
+    )
     proto = models.model(nodes[3:], [models.value("c", None, 6)], [models.value("y", None, 6)])
     assert y == ReferenceEvaluator(proto).run(None, {"c": np.array([7, 3], np.int32)[axes]})[0]
 
