@@ -64,7 +64,9 @@ def burst(run: Callable[[], object], seconds: float) -> float:
 
 
 def largest_error(actual: engines.Outputs, expected: engines.Outputs) -> float:
-    """Largest difference over the largest magnitude, over all outputs of numbers."""
+    """Largest difference over the largest magnitude, over all outputs of numbers; infinite if shapes differ."""
+    if any(a.shape != e.shape for a, e in zip(actual, expected, strict=True)):
+        return math.inf
     errors = [
         float(np.abs(a.astype(np.float64) - e).max() / (np.abs(e.astype(np.float64)).max() + 1e-30))
         for a, e in zip(actual, expected, strict=True)
@@ -96,7 +98,8 @@ def compare(case: models.Case, names: list[str], threads: int, rounds: int, seco
             runs.pop(name, None)
             print(f"{name} does not run it: {str(error).splitlines()[0][:100]}", file=sys.stderr)
             continue
-        row.setdefault("relative_error", largest_error(ours(inputs), expected))
+        if "relative_error" not in row:
+            row["relative_error"] = largest_error(ours(inputs), expected)
     best = dict.fromkeys(runs, math.inf)
     for _ in range(rounds):
         for name, run in runs.items():

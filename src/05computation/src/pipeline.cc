@@ -23,6 +23,7 @@
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
 #include "passes/store_weights.h"
+#include "passes/view_operands.h"
 #include "passes/widen_halves.h"
 
 #include <algorithm>
@@ -55,6 +56,7 @@ std::span<Pass const> pipeline() {
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
+        {"view_operands", view_operands},
         {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},
         {"look_up_one_hots", look_up_one_hots},

@@ -4,9 +4,17 @@
 
 namespace refactor::kernel {
 
-/// Sizes of one attention and the steps of its mask in elements (0 where broadcast).
+/// Where an operand lies in its tensor, in elements.
+struct AttentionPlace {
+    int64_t first = 0, batch = 0, head = 0, row = 0;  ///< the first element, and steps
+
+    int64_t at(int64_t b, int64_t h) const { return first + b * batch + h * head; }
+};
+
+/// Sizes of one attention, where its operands lie and the steps of its mask in elements (0 where broadcast).
 struct AttentionShape {
     int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
+    AttentionPlace q, k, v, y;
     int64_t mask_step[4] = {0, 0, 0, 0};  ///< batch, head, query, key
     bool bool_mask = false;
 
@@ -20,6 +28,11 @@ struct AttentionShape {
         return 2. * static_cast<double>(batch * heads * queries) * static_cast<double>(keys) *
                static_cast<double>(depth + value_depth);
     }
+
+private:
+    std::string init_tensors(AttentionInfo const&, BindArgs const&);
+    std::string init_views(AttentionInfo const&, BindArgs const&);
+    std::string init_mask(TensorDesc const& mask);
 };
 
 /// f32 with a mask of f32 or bool: blocks of queries against blocks of keys, online softmax.

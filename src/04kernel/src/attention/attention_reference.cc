@@ -29,12 +29,13 @@ class AttentionReference final : public runtime::Task {
         auto const& s = self.shape_;
         auto const& info = self.info_;
         auto query = row % s.queries, head = row / s.queries % s.heads, batch = row / s.queries / s.heads;
-        auto kv = batch * s.kv_heads + head / (s.heads / s.kv_heads);
-        auto const* q = static_cast<T const*>(arguments[0]) + row * s.depth;
-        auto const* k = static_cast<T const*>(arguments[1]) + kv * s.keys * s.depth;
-        auto const* v = static_cast<T const*>(arguments[2]) + kv * s.keys * s.value_depth;
-        auto* y = static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + row * s.value_depth;
-        auto k_step = info.k_transposed ? 1 : s.depth, k_depth = info.k_transposed ? s.keys : 1;
+        auto kv = head / (s.heads / s.kv_heads);
+        auto const* q = static_cast<T const*>(arguments[0]) + s.q.at(batch, head) + query * s.q.row;
+        auto const* k = static_cast<T const*>(arguments[1]) + s.k.at(batch, kv);
+        auto const* v = static_cast<T const*>(arguments[2]) + s.v.at(batch, kv);
+        auto* y =
+            static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + s.y.at(batch, head) + query * s.y.row;
+        auto k_step = info.k_transposed ? 1 : s.k.row, k_depth = info.k_transposed ? s.k.row : 1;
         auto mask_base = batch * s.mask_step[0] + head * s.mask_step[1] + query * s.mask_step[2];
         auto visible = s.visible(info, query);
         double sink = info.has_sinks ? widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]) : -INFINITY;
@@ -52,7 +53,7 @@ class AttentionReference final : public runtime::Task {
         for (int64_t t = 0; t < visible; ++t) sum += p[t] = std::exp(p[t] - max);
         for (int64_t d = 0; d < s.value_depth; ++d) {
             double value = 0;
-            for (int64_t t = 0; t < visible; ++t) value += p[t] * widen(v[t * s.value_depth + d]);
+            for (int64_t t = 0; t < visible; ++t) value += p[t] * widen(v[t * s.v.row + d]);
             y[d] = narrow<T>(none ? (info.nan_to_zero || info.has_sinks ? 0. : static_cast<double>(NAN)) : value / sum);
         }
     }

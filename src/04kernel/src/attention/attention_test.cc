@@ -1,4 +1,5 @@
-#include "kernel/ops/matmul.h"
+#include "attention/attention.h"
+
 #include "reduce/kernel_test.h"
 
 #include <limits>
@@ -148,6 +149,80 @@ TEST(Attention, NegativeScale) {
         Tensor mask(DataType::F32, {9, 600});
         for (int64_t i = 0; i < 9 * 600; ++i) mask.as<float>()[i] = static_cast<float>(random() % 5) - 2;
         check({1, 2, 2, 9, 600, 16, 16}, info, random, masked ? std::vector{mask} : std::vector<Tensor>{}, -0.3f);
+    }
+}
+
+/// [batch, heads, rows, row] of what lies at `place`.
+Tensor copy_of(Tensor const& from, AttentionPlace const& place, Dims const& dims) {
+    Tensor copy(DataType::F32, dims);
+    int64_t i = 0;
+    for (int64_t b = 0; b < dims[0]; ++b)
+        for (int64_t h = 0; h < dims[1]; ++h)
+            for (int64_t r = 0; r < dims[2]; ++r)
+                for (int64_t d = 0; d < dims[3]; ++d)
+                    copy.as<float>()[i++] = from.as<float>()[place.at(b, h) + r * place.row + d];
+    return copy;
+}
+
+Tensor reference_of(AttentionInfo const& info, std::vector<Tensor> inputs, Dims const& dims,
+                    std::span<int64_t const> params) {
+    std::vector<Tensor> outputs{Tensor(DataType::F32, dims)};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*candidates(info, request_of(in, results, Isa::Scalar, 1)).kernels.back(), inputs, outputs, packs, pool,
+        params);
+    return outputs[0];
+}
+
+/// Q, K and V side by side in one tensor [B, T, all], Y [B, S, H, D], as a product leaves and takes them.
+TEST(Attention, PackedOperands) {
+    std::mt19937 random(seed_of(98));
+    for (auto const& c : kCases) {
+        if (c.queries > c.keys) continue;
+        auto k_first = c.heads * c.depth, v_first = k_first + c.kv_heads * c.depth;
+        auto width = v_first + c.kv_heads * c.value_depth, row = c.heads * c.value_depth;
+        AttentionPlace const q{0, c.keys * width, c.depth, width}, k{k_first, q.batch, c.depth, width},
+            v{v_first, q.batch, c.value_depth, width}, y{0, c.queries * row, c.value_depth, row};
+        std::vector<int64_t> params{c.batch, c.heads, c.kv_heads, c.queries, c.keys, c.depth, c.value_depth};
+        for (auto const& place : {q, k, v, y})
+            params.insert(params.end(), {place.first, place.batch, place.head, place.row});
+        for (int bits = 0; bits < 4; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.has_mask = bits & 2;
+            info.scale = 1 / std::sqrt(static_cast<float>(c.depth));
+            auto packed = random_f32({c.batch, c.keys, width}, random);
+            std::vector<Tensor> whole{copy_of(packed, q, {c.batch, c.heads, c.queries, c.depth}),
+                                      copy_of(packed, k, {c.batch, c.kv_heads, c.keys, c.depth}),
+                                      copy_of(packed, v, {c.batch, c.kv_heads, c.keys, c.value_depth})},
+                views(3, packed);
+            auto mask = random_f32({c.queries, c.keys}, random);
+            if (info.has_mask) whole.push_back(mask), views.push_back(mask);
+            Dims const y_dims{c.batch, c.heads, c.queries, c.value_depth};
+            auto expected = reference_of(info, whole, y_dims, {});
+            info.views = true;
+            auto actual = reference_of(info, views, {c.batch, c.queries, row}, params);
+            expect_close(copy_of(actual, y, y_dims), expected, {}, "the reference");
+            check_candidates(info, views, {actual}, kTolerance, "", params);
+        }
+    }
+}
+
+TEST(Attention, RefusesViewsOutsideOfTensors) {
+    AttentionInfo info;
+    info.views = true;
+    std::vector<Tensor> inputs(3, Tensor(DataType::F32, {2, 3, 8})), outputs{Tensor(DataType::F32, {2, 3, 8})};
+    std::vector<int64_t> const fits{2, 2, 2, 3, 3, 4, 4, 0, 24, 4, 8, 0, 24, 4, 8, 0, 24, 4, 8, 0, 24, 4, 8};
+    for (size_t i = 0; i < fits.size(); ++i) {
+        auto params = fits;
+        ++params[i];
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        Descriptions of(inputs, outputs);
+        PackCache packs;
+        for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+            EXPECT_TRUE(kernel->bind({of.in, of.out, fits, packs, 1}).ok()) << kernel->id();
+            EXPECT_FALSE(kernel->bind({of.in, of.out, params, packs, 1}).ok()) << kernel->id() << " param " << i;
+        }
     }
 }
 

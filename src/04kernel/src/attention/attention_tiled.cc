@@ -28,8 +28,10 @@ class TiledAttention final : public runtime::Task {
     Functions functions_;
     AttentionInfo info_;
     AttentionShape shape_;
-    int64_t group_, rows_, part_, parts_;  // heads for each K, rows for each K, rows of a part, parts for each K
-    int64_t block_, keys_;                 // rows and keys that are worked on at a time
+    int64_t heads_, rows_;         // of a set: heads that share K, and their queries
+    int64_t q_step_, y_step_;      // between rows of a set
+    int64_t sets_, part_, parts_;  // rows of a part of a set, parts of each set
+    int64_t block_, keys_;         // rows and keys that are worked on at a time
     size_t state_bytes_, keys_bytes_;
     int threads_;
 
@@ -39,28 +41,25 @@ class TiledAttention final : public runtime::Task {
         void const* mask;
         float* y;
         int64_t batch, head;  // first head
-        int64_t row, rows;    // within the heads that share K
+        int64_t row, rows;    // within the set
         float *scores, *maxima, *sums, *packed_keys;
-
-        Place block(int64_t first, int64_t count, AttentionShape const& shape) const {
-            auto p = *this;
-            p.q += first * shape.depth, p.y += first * shape.value_depth, p.row += first, p.rows = count;
-            p.maxima += first, p.sums += first;
-            return p;
-        }
     };
+    Place block(Place p, int64_t first, int64_t count) const {
+        p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
+        p.maxima += first, p.sums += first;
+        return p;
+    }
 
     bool reads_keys_in_place(Place const& p) const { return p.rows <= kFewRows; }
     float const* keys_from(Place const& p, int64_t first) const {
-        return p.k + first * (info_.k_transposed ? 1 : shape_.depth);
+        return p.k + first * (info_.k_transposed ? 1 : shape_.k.row);
     }
-    int64_t key_step() const { return info_.k_transposed ? shape_.keys : shape_.depth; }
 
     void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
         ProductBlock t{};
         t.m = p.rows, t.n = count, t.k = shape_.depth;
-        t.a = p.q, t.a_row = shape_.depth, t.a_k = 1;
-        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = key_step();
+        t.a = p.q, t.a_row = q_step_, t.a_k = 1;
+        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = keys_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
         t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);
@@ -73,8 +72,8 @@ class TiledAttention final : public runtime::Task {
         ProductBlock t{};
         t.m = p.rows, t.n = shape_.value_depth, t.k = count;
         t.a = p.scores, t.a_row = keys_, t.a_k = 1;
-        t.b = p.v + first * shape_.value_depth, t.b_row = shape_.value_depth, t.source = ProductSource::Rows;
-        t.y = p.y, t.y_row = shape_.value_depth, t.alpha = 1;
+        t.b = p.v + first * shape_.v.row, t.b_row = shape_.v.row, t.source = ProductSource::Rows;
+        t.y = p.y, t.y_row = y_step_, t.alpha = 1;
         t.residual = first ? p.y : nullptr;  // adds to what is there
         t.block_m = p.rows, t.block_k = count;
         functions_.product.multiply(t);
@@ -84,11 +83,11 @@ class TiledAttention final : public runtime::Task {
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
         r.step = keys_, r.scale = info_.scale > 0 ? info_.scale : 1;
-        r.count = count, r.one_mask = step[3] == 0, r.value_depth = shape_.value_depth;
+        r.count = count, r.one_mask = step[3] == 0, r.y_step = y_step_, r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * keys_, r.maxima = p.maxima + i, r.sums = p.sums + i;
-            r.y = first ? p.y + i * shape_.value_depth : nullptr;
+            r.y = first ? p.y + i * y_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
                 auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
@@ -108,15 +107,16 @@ class TiledAttention final : public runtime::Task {
     }
     Place place(void* const* arguments, int64_t task, std::byte* workspace) const {
         Place p;
-        auto kv = task / parts_;
+        auto set = task / parts_, sets_of_batch = shape_.heads / heads_;
         p.row = task % parts_ * part_, p.rows = std::min(part_, rows_ - p.row);
-        p.batch = kv / shape_.kv_heads, p.head = kv % shape_.kv_heads * group_;
-        auto row = kv * rows_ + p.row;
-        p.q = static_cast<float const*>(arguments[0]) + row * shape_.depth;
-        p.k = static_cast<float const*>(arguments[1]) + kv * shape_.keys * shape_.depth;
-        p.v = static_cast<float const*>(arguments[2]) + kv * shape_.keys * shape_.value_depth;
+        p.batch = set / sets_of_batch, p.head = set % sets_of_batch * heads_;
+        auto kv = p.head / (shape_.heads / shape_.kv_heads);
+        p.q = static_cast<float const*>(arguments[0]) + shape_.q.at(p.batch, p.head) + p.row * q_step_;
+        p.k = static_cast<float const*>(arguments[1]) + shape_.k.at(p.batch, kv);
+        p.v = static_cast<float const*>(arguments[2]) + shape_.v.at(p.batch, kv);
         p.mask = info_.has_mask ? arguments[3] : nullptr;
-        p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + row * shape_.value_depth;
+        p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + shape_.y.at(p.batch, p.head) +
+              p.row * y_step_;
         p.scores = reinterpret_cast<float*>(workspace);
         p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + part_;
         p.packed_keys = reinterpret_cast<float*>(workspace + state_bytes_);
@@ -136,10 +136,10 @@ class TiledAttention final : public runtime::Task {
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
             if (!in_place)
-                functions_.product.pack(p.packed_keys, keys_from(p, first), key_step(), !info_.k_transposed, count,
+                functions_.product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count,
                                         shape_.depth);
             for (int64_t row = 0; row < p.rows; row += block_) {
-                auto b = p.block(row, std::min(block_, p.rows - row), shape_);
+                auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
                 if (first && seen <= 0) continue;
                 seen = std::max<int64_t>(1, seen);
@@ -149,13 +149,21 @@ class TiledAttention final : public runtime::Task {
             }
         }
         for (int64_t i = 0; i < p.rows; ++i)
-            functions_.scores.divide(p.y + i * shape_.value_depth, shape_.value_depth, p.sums[i],
+            functions_.scores.divide(p.y + i * y_step_, shape_.value_depth, p.sums[i],
                                      info_.nan_to_zero || info_.has_sinks);
     }
-    /// Parts of rows for each K: enough for all threads, but not so small that packing keys shows.
+    /// All heads that share K, if their rows are evenly apart; else one head.
+    void choose_sets() {
+        auto even = [&](AttentionPlace const& p) { return p.head == shape_.queries * p.row; };
+        bool one_query = shape_.queries == 1, all = one_query || (even(shape_.q) && even(shape_.y));
+        heads_ = all ? shape_.heads / shape_.kv_heads : 1, rows_ = heads_ * shape_.queries;
+        q_step_ = one_query ? shape_.q.head : shape_.q.row, y_step_ = one_query ? shape_.y.head : shape_.y.row;
+        sets_ = shape_.batch * (shape_.heads / heads_);
+    }
+    /// Parts of each set: enough for all threads, but not so small that packing keys shows.
     int64_t choose_parts() const {
         auto parts = std::max<int64_t>(1, ceil_div(rows_, kMostSharing));
-        auto sets = std::max<int64_t>(1, shape_.batch * shape_.kv_heads);
+        auto sets = std::max<int64_t>(1, sets_);
         if (threads_ > 1 && sets * parts < 2 * threads_)
             parts = std::max(parts, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, kMostRows / 4)));
         return parts;
@@ -164,7 +172,7 @@ class TiledAttention final : public runtime::Task {
 public:
     TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
         : functions_(functions), info_(info), shape_(shape), threads_(std::max(1, threads)) {
-        group_ = shape.heads / shape.kv_heads, rows_ = group_ * shape.queries;
+        choose_sets();
         keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
         part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), 6), parts_ = ceil_div(rows_, part_);
         block_ = round_up(ceil_div(part_, ceil_div(part_, kMostRows)), 6);
@@ -174,7 +182,7 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto bytes = state_bytes_ + keys_bytes_;
-        context.pool.parallel_for(shape_.batch * shape_.kv_heads * parts_, [&](int64_t task, int worker) {
+        context.pool.parallel_for(sets_ * parts_, [&](int64_t task, int worker) {
             run_part(arguments, task, context.workspace + static_cast<size_t>(worker) * bytes);
         });
     }

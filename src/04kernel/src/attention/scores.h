@@ -21,7 +21,7 @@ struct ScoreRows {
     unsigned char const* allowed[kScoreRows];  ///< 0: not seen; null: no such mask
     bool one_mask;                             ///< a mask has one value for all keys
     float* y;                                  ///< results so far, to be rescaled; null in the first block
-    int64_t value_depth;
+    int64_t y_step, value_depth;
     float *maxima, *sums;  ///< running; a maximum may lag behind by 8
 };
 

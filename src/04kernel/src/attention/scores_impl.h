@@ -128,7 +128,7 @@ void update(ScoreRows const& b) {
         if (now != old) {
             float factor = old == -kInf ? 0.f : rescaling(old, now);
             b.maxima[row] = now, b.sums[row] *= factor;
-            if (b.y) scale_row(b.y + row * b.value_depth, b.value_depth, factor);
+            if (b.y) scale_row(b.y + row * b.y_step, b.value_depth, factor);
         }
         b.sums[row] +=
             exponentials(b.scores + row * b.step, b.count, b.visible[row], is_masked(b, row) ? 1 : b.scale, now);

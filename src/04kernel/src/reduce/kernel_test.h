@@ -81,7 +81,7 @@ struct Descriptions {
 
 /// Runs `kernel`; the workspace has exactly the size asked for, followed by bytes that must stay.
 inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, PackCache& packs,
-                ThreadPool& pool) {
+                ThreadPool& pool, std::span<int64_t const> params = {}) {
     Descriptions of(inputs, outputs);
     std::vector<void*> arguments;
     for (auto& t : inputs) arguments.push_back(t.desc.dtype == DataType::Undefined ? nullptr : t.bytes.data());
@@ -89,7 +89,7 @@ inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<T
         arguments.push_back(t.bytes.data());
         std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0xcd});
     }
-    BindArgs args{of.in, of.out, {}, packs, pool.threads()};
+    BindArgs args{of.in, of.out, params, packs, pool.threads()};
     auto task = kernel.bind(args);
     ASSERT_TRUE(task.ok()) << kernel.id() << ": " << task.error().reason;
     auto bytes = (*task)->workspace_bytes();
@@ -127,7 +127,7 @@ inline void expect_close(Tensor const& actual, Tensor const& expected, Tolerance
 /// the reference. Returns the number of candidates besides the reference at the best instruction set.
 template <class Info>
 int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<Tensor> outputs, Tolerance tolerance,
-                     std::string const& what = "") {
+                     std::string const& what = "", std::span<int64_t const> params = {}) {
     auto operands = operands_of(inputs), results = operands_of(outputs);
     auto reference = candidates(info, request_of(operands, results, Isa::Scalar, 1));
     EXPECT_FALSE(reference.kernels.empty()) << (reference.rejections.empty() ? "" : reference.rejections[0].reason);
@@ -135,7 +135,7 @@ int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<T
     PackCache packs;
     ThreadPool one(1);
     auto expected = outputs;
-    run(*reference.kernels.back(), inputs, expected, packs, one);
+    run(*reference.kernels.back(), inputs, expected, packs, one, params);
     size_t others = 0;
     for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni}) {
         if (isa > cpu_features().isa) break;
@@ -145,9 +145,9 @@ int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<T
             others = 0;
             for (auto const& kernel : found.kernels) {
                 Descriptions of(inputs, outputs);
-                if (!kernel->estimate({of.in, of.out, {}, packs, threads}).ok()) continue;
+                if (!kernel->estimate({of.in, of.out, params, packs, threads}).ok()) continue;
                 others += kernel != found.kernels.back();
-                run(*kernel, inputs, outputs, packs, pool);
+                run(*kernel, inputs, outputs, packs, pool, params);
                 for (size_t i = 0; i < outputs.size() && !testing::Test::HasFatalFailure(); ++i)
                     expect_close(outputs[i], expected[i], tolerance,
                                  kernel->id() + " " + info.attributes() + " output " + std::to_string(i) + ", " +

@@ -35,8 +35,13 @@ struct AttentionInfo {
     bool has_mask = false, has_sinks = false;
     bool k_transposed = false;
     bool nan_to_zero = false;
+    /// Q, K, V and Y are places in tensors of any shape, told by the params: batch, heads, heads of K, queries, keys,
+    /// depth, depth of V; then for each of the four its first element and the steps between batches, heads and rows
+    /// (positions; of transposed K: depths). Elements of a row are contiguous. CPU only.
+    bool views = false;
     std::string attributes() const;
 };
+inline constexpr size_t kAttentionViewParams = 7 + 4 * 4;
 Candidates candidates(AttentionInfo const&, Request const&);
 
 }  // namespace refactor::kernel
