@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 from refactor_graph import InvalidModel
 from refactor_graph.onnx import make_compiler
 
@@ -126,3 +127,57 @@ def test_attention_to_nothing_but_nan_is_nan():
     k[:] = np.nan
     proto = single.model("Attention", {"q": q, "k": k, "v": v}, opset=24)
     assert np.isnan(single.run(proto, {"q": q, "k": k, "v": v})[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64], ids=str)
+@pytest.mark.parametrize("power", [2, 3])
+def test_powers_of_what_a_fused_program_computed(dtype, power):
+    x = (models.generator(504).standard_normal(1003) * 9).astype(dtype)
+    nodes = [helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Pow", ["t", "p"], ["y"])]
+    inputs = [models.value("x", [1003], helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))]
+    y = _run(nodes, inputs, {"x": x}, [models.constant("p", np.array(power, dtype))])
+    np.testing.assert_allclose(y, (-x.astype(np.float64)) ** power, rtol=4 * np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize("op", ["ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSumSquare"])
+@pytest.mark.parametrize("axes", [[0], [0, 1]])
+def test_reductions_of_sizes(op, axes):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "i"], ["g"]),
+        helper.make_node("Cast", ["g"], ["c"], to=TensorProto.INT32),
+        helper.make_node(op, ["c"], ["y"], keepdims=0),
+    ]
+    y = _run(
+        nodes,
+        [models.value("x", ["N", "M"])],
+        {"x": np.zeros((7, 3), np.float32)},
+        [models.constant("i", np.array(axes))],
+    )
+    proto = models.model(nodes[3:], [models.value("c", None, 6)], [models.value("y", None, 6)])
+    assert y == ReferenceEvaluator(proto).run(None, {"c": np.array([7, 3], np.int32)[axes]})[0]
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_ceil", "round_prefer_floor", "floor", "ceil"])
+def test_resize_to_sizes_between_two_elements(rounding):
+    nodes = [helper.make_node("Resize", ["x", "", "", "s"], ["y"], coordinate_transformation_mode="asymmetric")]
+    nodes[0].attribute.append(helper.make_attribute("nearest_mode", rounding))
+    for size in range(1, 17):
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, size)
+        for wanted in range(1, 24):
+            sizes = [models.constant("s", np.array([1, 1, wanted]))]
+            y = _run(nodes, [models.value("x", x.shape)], {"x": x}, sizes)
+            exact = np.arange(wanted) * size / wanted
+            near = {"floor": np.floor(exact), "ceil": np.ceil(exact), "round_prefer_floor": np.ceil(exact - 0.5)}
+            index = near.get(rounding, np.floor(exact + 0.5))
+            np.testing.assert_array_equal(y[0, 0], np.minimum(index, size - 1))
+
+
+@pytest.mark.parametrize("channels", [3, 32])
+def test_means_of_large_planes_are_accurate(channels):
+    """All elements are nearly the same: rounding errors of a running sum would add up."""
+    x = models.generator(505).uniform(0.8, 0.9, (1, channels, 76, 700)).astype(np.float32)
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["y"])]
+    y = _run(nodes, [models.value("x", x.shape)], {"x": x})
+    # Some 280 additions one behind the other: sqrt(280) roundings of half a unit, and twice that.
+    np.testing.assert_allclose(y, x.astype(np.float64).mean((2, 3), keepdims=True), rtol=17 * np.finfo(np.float32).eps)

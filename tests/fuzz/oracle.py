@@ -136,11 +136,23 @@ def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str,
         made = evaluate_node(node, graph.opset, values)
         least = _EPS[np.dtype(np.float32)] if node.op_type in _SINGLE else 0.0
         for name, array in zip(node.output, made, strict=True):
-            values[name] = _disturbed(array, random, least, node.op_type in _CANCELLING)
+            values[name] = _disturbed(array, random, least, _cancellation(node, values))
     return values
 
 
-def _disturbed(array: Array, random: np.random.Generator | None, least: float = 0.0, cancelling: bool = False) -> Array:
+def _cancellation(node: onnx.NodeProto, values: Mapping[str, Any]) -> float:
+    """Return how much larger than the largest result the terms are that cancel each other; 0 if none do.
+
+    The magnitudes of n terms of either sign add up to about sqrt(n) times their sum, and what Winograd's transforms
+    round is relative to the former. The 4 units by which everything is disturbed cover n = 16.
+    """
+    if node.op_type not in _CANCELLING:
+        return 0.0
+    terms = np.prod(np.shape(values[node.input[1]])[1:]) if node.op_type == "Conv" else 1
+    return max(1.0, float(np.sqrt(terms)) / 4)
+
+
+def _disturbed(array: Array, random: np.random.Generator | None, least: float = 0.0, cancelling: float = 0.0) -> Array:
     """Return `array` with errors as another order of summation would make: up to 4 eps, 1 eps of 16-bit types.
 
     Parameters
@@ -152,7 +164,7 @@ def _disturbed(array: Array, random: np.random.Generator | None, least: float = 
     least
         A larger eps.
     cancelling
-        Whether errors are relative to the largest element of the tensor.
+        If not 0, errors are relative to so many times the largest element of the tensor.
     """
     eps = None if isinstance(array, list) else _EPS.get(array.dtype)
     if random is None or eps is None:
@@ -160,7 +172,8 @@ def _disturbed(array: Array, random: np.random.Generator | None, least: float = 
     size = max(4 * eps if array.dtype.itemsize > 2 else eps, 4 * least)
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
-        scale = np.abs(wide[np.isfinite(wide)]).max(initial=0.0) if cancelling else np.abs(wide)
+        largest = np.abs(wide[np.isfinite(wide)]).max(initial=0.0)
+        scale = cancelling * largest if cancelling else np.abs(wide)
         return np.asarray(wide + size * scale * random.uniform(-1, 1, array.shape)).astype(array.dtype)
 
 

@@ -84,14 +84,6 @@ RG_UNARY(Shrink, x<-a ? x + b : x> a ? x - b : T(0))
 RG_UNARY(SquareRootPower, x == -std::numeric_limits<T>::infinity() ? -x : std::sqrt(x + T(0)))
 #undef RG_UNARY
 
-struct SquareF {
-    explicit SquareF(TileOp const& op) : mul(op) {}
-    MulF mul;
-    template <class T>
-    T operator()(T x) const {
-        return mul(x, x);
-    }
-};
 struct CubeF {
     explicit CubeF(TileOp const& op) : mul(op) {}
     MulF mul;

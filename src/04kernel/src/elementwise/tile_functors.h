@@ -43,6 +43,15 @@ RG_WRAPPED(SubF, a - b)
 RG_WRAPPED(MulF, a* b)
 #undef RG_WRAPPED
 
+struct SquareF {
+    explicit SquareF(TileOp const& op) : mul(op) {}
+    MulF mul;
+    template <class T>
+    RG_INLINE T operator()(T x) const {
+        return mul(x, x);
+    }
+};
+
 #define RG_COMPARE(name, expression)                   \
     struct name {                                      \
         explicit name(TileOp const&) {}                \

@@ -109,7 +109,7 @@ TileFunction f32_function(TileCode code) {
 
 template <class T>
 TileFunction f64_function(TileCode code) {
-    if (code == TileCode::Square) return binary_loop<T, T, MulF>;
+    if (code == TileCode::Square) return unary_loop<T, T, SquareF>;
     if (op_of(code) == ExprOp::Div) return binary_loop<T, T, DivF>;
     return common_function<T>(code);
 }

@@ -98,18 +98,24 @@ void run_rows(PoolJob const& j) {
          [&](int64_t row, int64_t col, int64_t count, bool down) { run_strip(j, row, col, count, down); });
 }
 
-/// Reduces `count` whole vectors, with four chains to hide the latency.
+/// Reduces `count` whole vectors, with four chains to hide the latency. They are joined now and then: the rounding of a
+/// sum grows with the additions in a row.
 template <bool Maximum>
 Vec reduce(float const* x, int64_t count) {
-    Vec start = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
-    Vec acc[4] = {start, start, start, start};
-    int64_t i = 0;
+    constexpr int64_t kTogether = 256;
+    Vec const start = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
+    Vec total = start;
     auto add = [](Vec& a, Vec b) { a = Maximum ? maximum(a, b) : a + b; };
-    for (; i + 4 <= count; i += 4)
-        for (int k = 0; k < 4; ++k) add(acc[k], Vec::load(x + (i + k) * W));
-    for (; i < count; ++i) add(acc[0], Vec::load(x + i * W));
-    for (int k = 1; k < 4; ++k) add(acc[0], acc[k]);
-    return acc[0];
+    for (int64_t i = 0; i < count;) {
+        Vec acc[4] = {start, start, start, start};
+        auto end = count - i < kTogether ? count : i + kTogether;
+        for (; i + 4 <= end; i += 4)
+            for (int k = 0; k < 4; ++k) add(acc[k], Vec::load(x + (i + k) * W));
+        for (; i < end; ++i) add(acc[0], Vec::load(x + i * W));
+        for (int k = 1; k < 4; ++k) add(acc[0], acc[k]);
+        add(total, acc[0]);
+    }
+    return total;
 }
 
 void whole_blocked(GlobalPoolJob const& j) {

@@ -30,7 +30,8 @@ float source_coordinate(Axis const& a, int64_t o) {
         case ResizeCoordinates::AlignCorners:
             return a.length == 1 ? 0 : x * (in - 1) / (a.length - 1);
         case ResizeCoordinates::Asymmetric:
-            return x / a.scale;
+            // Of sizes the quotient is exact where it lies between two elements, that of a rounded scale is not.
+            return a.info.scales.empty() ? x * in / out : x / a.scale;
         case ResizeCoordinates::TfHalfPixelForNn:
             return (x + 0.5f) / a.scale;
         case ResizeCoordinates::TfCropAndResize:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace refactor::onnx {
 
@@ -49,19 +50,23 @@ Inferred<std::vector<size_t>> reduced_axes(InferContext& c, NodeView const& n) {
 std::optional<DimExpr> reduced_value(ReduceKind kind, std::vector<DimExpr> const& values) {
     if (values.empty()) return std::nullopt;
     auto result = values[0];
-    for (size_t i = 1; i < values.size(); ++i) {
-        if (kind == ReduceKind::Sum)
-            result = result + values[i];
-        else if (kind == ReduceKind::Prod)
-            result = result * values[i];
-        else if (kind == ReduceKind::Max)
-            result = max(result, values[i]);
-        else if (kind == ReduceKind::Min)
-            result = min(result, values[i]);
-        else
+    auto rest = std::span(values).subspan(1);
+    switch (kind) {
+        case ReduceKind::Sum:
+            for (auto const& value : rest) result = result + value;
+            return result;
+        case ReduceKind::Prod:
+            for (auto const& value : rest) result = result * value;
+            return result;
+        case ReduceKind::Max:
+            for (auto const& value : rest) result = max(result, value);
+            return result;
+        case ReduceKind::Min:
+            for (auto const& value : rest) result = min(result, value);
+            return result;
+        default:
             return std::nullopt;
     }
-    return result;
 }
 
 Status infer_reduce(InferContext& c, NodeView const& n) {
