@@ -164,11 +164,9 @@ TEST(Elementwise, PowersOfWhatWasComputed) {
     std::mt19937 random(21);
     for (auto type : kFloats)
         for (double power : {1., 2., 3., 0.5, -1., 1.5}) {
-            ElementwiseInfo info{{input(0, type),
-                                  {ExprOp::Abs, type, {0}},
-                                  real_constant(type, power),
-                                  {ExprOp::Pow, type, {1, 2}}},
-                                 {3}};
+            ElementwiseInfo info{
+                {input(0, type), {ExprOp::Abs, type, {0}}, real_constant(type, power), {ExprOp::Pow, type, {1, 2}}},
+                {3}};
             check(info, {random_tensor(type, {3, 337}, random)}, {Tensor(type, {3, 337})}, 4, std::ldexp(1., -126));
             if (HasFatalFailure()) return;
         }
