@@ -61,7 +61,8 @@ public:
         AttentionWords words(*shape);
         auto waves = static_cast<double>(quotient_up(std::max<int64_t>(1, cut(words)), kProcessors));
         auto depth = static_cast<double>(words.depth + words.value_depth);
-        if (tiled_) return kLaunchTime + waves * kAttentionQueries * static_cast<double>(words.keys) * depth / kTiledRate;
+        if (tiled_)
+            return kLaunchTime + waves * kAttentionQueries * static_cast<double>(words.keys) * depth / kTiledRate;
         auto launches = words.splits > 1 ? 2 * kLaunchTime : kLaunchTime;
         return launches + waves * static_cast<double>(words.keys_each) * depth / kRowRate;
     }

@@ -19,7 +19,8 @@ std::string to_string(Window const&);
 /// If the pads are symbolic (SAME with unknown sizes) they are the operator's params: begins, then ends;
 /// `window.pads_*` are then ignored.
 ///
-/// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…, M].
+/// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…,
+/// M].
 struct ConvInfo {
     static constexpr char const* kType = "Conv";
     Window window;
