@@ -1,8 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
-#include <driver_types.h>
 
 /// The part of cuDNN's C interface that the plugin uses, so that building it needs no cuDNN: the library is found when
 /// it is first needed. Names and numbers are those of NVIDIA's documentation (cuDNN backend API,
@@ -180,24 +176,5 @@ enum cudnnBackendHeurMode_t : int {
 };
 
 // NOLINTEND(readability-identifier-naming)
-
-/// The functions, by their names without "cudnn" and "cudnnBackend".
-struct DnnFunctions {
-    size_t (*version)() = nullptr;
-    cudnnStatus_t (*create)(cudnnHandle_t* handle) = nullptr;
-    cudnnStatus_t (*set_stream)(cudnnHandle_t handle, cudaStream_t stream) = nullptr;
-    char const* (*error_text)(cudnnStatus_t status) = nullptr;
-    void (*last_error)(char* text, size_t bytes) = nullptr;
-    cudnnStatus_t (*create_descriptor)(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* made) = nullptr;
-    cudnnStatus_t (*destroy_descriptor)(cudnnBackendDescriptor_t descriptor) = nullptr;
-    cudnnStatus_t (*set_attribute)(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                   cudnnBackendAttributeType_t type, int64_t count, void const* values) = nullptr;
-    cudnnStatus_t (*get_attribute)(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                   cudnnBackendAttributeType_t type, int64_t room, int64_t* count,
-                                   void* values) = nullptr;
-    cudnnStatus_t (*finalize)(cudnnBackendDescriptor_t descriptor) = nullptr;
-    cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                             cudnnBackendDescriptor_t operands) = nullptr;
-};
 
 }  // namespace refactor::cuda_plugin
