@@ -1,10 +1,10 @@
 #include "passes/lower_precision.h"
 
-#include "ask_kernels.h"
 #include "common/half.h"
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "passes/any_float.h"
 #include "passes/expression.h"
 
 #include <algorithm>
@@ -16,17 +16,6 @@ namespace refactor::computation {
 namespace {
 
 using kernel::ExprOp;
-
-/// Operators whose kernels take any float and keep sums in f32. What is not listed (random numbers, trees, transforms
-/// with sums of their own) stays as it is.
-bool is_convertible(Operator const& op) {
-    static std::set<std::string_view> const kTypes = {
-        "Attention",      "Concat",   "Conv",       "ConvTranspose", "Copy",      "Expand",          "Gather",
-        "GatherElements", "GatherND", "GlobalPool", "GroupNorm",     "LayerNorm", "LinearAttention", "Lrn",
-        "MatMul",         "Pad",      "Pool",       "Recurrent",     "Reduce",    "Resize",          "Slice",
-        "Softmax",        "Split",    "Transpose",  "Trilu"};
-    return op.is_alias() || kTypes.contains(op.type());
-}
 
 class Lowering {
     Model& model_;
@@ -65,14 +54,8 @@ class Lowering {
         auto& known = casts_[{edge, to}];
         if (known) return known;
         if (edge->value.constant && to == type_) return known = converted_constant(edge);
-        auto expression = make_expression(ExprOp::Cast, to, {edge});
-        auto value = edge->value;
-        value.name += "/" + std::string(name_of(to)), value.dtype = to, value.constant = nullptr, value.keep = false;
-        auto info = kernel::ElementwiseInfo{expression.code, expression.outputs};
-        auto* node = model_.graph.insert({value.name, make_operator(std::move(info))}, {edge});
-        node->output()->value = std::move(value);
         ++changes_;
-        return known = node->output();
+        return known = insert_cast(model_.graph, edge, to);
     }
 
     /// Gives the node its inputs in f32 again.
@@ -95,23 +78,11 @@ class Lowering {
             if (outputs[i] == edge) model_.graph.set_output(i, wide);
     }
 
-    bool accepts(NodePtr node) {
-        std::vector<DataType> types;
-        auto each = [&](auto&& visit) {
-            for (size_t i = 0; i < node->inputs().size(); ++i)
-                if (auto* edge = node->input(i); edge && !is_scales(node, i)) visit(edge);
-            for (auto* edge : node->outputs()) visit(edge);
-        };
-        std::vector<std::pair<EdgePtr, Edge>> former;
-        each([&](EdgePtr edge) {
-            if (!is_f32(edge)) return;
-            former.emplace_back(edge, edge->value);
-            edge->value.dtype = type_;
-            edge->value.constant = nullptr;
-        });
-        auto answer = ask_kernels(node, context_, place_ ? context_.options.device : "cpu", place_);
-        for (auto it = former.rbegin(); it != former.rend(); ++it) it->first->value = std::move(it->second);
-        return !answer.kernels.empty();
+    bool accepts(NodePtr node) const {
+        // Scales of weights are f32 whatever is multiplied.
+        auto const* product = info_of<kernel::MatMulInfo>(*node->value.op);
+        EdgePtr scales = product && product->scaled ? node->input(2) : nullptr;
+        return accepts_as(node, type_, [&](EdgePtr edge) { return is_f32(edge) && edge != scales; }, context_, place_);
     }
 
     void lower_node(NodePtr node) {
@@ -179,7 +150,7 @@ public:
             bool kept = kept_.contains(node);
             if (info_of<kernel::ElementwiseInfo>(*node->value.op))
                 lower_expression(node, !kept);
-            else if (!kept && is_convertible(*node->value.op))
+            else if (!kept && takes_any_float(*node->value.op))
                 lower_node(node);
             else
                 raise_inputs(node);
