@@ -251,7 +251,7 @@ public:
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
-        bool simple = y_bytes_ == 1 && !p_.result.rounded && s.residual == DataType::Undefined;
+        bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) bytes_ = p_.depthwise_bytes(packed_->data());
         if (bytes_) windows_ = WindowPointers(s, p_.quads != 0);
         lay_out();

@@ -24,8 +24,9 @@ constexpr int64_t kMostTaps = 64;
 
 struct ByteBounds {
     __m512 low, high;
-    __m512i zero, flip;
-    bool is_signed, small;
+    __m512i flip;
+    bool small, rounded;
+    __m512 middle_low, middle_high, middle_scale;
     Packing packing;
 };
 
@@ -35,6 +36,10 @@ RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
         __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
+        if (b.rounded)
+            value =
+                _mm512_mul_ps(_mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), b.middle_low), b.middle_high),
+                              b.middle_scale);
         if (!b.small) value = _mm512_min_ps(_mm512_max_ps(value, b.low), b.high);
         result[k] = _mm512_cvtps_epi32(value);
     }
@@ -156,10 +161,12 @@ void depthwise_bytes(DepthwiseBlock const& t) {
     Finish f = finish_of(t.tail);
     ByteBounds bounds{f.low.v,
                       f.high.v,
-                      f.y_zero.v,
                       _mm512_set1_epi8(static_cast<char>(t.flip)),
-                      f.store == IntegerStore::I8,
-                      are_small(t.scale, t.channels),
+                      are_small(t.scale, t.channels) && is_middle_small(t.tail),
+                      f.rounded,
+                      f.middle_low.v,
+                      f.middle_high.v,
+                      f.middle_scale.v,
                       Packing::of(f)};
     if (t.quads == 3) return depthwise_all_pairs<3>(t, bounds);
     if (t.quads) return depthwise_all_pairs<0>(t, bounds);

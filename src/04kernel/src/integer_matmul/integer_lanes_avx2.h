@@ -30,10 +30,10 @@ struct Lanes {
         store_bytes(all);
         for (int64_t i = 0; i < n; ++i) p[i] = all[i];
     }
-    RG_SIMD static Lanes load_bytes(uint8_t const* p, int64_t n) {
+    RG_SIMD static Lanes load_some(uint8_t const* p, int64_t n, bool is_signed) {
         alignas(8) uint8_t all[8] = {};
         for (int64_t i = 0; i < n; ++i) all[i] = p[i];
-        return load_bytes(all);
+        return is_signed ? load_signed(all) : load_bytes(all);
     }
     /// The lowest byte of each.
     RG_SIMD void store_bytes(void* p) const {

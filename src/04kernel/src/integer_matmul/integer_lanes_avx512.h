@@ -24,13 +24,9 @@ struct Lanes {
         return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)))};
     }
     RG_SIMD void store(void* p) const { _mm512_storeu_si512(p, v); }
-    /// The lowest byte of each.
-    /// Of the first `n` only; fewer than `width`.
+    /// The lowest byte of each, of the first `n` only; fewer than `width`.
     RG_SIMD void store_bytes(void* p, int64_t n) const {
         _mm_mask_storeu_epi8(p, static_cast<__mmask16>((1u << n) - 1), _mm512_cvtepi32_epi8(v));
-    }
-    RG_SIMD static Lanes load_bytes(uint8_t const* p, int64_t n) {
-        return {_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << n) - 1), p))};
     }
     RG_SIMD void store_bytes(void* p) const { _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
 };

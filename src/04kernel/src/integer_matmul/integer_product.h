@@ -135,7 +135,7 @@ struct IntegerFunctions {
     void (*widen)(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target);
     /// Sum of `n` elements of A.
     int32_t (*sum)(uint8_t const* row, int64_t n);
-    /// Depthwise convolution with W of bytes, stored as bytes without middle, shift and residual; null: none.
+    /// Depthwise convolution with W of bytes, stored as bytes without shift and residual; null: none.
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
     /// Packs B of bytes; null: none.
     void (*pack_rows)(IntegerRows const&) = nullptr;

@@ -22,10 +22,12 @@ struct Finish {
     /// Frequent combinations, for which the tile stores without asking again.
     enum class Kind : uint8_t {
         Any,
-        Scaled,  ///< to bytes, nothing but a scale
-        Added,   ///< to bytes, rounded, then a residual of u8
-        Biased,  ///< to bytes, rounded, then shifted
-        Real,    ///< to f32, no residual or one of u8
+        Scaled,       ///< to bytes, nothing but a scale
+        Rounded,      ///< to bytes, rounded in between
+        Added,        ///< to bytes, rounded, then a residual of u8
+        AddedSigned,  ///< or of i8
+        Biased,       ///< to bytes, rounded, then shifted
+        Real,         ///< to f32, no residual or one of u8
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;

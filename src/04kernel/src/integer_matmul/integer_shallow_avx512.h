@@ -24,6 +24,8 @@ template <int vectors, int depth>
     }
     // Numbers of the block are copied, as storing bytes might change them.
     __mmask64 const mask = first_bytes(t.columns - column) & first_bytes(vectors * kWidth);
+    bool const rounded = f.rounded;
+    __m512 const low = f.middle_low.v, high = f.middle_high.v, factor = f.middle_scale.v;
     int64_t const rows = t.rows, a_row = t.a_row, y_row = t.y_row;
     int64_t const* const offsets = t.a_offsets;
     uint8_t const* const first = t.a;
@@ -49,8 +51,10 @@ template <int vectors, int depth>
         __m512i results[4] = {};
 #pragma GCC unroll 4
         for (int k = 0; k < kTogether * vectors; ++k) {
-            __m512 sum = _mm512_cvtepi32_ps(c[k / vectors][k % vectors].v);
-            results[k] = _mm512_cvtps_epi32(_mm512_mul_ps(sum, scale[k % vectors]));
+            __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(c[k / vectors][k % vectors].v), scale[k % vectors]);
+            if (rounded)
+                value = _mm512_mul_ps(_mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), low), high), factor);
+            results[k] = _mm512_cvtps_epi32(value);
         }
         store_packed<vectors>(packing.pack(results), mask, y, y_row);
     }
@@ -78,7 +82,8 @@ RG_SIMD int64_t shallow_panel(IntegerBlock const& t, Finish const& f, int64_t co
 
 /// Stores rows of a panel and returns how many, none if they are not of this kind.
 RG_SIMD int64_t multiply_shallow(IntegerBlock const& t, Finish const& f, int64_t column, int64_t vectors) {
-    if (f.kind != Finish::Kind::Scaled || t.row_add || t.b_zero || t.row_zero) return 0;
+    bool simple = f.kind == Finish::Kind::Scaled || f.kind == Finish::Kind::Rounded;
+    if (!simple || t.row_add || t.b_zero || t.row_zero) return 0;
     switch (vectors) {
         case 1:
             return shallow_panel<1>(t, f, column);

@@ -8,10 +8,14 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
-    if (bytes && f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Finish::Kind::Added;
+    if (bytes && f.rounded && !t.shift && !t.residual) return Finish::Kind::Rounded;
+    if (bytes && f.rounded && !t.shift && f.residual == IntegerStore::U8) return Finish::Kind::Added;
+    if (bytes && f.rounded && !t.shift && f.residual == IntegerStore::I8) return Finish::Kind::AddedSigned;
     if (!bytes && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Real;
     return Finish::Kind::Any;
 }
+
+constexpr bool is_added(Finish::Kind kind) { return kind == Finish::Kind::Added || kind == Finish::Kind::AddedSigned; }
 
 template <Finish::Kind kind, int rows, int vectors>
 RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
@@ -24,7 +28,7 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
         for (int i = 0; i < rows; ++i) {
             int64_t at = (first + i) * t.y_row + j;
             Floats value = to_float(c[i][v]) * scale;
-            if (kind == Finish::Kind::Added || (kind == Finish::Kind::Real && f.rounded))
+            if (is_added(kind) || kind == Finish::Kind::Rounded || (kind == Finish::Kind::Real && f.rounded))
                 value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
             if (kind == Finish::Kind::Real) {
                 if (t.shift) value = value + Floats::load(t.shift + j);
@@ -32,8 +36,12 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
                 continue;
             }
             bool whole = left >= kWidth;
-            if (kind == Finish::Kind::Added) {
-                Lanes other = whole ? Lanes::load_bytes(t.residual + at) : Lanes::load_bytes(t.residual + at, left);
+            if (is_added(kind)) {
+                constexpr bool kSigned = kind == Finish::Kind::AddedSigned;
+                uint8_t const* from = t.residual + at;
+                Lanes other = !whole    ? Lanes::load_some(from, left, kSigned)
+                              : kSigned ? Lanes::load_signed(from)
+                                        : Lanes::load_bytes(from);
                 value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
             }
             Lanes result = round(min(max(value, f.low), f.high)) + f.y_zero;
@@ -50,8 +58,12 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
     switch (f.kind) {
         case Finish::Kind::Scaled:
             return store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Rounded:
+            return store_kind<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:
             return store_kind<Finish::Kind::Added>(t, f, c, first, column);
+        case Finish::Kind::AddedSigned:
+            return store_kind<Finish::Kind::AddedSigned>(t, f, c, first, column);
         default:
             return store_kind<Finish::Kind::Real>(t, f, c, first, column);
     }

@@ -14,14 +14,17 @@ RG_SIMD bool are_small(float const* scale, int64_t n) {
     for (int64_t j = 0; j < n; j += kWidth) most = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(scale + j)), most);
     return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LT_OQ) == 0xffff;
 }
+RG_SIMD bool is_within(float x, float bound) { return x < bound && x > -bound; }
+/// And so do those that are rounded in between.
+RG_SIMD bool is_middle_small(IntegerTail const& t) {
+    return !t.rounded ||
+           (is_within(t.middle_low, 1e3f) && is_within(t.middle_high, 1e3f) && is_within(t.middle_scale, 1e5f));
+}
 /// And so do results.
-RG_SIMD bool are_small(IntegerBlock const& t, Finish const& f) {
-    auto within = [](float x, float bound) { return x < bound && x > -bound; };
-    bool middle = !f.rounded || (within(t.tail.middle_low, 1e3f) && within(t.tail.middle_high, 1e3f) &&
-                                 within(t.tail.middle_scale, 1e5f));
-    bool residual = !t.residual || (within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 &&
+RG_SIMD bool are_small(IntegerBlock const& t) {
+    bool residual = !t.residual || (is_within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 &&
                                     t.tail.residual_zero <= 255);
-    return middle && residual && are_small(t.scale, t.columns);
+    return is_middle_small(t.tail) && residual && are_small(t.scale, t.columns);
 }
 
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
@@ -29,9 +32,11 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Kind::Any;
     if (!bytes) return t.residual && f.residual != IntegerStore::U8 ? Kind::Any : Kind::Real;
-    if (!are_small(t, f)) return Kind::Any;
+    if (!are_small(t)) return Kind::Any;
     if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
-    if (f.rounded && !t.shift && t.residual && f.residual == IntegerStore::U8) return Kind::Added;
+    if (f.rounded && !t.shift && !t.residual) return Kind::Rounded;
+    if (f.rounded && !t.shift && f.residual == IntegerStore::U8) return Kind::Added;
+    if (f.rounded && !t.shift && f.residual == IntegerStore::I8) return Kind::AddedSigned;
     if (f.rounded && t.shift && !t.residual) return Kind::Biased;
     return Kind::Any;
 }
@@ -67,12 +72,14 @@ RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset,
     __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum.v), _mm512_loadu_ps(t.scale + j));
     if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
     value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
+    if (kind == Finish::Kind::Rounded) return _mm512_cvtps_epi32(_mm512_mul_ps(value, f.middle_scale.v));
     int64_t left = t.columns - j;
     auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
     if (kind == Finish::Kind::Biased)
         return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, _mm512_maskz_loadu_ps(some, t.shift + j)));
-    __m512i bytes = left >= kWidth ? Lanes::load_bytes(t.residual + at).v
-                                   : _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, t.residual + at));
+    __m128i narrow = left >= kWidth ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(t.residual + at))
+                                    : _mm_maskz_loadu_epi8(some, t.residual + at);
+    __m512i bytes = kind == Finish::Kind::AddedSigned ? _mm512_cvtepi8_epi32(narrow) : _mm512_cvtepu8_epi32(narrow);
     value = _mm512_fmadd_ps(value, f.middle_scale.v, offset);
     return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), f.residual_scale.v, value));
 }
@@ -161,8 +168,12 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
     switch (f.kind) {
         case Finish::Kind::Scaled:
             return store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Rounded:
+            return store_bytes<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:
             return store_bytes<Finish::Kind::Added>(t, f, c, first, column);
+        case Finish::Kind::AddedSigned:
+            return store_bytes<Finish::Kind::AddedSigned>(t, f, c, first, column);
         case Finish::Kind::Biased:
             return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
         default:

@@ -35,7 +35,7 @@ struct IntegerCase {
     }
 };
 
-/// Every sign of both operands with every output; the rest varies along.
+/// Every sign of both operands with every output; the rest varies along. Then what tiles store in one go.
 inline std::vector<IntegerCase> integer_cases() {
     std::vector<IntegerCase> cases;
     int i = 0;
@@ -51,6 +51,10 @@ inline std::vector<IntegerCase> integer_cases() {
                 }
                 ++i;
             }
+    for (auto y : {DataType::U8, DataType::I8})
+        for (auto residual : {DataType::Undefined, DataType::U8, DataType::I8})
+            cases.push_back(
+                {DataType::U8, DataType::I8, y, true, y == DataType::I8, true, true, false, false, residual});
     return cases;
 }
 

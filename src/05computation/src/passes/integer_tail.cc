@@ -181,7 +181,12 @@ kernel::IntegerResult IntegerTail::finish(Graph& graph, std::string const& name,
         for (size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(pick(shift, i) / unit));
         inputs[I::kShift] = add_numbers(graph, name + ".shift", values);
     }
-    if (s_.middle) {
+    result.low = static_cast<float>(s_.low / unit), result.high = static_cast<float>(s_.high / unit);
+    // Numbers that are integers already are not rounded again.
+    bool once = s_.middle && s_.last && !s_.residual && shift.empty() && s_.factor == unit;
+    if (once) {
+        result.low = std::max(result.low, s_.before_low), result.high = std::min(result.high, s_.before_high);
+    } else if (s_.middle) {
         result.rounded = true, result.middle_low = s_.before_low, result.middle_high = s_.before_high;
         result.middle_scale = static_cast<float>(s_.factor / unit);
     }
@@ -190,7 +195,6 @@ kernel::IntegerResult IntegerTail::finish(Graph& graph, std::string const& name,
         result.residual_scale = static_cast<float>(static_cast<double>(s_.residual_scale) / unit);
         result.residual_zero = s_.residual_zero;
     }
-    result.low = static_cast<float>(s_.low / unit), result.high = static_cast<float>(s_.high / unit);
     return result;
 }
 
