@@ -1,4 +1,6 @@
 #include "simd/vec_avx2.h"
+// Written against it.
+#include "block_matmul/block_numbers.h"
 
 namespace refactor::kernel {
 namespace {
@@ -17,6 +19,11 @@ template <int bits>
 RG_SIMD Vec numbers_at(Words w, int part) {
     __m256i shifted = _mm256_srli_epi32(w.v, part * bits);
     return {_mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32((1 << bits) - 1)))};
+}
+/// A vector of numbers next to each other.
+template <int bits>
+RG_SIMD Vec numbers_from(uint8_t const* q) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes_of<bits, 8>(q)))};
 }
 /// Each of the first lanes 2^shift times.
 RG_SIMD Vec spread(Vec x, int shift) {

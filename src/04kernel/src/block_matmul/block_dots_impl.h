@@ -1,6 +1,6 @@
 #pragma once
 // Loops over packed columns, written against `Vec`; include `vec_*.h` first and define `words_of`, `first_words_of`,
-// `numbers_at` and `spread`.
+// `numbers_at`, `numbers_from` and `spread`.
 #include "block_matmul/block_dots.h"
 
 namespace refactor::kernel {
@@ -115,7 +115,31 @@ void reorder(float const* a, int64_t k, int32_t bits, float* target) {
     }
 }
 
-constexpr BlockDotsFunctions kFunctions{W, multiply, reorder};
+template <int bits>
+void widen_bits(BlockDots const& t, int64_t first, int64_t blocks, float* target, int64_t row) {
+    int64_t block = (int64_t{32} << t.block_words) / bits;
+    for (int64_t j = 0; j < t.columns; ++j) {
+        uint8_t const* q = t.q + j * t.q_column + first * block * bits / 8;
+        float* to = target + j * row;
+        for (int64_t b = first; b < first + blocks; ++b) {
+            int64_t at = j * t.blocks + b;
+            Vec scale = Vec::set(t.scales[at]), zero = Vec::set(t.zeros ? t.zeros[at] : t.zero);
+            for (int64_t i = 0; i < block; i += W, q += W * bits / 8, to += W)
+                ((numbers_from<bits>(q) - zero) * scale).store(to);
+        }
+    }
+}
+
+void widen(BlockDots const& t, int64_t first, int64_t blocks, float* target, int64_t row) {
+    if (t.bits == 2)
+        widen_bits<2>(t, first, blocks, target, row);
+    else if (t.bits == 4)
+        widen_bits<4>(t, first, blocks, target, row);
+    else
+        widen_bits<8>(t, first, blocks, target, row);
+}
+
+constexpr BlockDotsFunctions kFunctions{W, multiply, reorder, widen};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -59,6 +59,11 @@ float zero_of(BlockMatMulInfo const& info, void const* zeros, DataType type, int
     return static_cast<float>(packed_at(row, info.bits, block));
 }
 
+void widen_zeros(BlockMatMulInfo const& info, void const* zeros, DataType type, float* target) {
+    for (int64_t j = 0; j < info.n; ++j)
+        for (int64_t b = 0; b < info.blocks(); ++b) target[j * info.blocks() + b] = zero_of(info, zeros, type, j, b);
+}
+
 std::string BlockMatMulInfo::attributes() const {
     return std::to_string(n) + "x" + std::to_string(k) + ",bits=" + std::to_string(bits) +
            ",block=" + std::to_string(block) + (may_round ? ",may_round" : "");

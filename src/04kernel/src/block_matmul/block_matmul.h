@@ -17,12 +17,18 @@ inline int32_t packed_at(uint8_t const* data, int32_t bits, int64_t i) {
 /// The zero point of a block of a column.
 float zero_of(BlockMatMulInfo const&, void const* zeros, DataType type, int64_t column, int64_t block);
 
+/// All zero points of packed ones, [n][blocks].
+void widen_zeros(BlockMatMulInfo const&, void const* zeros, DataType type, float* target);
+
 /// A is rounded to bytes where `may_round` allows it; needs constant weights, scales and zero points.
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const&, Request const&);
 MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const&, Request const&);
 /// Numbers are unpacked in registers, for a few rows and columns at a time; blocks of at least a vector.
 MaybeKernel make_block_matmul_avx512(BlockMatMulInfo const&, Request const&);
 MaybeKernel make_block_matmul_avx2(BlockMatMulInfo const&, Request const&);
+/// Columns are widened to f32, a panel at a time, for a product of many rows; blocks of whole vectors.
+MaybeKernel make_block_matmul_widened_avx512(BlockMatMulInfo const&, Request const&);
+MaybeKernel make_block_matmul_widened_avx2(BlockMatMulInfo const&, Request const&);
 MaybeKernel make_block_matmul_reference(BlockMatMulInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -13,11 +13,6 @@ using mem_manager::Blob;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-void widen_zeros(BlockMatMulInfo const& info, void const* zeros, DataType type, float* target) {
-    for (int64_t j = 0; j < info.n; ++j)
-        for (int64_t b = 0; b < info.blocks(); ++b) target[j * info.blocks() + b] = zero_of(info, zeros, type, j, b);
-}
-
 class DotsTask final : public runtime::Task {
     BlockDotsFunctions const& f_;
     BlockMatMulInfo info_;

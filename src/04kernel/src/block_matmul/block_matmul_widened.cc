@@ -1,0 +1,150 @@
+#include "block_matmul/block_dots.h"
+#include "block_matmul/block_matmul.h"
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+#include "matmul/product.h"
+#include "mem_manager/blob.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace refactor::kernel {
+namespace {
+
+using I = BlockMatMulInfo;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Of one instruction set.
+struct WidenedFunctions {
+    BlockDotsFunctions const& blocks;
+    ProductFunctions const& product;
+};
+
+/// Rows and columns of A and Y come back for every depth, from L3 at worst: a panel multiplies them more often than
+/// reading takes.
+class WidenedTask final : public runtime::Task {
+    WidenedFunctions f_;
+    BlockMatMulInfo info_;
+    DataType zeros_type_ = DataType::Undefined;
+    int64_t rows_, depth_;  ///< k worked on at a time, whole blocks
+    int threads_;
+
+    size_t zeros_bytes() const {
+        auto bytes = zeros_type_ == DataType::U8 ? info_.n * info_.blocks() * 4 : 0;
+        return static_cast<size_t>(ceil_div(bytes, 64) * 64);
+    }
+    /// A panel as it is widened, then as it is multiplied.
+    size_t panel_bytes() const { return static_cast<size_t>(ceil_div(depth_ * f_.product.panel * 4, 64) * 64); }
+
+    void run_panels(void* const* arguments, float const* zeros, int64_t begin, int64_t end, std::byte* scratch) const {
+        auto blocks = info_.blocks();
+        auto* wide = reinterpret_cast<float*>(scratch);
+        BlockDots columns{};
+        columns.bits = info_.bits, columns.blocks = blocks, columns.zero = static_cast<float>(1 << (info_.bits - 1));
+        columns.block_words = std::countr_zero(static_cast<uint64_t>(info_.block * info_.bits / 32));
+        columns.q_column = blocks * info_.block * info_.bits / 8;
+        ProductBlock t{};
+        t.m = rows_, t.a_row = info_.k, t.a_k = 1, t.y_row = info_.n, t.alpha = 1;
+        t.source = ProductSource::PackColumns, t.b = wide, t.b_row = depth_;
+        t.block_m = rows_, t.block_k = depth_, t.scratch = reinterpret_cast<float*>(scratch + panel_bytes());
+        auto const* bias = static_cast<float const*>(arguments[I::kBias]);
+        for (int64_t k = 0; k < info_.k; k += depth_) {
+            t.k = std::min(depth_, info_.k - k);
+            t.a = static_cast<float const*>(arguments[I::kA]) + k;
+            for (auto column = begin; column < end; column += f_.product.panel) {
+                columns.columns = t.n = std::min<int64_t>(f_.product.panel, end - column);
+                columns.q = static_cast<uint8_t const*>(arguments[I::kQ]) + column * columns.q_column;
+                columns.scales = static_cast<float const*>(arguments[I::kScales]) + column * blocks;
+                columns.zeros = zeros ? zeros + column * blocks : nullptr;
+                f_.blocks.widen(columns, k / info_.block, ceil_div(t.k, info_.block), wide, depth_);
+                t.y = static_cast<float*>(arguments[I::kInputs]) + column;
+                t.bias = bias && k == 0 ? bias + column : nullptr, t.residual = k ? t.y : nullptr;
+                f_.product.multiply(t);
+            }
+        }
+    }
+
+public:
+    WidenedTask(WidenedFunctions const& f, BlockMatMulInfo const& info, BindArgs const& args)
+        : f_(f), info_(info), rows_(args.outputs[0]->count() / info.n), threads_(args.threads) {
+        if (args.inputs[I::kZeros]) zeros_type_ = args.inputs[I::kZeros]->dtype;
+        // A panel shares L2 with what it was widened from and rows of A.
+        auto deepest = static_cast<int64_t>(cpu_features().l2 / sizeof(float)) / 8 / f_.product.panel;
+        depth_ = std::min(std::max<int64_t>(1, deepest / info.block), info.blocks()) * info.block;
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const* zeros = static_cast<float const*>(arguments[I::kZeros]);
+        if (zeros_type_ == DataType::U8) {
+            auto* target = reinterpret_cast<float*>(context.workspace);
+            widen_zeros(info_, arguments[I::kZeros], zeros_type_, target);
+            zeros = target;
+        }
+        auto panels = ceil_div(info_.n, f_.product.panel);
+        auto ns = static_cast<double>(f_.product.panel * info_.k) * (0.3 + 0.02 * static_cast<double>(rows_));
+        auto parts = chunks_of(panels, ns, threads_);
+        context.pool.parallel_for(parts, [&](int64_t part, int worker) {
+            auto begin = panels * part / parts * f_.product.panel;
+            auto end = std::min(info_.n, panels * (part + 1) / parts * f_.product.panel);
+            run_panels(arguments, zeros, begin, end,
+                       context.workspace + zeros_bytes() + static_cast<size_t>(worker) * 2 * panel_bytes());
+        });
+    }
+    size_t workspace_bytes() const override {
+        return zeros_bytes() + static_cast<size_t>(std::max(1, threads_)) * 2 * panel_bytes();
+    }
+    double operations() const override { return 2. * static_cast<double>(rows_ * info_.n * info_.k); }
+};
+
+class WidenedKernel final : public Kernel {
+    WidenedFunctions f_;
+    Isa isa_;
+    BlockMatMulInfo info_;
+
+public:
+    WidenedKernel(WidenedFunctions const& f, Isa isa, BlockMatMulInfo const& info) : f_(f), isa_(isa), info_(info) {}
+    std::string id() const override { return id_of("block_matmul", "widened", DataType::F32, isa_); }
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
+        auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
+        return 500 + static_cast<double>(info_.n * info_.k) * (0.3 + rows * 0.02) / args.threads;
+    }
+    MaybeTask bind(BindArgs const& args) const override {
+        if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
+        if (info_.n == 0 || info_.k == 0) return reject("nothing to multiply");
+        return std::unique_ptr<runtime::Task>(new WidenedTask(f_, info_, args));
+    }
+};
+
+[[maybe_unused]] MaybeKernel make(BlockMatMulInfo const& info, Request const& request, Isa isa,
+                                  BlockDotsFunctions const& (*blocks)(), ProductFunctions const& (*product)()) {
+    if (auto why = block_matmul_mismatch(info, request); !why.empty()) return reject(why);
+    if (request.isa < isa)
+        return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    auto width = blocks().width;
+    if (info.block % width || !std::has_single_bit(static_cast<uint64_t>(info.block)))
+        return reject("blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
+                      std::to_string(width));
+    if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
+    return std::unique_ptr<Kernel>(new WidenedKernel({blocks(), product()}, isa, info));
+}
+
+}  // namespace
+
+#if RG_X86
+MaybeKernel make_block_matmul_widened_avx512(BlockMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, block_dots_avx512, product_functions_avx512);
+}
+MaybeKernel make_block_matmul_widened_avx2(BlockMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, block_dots_avx2, product_functions_avx2);
+}
+#else
+MaybeKernel make_block_matmul_widened_avx512(BlockMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_block_matmul_widened_avx2(BlockMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+#endif
+
+}  // namespace refactor::kernel
