@@ -127,6 +127,20 @@ struct Mask {
     bool causal;
 };
 
+/// Operands by themselves, or Q, K and V side by side in one tensor of products, with Y as the next product takes it.
+void place_operands(RefactorAttention& a, bool packed) {
+    auto dense = [](int64_t heads, int64_t rows, int64_t row) {
+        return RefactorSteps{heads * rows * row, rows * row, row};
+    };
+    auto beside = [](int64_t width, int64_t rows, int64_t row) { return RefactorSteps{rows * width, row, width}; };
+    a.q = dense(a.heads, a.queries, a.depth), a.k = dense(a.kv_heads, a.keys, a.depth);
+    a.v = dense(a.kv_heads, a.keys, a.value_depth), a.y = dense(a.heads, a.queries, a.value_depth);
+    if (!packed) return;
+    auto width = a.heads * a.depth + a.kv_heads * (a.depth + a.value_depth);
+    a.q = beside(width, a.queries, a.depth), a.k = beside(width, a.keys, a.depth);
+    a.v = beside(width, a.keys, a.value_depth), a.y = beside(a.heads * a.value_depth, a.queries, a.value_depth);
+}
+
 TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
     std::string why;
     auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
@@ -141,6 +155,7 @@ TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
     RefactorAttention a{};
     a.dtype = static_cast<int32_t>(F16), a.scale = 0.125;
     a.batch = 2, a.heads = a.kv_heads = 12, a.queries = a.keys = 128, a.depth = a.value_depth = 64;
+    place_operands(a, false);
     if (!finds(a) && std::string(text).find("LOADING_FAILED") != std::string::npos)
         GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
     for (auto dtype : {F16, BF16})
@@ -152,11 +167,16 @@ TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
                     a.dtype = static_cast<int32_t>(dtype), a.kv_heads = kv_heads;
                     a.queries = queries, a.keys = keys, a.causal = mask.causal && queries > 1;
                     std::copy(mask.bias, mask.bias + 4, a.bias);
-                    EXPECT_TRUE(finds(a)) << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, "
-                                          << keys << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", "
-                                          << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << "]: " << text;
+                    for (bool packed : {false, true}) {
+                        place_operands(a, packed);
+                        EXPECT_TRUE(finds(a))
+                            << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, " << keys
+                            << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", " << a.bias[1] << ", "
+                            << a.bias[2] << ", " << a.bias[3] << "], packed " << packed << ": " << text;
+                    }
                 }
     a.depth = 12;
+    place_operands(a, false);
     EXPECT_FALSE(finds(a));
 }
 
