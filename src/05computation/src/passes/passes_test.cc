@@ -80,6 +80,18 @@ TEST(Passes, ReshapesSinkBelowProductsAndTheirEpilogues) {
     EXPECT_EQ(compare_passes(g, {{2, 7, 3, 11}, {2, 7, 47}}, kSums), (Types{"Reshape", "MatMul"}));
 }
 
+TEST(Passes, ResidualsOfMergedRowsAreFused) {
+    TestGraph g(32);
+    // One query: the transpose of heads only moves an axis of size 1, and the rows of the product are [1, 12].
+    auto* x = g.input({1, 3, 1, 4});
+    auto* residual = g.input({1, 1, 9});
+    auto* product = g.add(kernel::MatMulInfo{}, {g.reshape(x, {1, 12}), g.weights({12, 9})}, {1, 9});
+    auto* biased = g.elementwise(ExprOp::Add, {g.reshape(product, {1, 1, 9}), g.weights({9})}, {1, 1, 9});
+    g.output(g.elementwise(ExprOp::Add, {residual, biased}, {1, 1, 9}));
+    auto types = compare_passes(g, {{1, 3, 1, 4}, {1, 1, 9}}, kSums);
+    EXPECT_EQ(types, (Types{"Reshape", "Reshape", "MatMul", "Reshape"}));
+}
+
 TEST(Passes, ReshapesThatMoveTheLastAxisStay) {
     TestGraph g(31);
     auto* x = g.input({2, 6, 10});
