@@ -108,7 +108,11 @@ public:
 
     /// Refuses numbers that differ; where a size is not known yet, the run is refused if they do.
     Status expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what);
-    /// What the run has to check; the node is not named yet.
+    /// Refuses a shape that does not broadcast to `to`, which it leaves as it is; with sizes as `expect_equal`.
+    Status expect_broadcast(Shape const& from, Shape const& to, std::string_view what);
+    /// The run is refused unless it holds; `node` may be left to the caller of `infer`.
+    void expect(kernel::SizeCondition condition) { conditions_.push_back(std::move(condition)); }
+    /// What the run has to check.
     std::vector<kernel::SizeCondition> take_conditions() { return std::move(conditions_); }
 
     /// Sets type and shape of an output; refuses negative sizes, more than `kMaxRank` axes and more than `kMaxBytes`.
