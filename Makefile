@@ -5,7 +5,7 @@
 #   make lint             all checks                  make format       format all sources
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU (test-emulated: without)
 #   make bench-cuda       compare with PyTorch on a GPU       make wheels       fetch what SYSTEM=ON WHEELS=<folder> installs
-#   make fuzz             fuzz with sanitizers (Clang)
+#   make fuzz             fuzz with sanitizers (Clang)        make sanitize     tests with sanitizers
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
@@ -13,6 +13,7 @@
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>, VENV=<environment>;
 # SYSTEM=ON: .venv shows the packages of the system, and only what is missing is installed; WHEELS=<folder>: from there, without network;
 # of make test-cuda: GPU_TESTS=<processes>; of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
+# of make sanitize: SANITIZE=address|thread (address finds undefined behaviour, too), SANITIZE_TESTS=<Python tests>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
 TYPE ?= Release
@@ -24,6 +25,10 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Processes that share a GPU: each takes half a GB of its memory.
 GPU_TESTS ?= $(shell expr $(JOBS) / 2 \| 1)
+SANITIZE ?= address
+SANITIZE_TESTS ?= tests/test_api.py tests/test_attention.py tests/test_contradictions.py tests/test_control_flow.py tests/test_custom_ops.py \
+	tests/test_dynamic.py tests/test_errors.py tests/test_external.py tests/test_matrix.py tests/test_quantized_folding.py \
+	tests/test_recurrent.py tests/test_threads.py tests/test_weights.py
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
 FUZZ_CXX ?= $(firstword $(foreach name,clang++ clang++-19 clang++-18 clang++-16 clang++-15,$(notdir $(shell command -v $(name) 2>/dev/null))) clang++)
@@ -62,7 +67,7 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 .PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated format lint lint-format lint-python lint-rules \
-	lint-names lint-docs demo bench bench-cuda test-cuda wheels docs golden fuzz
+	lint-names lint-docs demo bench bench-cuda test-cuda wheels docs golden fuzz sanitize
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
 	@$(CONFIGURE) --log-level=WARNING
@@ -151,6 +156,18 @@ docs: build $(STAMPS)/run
 
 golden: build $(STAMPS)/test
 	$(RUN) -m tests.backend_suite --update
+
+# Python and what it loads are not instrumented: the sanitizer comes in front of them, and leaks of theirs are not looked for.
+SANITIZED := build/sanitize-$(SANITIZE)
+SANITIZER = $(shell $(CXX) -print-file-name=lib$(if $(filter thread,$(SANITIZE)),tsan,asan).so)
+sanitize: $(STAMPS)/build $(STAMPS)/gtest $(STAMPS)/test
+	@cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DRG_SANITIZE=$(if $(filter thread,$(SANITIZE)),thread,address,undefined) -DRG_BUILD_TESTS=ON \
+		$(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)) -DPython_EXECUTABLE=$(PY) \
+		-DCMAKE_MAKE_PROGRAM=$$(command -v ninja) --log-level=WARNING
+	ninja -C $(SANITIZED) -j $(JOBS)
+	ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED)/python LD_PRELOAD=$(SANITIZER) \
+		$(PY) -m pytest -q -m "not cuda" $(SANITIZE_TESTS)
 
 # The corpus grows in build/fuzz/corpus; what ends a target is left in build/fuzz/findings.
 fuzz: $(STAMPS)/build $(STAMPS)/run

@@ -32,12 +32,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         "$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-uninitialized;-Wno-psabi>")
 endif()
 
-if(RG_SANITIZE)
-    target_compile_options(project_options INTERFACE
-        "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RG_SANITIZE};-fno-omit-frame-pointer>")
-    target_link_options(project_options INTERFACE "-fsanitize=${RG_SANITIZE}")
-endif()
-
 # RG_X86 decides whether ISA files are compiled; sources see it as the macro RG_X86 (0 or 1).
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(RG_X86 ON)

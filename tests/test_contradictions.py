@@ -55,6 +55,19 @@ CASES = {
         {"b": (1, 6, 3)},
     ),
     "add": ("Add", {"x": floats(4, 3), "z": floats(4, 3)}, [], {}, {"z": (3, 3)}),
+    "prelu": ("PRelu", {"x": floats(2, 4, 3), "s": floats(4, 1)}, [], {}, {"s": (3, 1)}),
+    "prelu_widens": ("PRelu", {"x": floats(2, 4, 3), "s": floats(4, 3)}, [], {}, {"x": (2, 1, 3)}),
+    "layer_normalization": ("LayerNormalization", {"x": floats(2, 3), "s": floats(3)}, [], {}, {"s": (4,)}),
+    "gemm": ("Gemm", {"x": floats(2, 3), "w": floats(3, 4), "c": floats(2, 4)}, [], {}, {"c": (5, 4)}),
+    "quantize": ("QuantizeLinear", {"x": floats(2, 3), "s": np.ones(3, np.float32)}, [], {}, {"s": (2,)}),
+    "dequantize": ("DequantizeLinear", {"x": np.ones((2, 3), I8), "s": floats(3)}, [], {}, {"x": (2, 4)}),
+    "matmul_integer_zeros": (
+        "MatMulInteger",
+        {"x": np.ones((2, 3), I8), "w": np.ones((3, 4), I8), "a": np.ones(2, I8)},
+        [],
+        {},
+        {"a": (3,)},
+    ),
     "concat": ("Concat", {"x": floats(4, 3), "z": floats(2, 3)}, [], {"axis": 0}, {"z": (2, 4)}),
 }
 
@@ -88,6 +101,14 @@ def test_messages_name_node_actual_and_expected():
     executor = make_compiler(_open(model("Conv", feeds, opset=17, constants=["w"]))).compile()
     with pytest.raises(InvalidInput, match='Conv node "conv": the number of channels is 4, expected 3'):
         executor({"x": floats(1, 4, 5, 5)})
+    feeds = {"x": floats(2, 4, 3), "s": floats(4, 1)}
+    executor = make_compiler(_open(model("PRelu", feeds, opset=17))).compile()
+    with pytest.raises(InvalidInput, match='PRelu node "prelu": a size of the slope is 3, expected 4 or 1'):
+        executor(feeds | {"s": floats(3, 1)})
+    feeds = {"x": floats(4, 3), "z": floats(4, 3)}
+    executor = make_compiler(_open(model("Add", feeds, opset=17))).compile()
+    with pytest.raises(InvalidInput, match=r'node "add": .* of operands f32\[4, 3\], f32\[2, 3\]'):
+        executor(feeds | {"z": floats(2, 3)})
     feeds = {"x": floats(4, 3), "s": np.array([4, -1])}
     executor = make_compiler(_open(model("Reshape", feeds, opset=17, constants=["s"]))).compile()
     with pytest.raises(InvalidInput, match=r'Reshape node "reshape": f32\[3, 3\] cannot become f32\[4, 2\]'):
@@ -106,3 +127,48 @@ def test_a_branch_that_is_not_taken_asks_for_nothing():
     np.testing.assert_array_equal(executor({"x": array, "c": np.array(False)})["y"], array)
     with pytest.raises(Error, match="MatMul"):
         executor({"x": array, "c": np.array(True)})
+
+
+def _choice(condition, sizes=("n", "k")):
+    """Make x @ w, whose rows are 3, or x @ v, whose rows are 4, behind a ReLU."""
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("MatMul", ["x", weight], [name])], name, [], [models.value(name, None)]
+        )
+        for name, weight in (("then_branch", "w"), ("else_branch", "v"))
+    }
+    nodes = [helper.make_node("If", ["c"], ["p"], "choice", **branches), helper.make_node("Relu", ["p"], ["y"])]
+    ports, weights = (
+        [models.value("x", sizes)],
+        [models.constant("w", floats(3, 5)), models.constant("v", floats(4, 5))],
+    )
+    if condition is None:
+        ports.append(helper.make_tensor_value_info("c", 9, []))
+    else:
+        weights.append(models.constant("c", np.array(condition)))
+    return models.model(nodes, ports, [models.value("y", None)], weights)
+
+
+def test_a_branch_in_a_program_asks_when_it_is_taken():
+    executor = make_compiler(_choice(None)).compile()
+    assert "if:cpu:branches" in executor.dbg(quiet=True)
+    for _ in range(2):
+        for columns, taken in ((3, True), (4, False)):
+            assert executor({"x": floats(2, columns), "c": np.array(taken)})["y"].shape == (2, 5)
+            with pytest.raises(InvalidInput, match=f"is {4 if taken else 3}, expected {columns}"):
+                executor({"x": floats(2, columns), "c": np.array(not taken)})
+
+
+def test_a_known_branch_asks_always():
+    executor = make_compiler(_choice(False)).compile()
+    assert executor({"x": floats(2, 4)})["y"].shape == (2, 5)
+    with pytest.raises(InvalidInput, match=r"MatMul node .* is 4, expected 3"):
+        executor({"x": floats(2, 3)})
+
+
+def test_one_scale_for_all_stays_one():
+    """Where the number of scales is a symbol, 1 holds for every channel."""
+    feeds = {"x": floats(2, 3), "s": np.full(3, 0.5, np.float32)}
+    executor = make_compiler(_open(model("QuantizeLinear", feeds, opset=17))).compile()
+    every = executor(feeds)["y0"]
+    np.testing.assert_array_equal(executor({**feeds, "s": feeds["s"][:1]})["y0"], every)

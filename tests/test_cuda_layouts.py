@@ -99,6 +99,26 @@ def test_gates_and_depthwise_convolutions_follow():
     assert count(table, "Transpose") == 2
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_splits_and_resizes_follow(mode):
+    """Blocks of a detector: a split of the channels, a path over one part, all parts together, twice the size."""
+    nodes = [
+        conv("x", "w0", "c0", 1),
+        helper.make_node("Split", ["c0"], ["a", "b"], axis=1),
+        conv("b", "w1", "c1"),
+        helper.make_node("Add", ["c1", "b"], ["s"]),
+        helper.make_node("Concat", ["a", "b", "s"], ["t"], axis=1),
+        conv("t", "w2", "c2", 1),
+        helper.make_node("Resize", ["c2", "", "scales"], ["r"], mode=mode),
+        helper.make_node("Concat", ["r", "r"], ["u"], axis=2),
+        conv("u", "w3", "y", 1),
+    ]
+    weights = {"w0": (12, 5, 1, 1), "w1": (6, 6, 3, 3), "w2": (7, 18, 1, 1), "w3": (4, 7, 1, 1)}
+    proto, inputs = network(nodes, weights, (5, 9, 7))
+    proto.graph.initializer.append(models.constant("scales", np.array([1, 1, 2, 3], np.float32)))
+    assert count(check(proto, inputs), "Transpose") == 2
+
+
 @pytest.mark.parametrize(("group", "outputs"), [(1, 20), (3, 18), (12, 12), (12, 24)])
 @pytest.mark.parametrize("library", ["1", "attention"])
 def test_windows(group, outputs, library, monkeypatch):

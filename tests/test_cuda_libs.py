@@ -384,6 +384,54 @@ def test_library_attention_that_is_written_out(dnn, sizes):
     assert "attention:nvidia:cudnn:f16" in executor.dbg(quiet=True)
 
 
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize(("queries", "keys", "heads"), [(70, 70, 4), (1, 70, 4), (70, 70, 3)])
+def test_attention_takes_operands_where_products_leave_them(dnn, precision, queries, keys, heads):
+    """Heads are split, moved and joined again as exporters write it: nothing of that is a kernel."""
+    random = models.generator(queries + heads)
+    depth = 16 if heads == 4 else 10  # rows that are no multiples of 16 bytes are left to generated code
+    width = heads * depth
+    shapes = {"x": (2, queries, 24), "z": (2, keys, 24)}
+    feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    constants = [
+        models.constant("heads", np.array([0, 0, heads, depth])),
+        models.constant("joined", np.array([0, 0, width])),
+        models.constant("scale", np.float32(depth**-0.5)),
+    ]
+    for name, columns in {"wq": width, "wkv": 2 * width, "wo": 20}.items():
+        rows = width if name == "wo" else 24
+        weights = random.standard_normal((rows, columns)).astype(np.float32) * rows**-0.5
+        constants.append(models.constant(name, weights))
+    nodes = [
+        helper.make_node("MatMul", ["x", "wq"], ["q0"]),
+        helper.make_node("MatMul", ["z", "wkv"], ["kv"]),
+        helper.make_node("Split", ["kv"], ["k0", "v0"], axis=-1),
+        helper.make_node("Reshape", ["q0", "heads"], ["q1"]),
+        helper.make_node("Reshape", ["k0", "heads"], ["k1"]),
+        helper.make_node("Reshape", ["v0", "heads"], ["v1"]),
+        helper.make_node("Transpose", ["q1"], ["q"], perm=[0, 2, 1, 3]),
+        helper.make_node("Transpose", ["k1"], ["k"], perm=[0, 2, 3, 1]),
+        helper.make_node("Transpose", ["v1"], ["v"], perm=[0, 2, 1, 3]),
+        helper.make_node("MatMul", ["q", "k"], ["p"]),
+        helper.make_node("Mul", ["p", "scale"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["w"], axis=-1),
+        helper.make_node("MatMul", ["w", "v"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["t", "joined"], ["j"]),
+        helper.make_node("MatMul", ["j", "wo"], ["y"]),
+    ]
+    inputs = [models.value(name, shape) for name, shape in shapes.items()]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants)
+    wanted = make_compiler(proto).compile("cpu", passes=["-view_operands"])(feeds)["y"]
+    executor = make_compiler(proto).compile(dnn, precision=precision, verify=True)
+    tolerance = 2.0**-18 if precision == "f32" else 2.0**-7
+    assert np.abs(executor(feeds)["y"] - wanted).max() <= tolerance * np.abs(wanted).max()
+    plan = executor.dbg(quiet=True)
+    assert not any(f"{kind}:nvidia" in plan for kind in ("transpose", "split", "slice"))
+    if precision == "f16":
+        assert ("attention:nvidia:cudnn:f16" in plan) == (heads == 4)
+
+
 def test_the_library_is_told(dnn, monkeypatch):
     (version,) = find_device("nvidia", 0).libraries
     assert "cuDNN" in version

@@ -432,6 +432,18 @@ def test_sizes_given_by_the_caller(tmp_path):
         make_compiler(f"{stem}.pnnx.param", input_shapes={"in7": [1]})
 
 
+def test_sizes_that_contradict_each_other(tmp_path):
+    """Which sizes belong together only the run tells: pnnx knows none of them."""
+    stem = zoo.export(
+        zoo.Function(lambda x, y: torch.cat([x, y])), tmp_path, zoo.pick((2, 3), (2, 3)), zoo.pick((4, 5), (6, 5))
+    )
+    executor = make_compiler(f"{stem}.pnnx.param", input_shapes={"in0": ["a", "b"], "in1": ["c", "d"]}).compile()
+    x, y = zoo.pick((2, 3), (4, 3))
+    assert_close(executor(x.numpy(), y.numpy())["out0"], torch.cat([x, y]).numpy())
+    with pytest.raises(rg.InvalidInput, match="a size of a joined tensor is 4, expected 3"):
+        executor(x.numpy(), zoo.pick((4, 4))[0].numpy())
+
+
 def _write(folder, text, name="m.pnnx.param"):
     path = folder / name
     path.write_text(text)

@@ -3,6 +3,8 @@
 #include "common/error.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <set>
 
 namespace refactor::computation {
@@ -14,14 +16,16 @@ struct FrozenBranch {
     graph_topo::Graph<Node, Edge> graph;
     SymbolTable symbols;
     std::vector<std::string> output_names;
+    std::vector<kernel::SizeCondition> conditions;
     std::vector<uint32_t> captures;
 
     explicit FrozenBranch(Branch branch)
         : graph(std::move(branch.model.graph).sort()),
           symbols(std::move(branch.model.symbols)),
           output_names(std::move(branch.model.output_names)),
+          conditions(std::move(branch.model.conditions)),
           captures(std::move(branch.captures)) {}
-    Model thaw() const { return {Graph(graph), symbols, output_names}; }
+    Model thaw() const { return {Graph(graph), symbols, output_names, conditions}; }
 };
 
 void collect_symbols(FrozenBranch const& branch, std::set<SymbolId>& symbols) {
@@ -95,11 +99,42 @@ public:
     }
 };
 
-class IfTask final : public runtime::Task {
-    BranchRun then_, else_;
+/// A branch with its sizes, or why it cannot run with them: that matters only if it is taken.
+class BoundBranch {
+    std::optional<BranchRun> run_;
+    std::function<void()> fail_;
+
+    template <class E>
+    static std::function<void()> thrower(E const& error) {
+        return [error] { throw error; };
+    }
 
 public:
-    IfTask(BranchRun then_run, BranchRun else_run) : then_(std::move(then_run)), else_(std::move(else_run)) {}
+    BoundBranch(CompiledBranch const& branch, Bindings const& bindings, uint32_t outputs_from) {
+        try {
+            run_.emplace(branch, bindings, outputs_from);
+        } catch (InvalidInput const& error) {
+            fail_ = thrower(error);
+        } catch (Unsupported const& error) {
+            fail_ = thrower(error);
+        } catch (OutOfMemory const& error) {
+            fail_ = thrower(error);
+        }
+    }
+    /// Null if it cannot run.
+    BranchRun const* get() const { return run_ ? &*run_ : nullptr; }
+    size_t workspace_bytes() const { return run_ ? run_->workspace_bytes() : 0; }
+    void run(void* const* arguments, runtime::RunContext const& context) const {
+        if (!run_) fail_();
+        run_->run(arguments, context);
+    }
+};
+
+class IfTask final : public runtime::Task {
+    BoundBranch then_, else_;
+
+public:
+    IfTask(BoundBranch then_run, BoundBranch else_run) : then_(std::move(then_run)), else_(std::move(else_run)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto condition = *static_cast<uint8_t const*>(arguments[0]) != 0;
         (condition ? then_ : else_).run(arguments, context);
@@ -127,9 +162,9 @@ public:
         Bindings bindings(table_size_, kUnbound);
         for (size_t i = 0; i < symbols_.size(); ++i) bindings[symbols_[i]] = args.params[i];
         auto outputs_from = static_cast<uint32_t>(args.inputs.size());
-        BranchRun then_run(then_, bindings, outputs_from), else_run(else_, bindings, outputs_from);
-        for (auto const* run : {&then_run, &else_run})
-            for (size_t i = 0; i < args.outputs.size(); ++i) {
+        BoundBranch then_run(then_, bindings, outputs_from), else_run(else_, bindings, outputs_from);
+        for (auto const* run : {then_run.get(), else_run.get()})
+            for (size_t i = 0; run && i < args.outputs.size(); ++i) {
                 auto const& dims = run->plan().tensors[run->plan().outputs[i]].dims;
                 if (!(dims == args.outputs[i]->dims))
                     return Err{kernel::Rejection{"the branches' sizes of output " + std::to_string(i) + " differ"}};

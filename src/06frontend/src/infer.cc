@@ -47,7 +47,8 @@ Status infer_node(Node const& node, std::span<Tensor const* const> inputs, std::
     }
     traits.sized.assign(context.sized().begin(), context.sized().end());
     traits.conditions = context.take_conditions();
-    for (auto& condition : traits.conditions) condition.node = concat(node.op->type(), " node \"", node.name, '"');
+    for (auto& condition : traits.conditions)
+        if (condition.node.empty()) condition.node = concat(node.op->type(), " node \"", node.name, '"');
     static computation::CompileOptions const kOptions;
     traits.is_procedure =
         context.is_procedure() || node.op->is_procedure({inputs, outputs, symbols, node.name, kOptions});

@@ -19,8 +19,20 @@ Tensor const& InferContext::input(size_t i) const {
 
 Status InferContext::expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what) {
     RG_CHECK_STATUS(frontend::expect_equal(actual, expected, what, symbols_));
-    if (!(actual == expected)) conditions_.push_back({{}, std::string(what), actual, expected});
+    if (!(actual == expected)) expect({{}, std::string(what), actual, expected});
     return std::nullopt;
+}
+
+Status InferContext::expect_broadcast(Shape const& from, Shape const& to, std::string_view what) {
+    bool fits = from.size() <= to.size();
+    for (size_t i = 1; fits && i <= from.size(); ++i) {
+        auto const &size = from[from.size() - i], &wanted = to[to.size() - i];
+        if (size == wanted || size == DimExpr(1)) continue;
+        fits = !(size.is_constant() && wanted.is_constant());
+        if (fits) expect({{}, concat("a size of ", what), size, wanted, true});
+    }
+    if (fits) return std::nullopt;
+    return invalid(what, " of shape ", text(from), " cannot be broadcast to ", text(to));
 }
 
 std::optional<std::vector<DimExpr>> InferContext::known_values(size_t i) const {

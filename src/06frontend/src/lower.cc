@@ -114,6 +114,10 @@ public:
     }
 };
 
+void add_conditions(computation::Model& model, std::vector<kernel::SizeCondition> const& conditions) {
+    model.conditions.insert(model.conditions.end(), conditions.begin(), conditions.end());
+}
+
 }  // namespace
 
 computation::Model lower_part(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
@@ -132,15 +136,15 @@ computation::Model lower_part(Graph const& graph, Inference const& inference, Sy
     model.graph.erase_dead();
     model.symbols = symbols;
     for (NodeIdx n = 0; n < part.nodes.size(); ++n)
-        if (auto const& own = inference.conditions[n]; part.nodes[n])
-            model.conditions.insert(model.conditions.end(), own.begin(), own.end());
+        if (part.nodes[n]) add_conditions(model, inference.conditions[n]);
     for (auto index : part.outputs) model.output_names.push_back(tensors[index].name);
     return model;
 }
 
-computation::Model lower_sub_graph(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+computation::Model lower_sub_graph(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
                                    std::vector<uint32_t>& inputs, Problems& problems) {
     computation::Model model;
+    auto const& tensors = inference.tensors;
     std::vector<EdgePtr> edges;
     auto global_inputs = graph.topo.global_inputs();
     for (uint32_t i = 0; i < global_inputs.size(); ++i) {
@@ -153,6 +157,7 @@ computation::Model lower_sub_graph(Graph const& graph, std::span<Tensor const> t
         if (edge) model.graph.add_output(edge);
     model.graph.erase_dead();
     model.symbols = symbols;
+    for (auto const& conditions : inference.conditions) add_conditions(model, conditions);
     for (auto edge : graph.topo.global_outputs()) model.output_names.push_back(tensors[edge].name);
     return model;
 }

@@ -59,6 +59,7 @@ class Call {
     LowerContext& context_;
     Arguments const& arguments_;
     std::vector<std::optional<std::vector<DimExpr>>> values_;
+    std::vector<kernel::SizeCondition> conditions_;
 
     Scalar scalar_of(Item const& item, std::string_view what) const;
 
@@ -132,9 +133,13 @@ public:
         return take(frontend::broadcast_shapes(shapes, symbols()));
     }
     void expect_rank(Edge edge, size_t least, size_t most, std::string_view what) const;
-    void expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what) const {
+    /// Refuses numbers that differ; where a size is not known yet, the run is refused if they do.
+    void expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what) {
         check(frontend::expect_equal(actual, expected, what, symbols()));
+        if (!(actual == expected)) conditions_.push_back({{}, std::string(what), actual, expected});
     }
+    /// What the run has to check.
+    std::vector<kernel::SizeCondition> const& conditions() const { return conditions_; }
 
     // Composition.
     template <class Info>

@@ -45,20 +45,27 @@ std::map<std::string_view, OperatorDef> const& registry() {
     return kRegistry;
 }
 
+/// What a build function tells besides types and shapes.
+struct Knowledge {
+    std::vector<std::optional<std::vector<DimExpr>>> values;  ///< of each output, if they are known
+    std::vector<kernel::SizeCondition> conditions;
+};
+
 class PnnxOperator final : public frontend::Operator {
     OperatorDef const* def_;
     std::string type_, label_;
     Arguments arguments_;
 
-    /// Runs the build function; the values of the outputs, if they are known.
-    Status build(LowerContext& context, std::vector<std::optional<std::vector<DimExpr>>>& values) const {
+    /// Runs the build function.
+    Status build(LowerContext& context, Knowledge& knowledge) const {
         try {
             Call call(context, arguments_, type_);
             def_->build(call);
             for (size_t i = 0; i < context.output_count(); ++i) {
                 if (!context.results()[i] && call.wants(i)) refuse_unsupported("output ", i, " of this operator");
-                values.push_back(std::move(call.values(i)));
+                knowledge.values.push_back(std::move(call.values(i)));
             }
+            knowledge.conditions = call.conditions();
             return std::nullopt;
         } catch (Refusal& refusal) {
             return std::move(refusal.reason);
@@ -84,20 +91,21 @@ public:
         std::vector<Tensor> outputs(c.output_count());
         std::string name;
         LowerContext scratch(graph, c.symbols(), name, inputs, edges, outputs);
-        std::vector<std::optional<std::vector<DimExpr>>> values;
-        RG_CHECK_STATUS(build(scratch, values));
+        Knowledge knowledge;
+        RG_CHECK_STATUS(build(scratch, knowledge));
+        for (auto& condition : knowledge.conditions) c.expect(std::move(condition));
         for (size_t i = 0; i < outputs.size(); ++i) {
             auto* edge = scratch.results()[i];
             if (!edge) continue;
             RG_CHECK_STATUS(c.set(i, edge->value.dtype, edge->value.shape));
-            if (values[i]) c.set_values(i, std::move(*values[i]));
+            if (auto& values = knowledge.values[i]) c.set_values(i, std::move(*values));
         }
         return std::nullopt;
     }
 
     Status lower(LowerContext& context) const override {
-        std::vector<std::optional<std::vector<DimExpr>>> values;
-        return build(context, values);
+        Knowledge knowledge;
+        return build(context, knowledge);
     }
 };
 

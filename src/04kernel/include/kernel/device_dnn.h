@@ -7,7 +7,7 @@
 ///
 /// Functions that can fail return 0 or a code and write the reason to `text`. `device` is the handle that `open` gave,
 /// `stream` one of RefactorDeviceStreams. Data types are numbers of `refactor::DataType`. Thread-safe.
-#define RG_DNN_EXTENSION "refactor_dnn_v2"
+#define RG_DNN_EXTENSION "refactor_dnn_v3"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,13 +30,19 @@ typedef struct RefactorConvolution {
     double alpha, beta;
 } RefactorConvolution;
 
+/// Elements from a batch, a head and a row to the next; rows are contiguous and begin at multiples of 16 bytes.
+typedef struct RefactorSteps {
+    int64_t batch, head, row;
+} RefactorSteps;
+
 /// `Y = softmax(scale * Q · Kᵀ + bias) · V`: Q [batch, heads, queries, depth], K [batch, kv_heads, keys, depth], V
-/// [batch, kv_heads, keys, value_depth], row-major.
+/// [batch, kv_heads, keys, value_depth], Y [batch, heads, queries, value_depth].
 typedef struct RefactorAttention {
     int32_t dtype;   ///< f16 or bf16, of all operands
     int32_t causal;  ///< query s sees keys up to keys - queries + s, of which there is one at least
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
     int64_t bias[4];  ///< sizes of the bias, each 1 or that of [batch, heads, queries, keys]; all 0: there is none
+    RefactorSteps q, k, v, y;
     double scale;
 } RefactorAttention;
 

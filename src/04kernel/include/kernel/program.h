@@ -36,6 +36,7 @@ struct SizeCondition {
     std::string node;  ///< for messages: `Conv node "conv1"`
     std::string what;  ///< "the number of channels"
     DimExpr actual, expected;
+    bool or_one = false;  ///< 1 holds too: it broadcasts
 };
 
 /// Everything that a Program is made of; nodes in an executable order.

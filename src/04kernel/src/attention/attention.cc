@@ -93,10 +93,6 @@ std::string AttentionInfo::attributes() const {
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {
     Candidates answer;
-    if (request.device != "cpu" && info.views) {
-        answer.rejections.push_back({"attention:" + std::string(request.device) + ": takes whole tensors, not views"});
-        return answer;
-    }
     if (request.device != "cpu") {
         answer.add("attention:nvidia:cudnn", cuda::attention_cudnn(info, request));
         answer.add("attention:nvidia:tiled", cuda::attention_tiled(info, request));

@@ -80,7 +80,8 @@ public:
         kind.wide = largest >= int64_t(1) << 30;
         kind.values = static_cast<int>(tiled_ ? (words.value_depth > 64 ? 128 : 64)
                                               : std::max<int64_t>(1, quotient_up(words.value_depth, 256)));
-        kind.vector = words.depth % 4 == 0;
+        auto fours = [](AttentionPlace const& p) { return (p.first | p.batch | p.head | p.row) % 4 == 0; };
+        kind.vector = words.depth % 4 == 0 && fours(words.q) && (kind.info.k_transposed || fours(words.k));
         auto write = [&] { return tiled_ ? tiled_attention_source(kind) : row_attention_source(kind); };
         auto key = kind.key();
         auto* function = functions_.get("rg_attention", key, write);

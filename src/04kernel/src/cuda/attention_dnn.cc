@@ -4,6 +4,7 @@
 #include "cuda/library.h"
 #include "cuda/rates.h"
 
+#include <array>
 #include <limits>
 
 namespace refactor::kernel::cuda {
@@ -13,16 +14,18 @@ namespace {
 class DnnAttentionTask final : public runtime::Task {
     Dnn dnn_;
     DnnPlan plan_;
+    std::array<size_t, 4> first_;  ///< where Q, K, V and Y begin in their tensors, in bytes
     int operands_;
     std::unique_ptr<runtime::Task> mask_;  ///< makes a bias of the mask, if that is none
     size_t bias_bytes_;
     double operations_;
 
 public:
-    DnnAttentionTask(Dnn const& dnn, DnnPlan plan, int operands, std::unique_ptr<runtime::Task> mask, size_t bias_bytes,
-                     double operations)
+    DnnAttentionTask(Dnn const& dnn, DnnPlan plan, std::array<size_t, 4> first, int operands,
+                     std::unique_ptr<runtime::Task> mask, size_t bias_bytes, double operations)
         : dnn_(dnn),
           plan_(std::move(plan)),
+          first_(first),
           operands_(operands),
           mask_(std::move(mask)),
           bias_bytes_(bias_bytes),
@@ -34,8 +37,9 @@ public:
             mask_->run(steps, context);
             bias = context.workspace;
         }
-        void const* operands[]{arguments[0], arguments[1], arguments[2], bias};
-        dnn_.run(plan_, context.stream, operands, arguments[operands_], context.workspace + bias_bytes_);
+        auto at = [&](int argument, size_t place) { return static_cast<char*>(arguments[argument]) + first_[place]; };
+        void const* operands[]{at(0, 0), at(1, 1), at(2, 2), bias};
+        dnn_.run(plan_, context.stream, operands, at(operands_, 3), context.workspace + bias_bytes_);
     }
     size_t workspace_bytes() const override { return bias_bytes_ + plan_.workspace_bytes; }
     double operations() const override { return operations_; }
@@ -72,6 +76,9 @@ class DnnAttentionKernel final : public Kernel {
         if (shape.depth % 8 || shape.value_depth % 8)
             return Err{Rejection{"depths " + std::to_string(shape.depth) + " and " + std::to_string(shape.value_depth) +
                                  ", expected multiples of 8"}};
+        for (auto const* p : {&shape.q, &shape.k, &shape.v, &shape.y})
+            if ((p->first | p->batch | p->head | p->row) % 8)
+                return Err{Rejection{"rows that begin at no multiple of 16 bytes"}};
         return shape;
     }
     RefactorAttention describe(AttentionShape const& shape) const {
@@ -81,6 +88,13 @@ class DnnAttentionKernel final : public Kernel {
         a.causal = info_.causal && shape.queries > 1;
         a.batch = shape.batch, a.heads = shape.heads, a.kv_heads = shape.kv_heads;
         a.queries = shape.queries, a.keys = shape.keys, a.depth = shape.depth, a.value_depth = shape.value_depth;
+        // Of steps that are never taken any will do, but 0.
+        auto steps = [&](AttentionPlace const& p, int64_t row) {
+            auto some = [row](int64_t step) { return step ? step : row; };
+            return RefactorSteps{some(p.batch), some(p.head), some(p.row)};
+        };
+        a.q = steps(shape.q, a.depth), a.k = steps(shape.k, a.depth);
+        a.v = steps(shape.v, a.value_depth), a.y = steps(shape.y, a.value_depth);
         int64_t const scores[4]{a.batch, a.heads, a.queries, a.keys};
         if (info_.has_mask)
             for (int i = 0; i < 4; ++i) a.bias[i] = shape.mask_step[i] ? scores[i] : 1;
@@ -115,8 +129,11 @@ public:
             if (!bound) return Err{bound.error()};
             mask = std::move(bound).value();
         }
-        return std::unique_ptr<runtime::Task>(std::make_unique<DnnAttentionTask>(
-            dnn_, std::move(plan).value(), info_.has_mask ? 4 : 3, std::move(mask), bytes, shape->operations()));
+        auto first = [](AttentionPlace const& p) { return static_cast<size_t>(p.first) * 2; };
+        std::array<size_t, 4> firsts{first(shape->q), first(shape->k), first(shape->v), first(shape->y)};
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<DnnAttentionTask>(dnn_, std::move(plan).value(), firsts, info_.has_mask ? 4 : 3,
+                                               std::move(mask), bytes, shape->operations()));
     }
 };
 

@@ -47,7 +47,7 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
         Sum sum = Sum(0);
         if ((int)threadIdx.x < count)
             for (int d = 0; d < depth; ++d)
-                sum = rg_mad(shared.q[d], (Sum)rg_load(k[d * (Index)a.keys + first + (int)threadIdx.x]), sum);
+                sum = rg_mad(shared.q[d], (Sum)rg_load(k[d * (Index)a.at_k.row + first + (int)threadIdx.x]), sum);
         shared.scores[threadIdx.x] = sum;
         return;
     }
@@ -57,7 +57,7 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (key + i < count)
-                    sum[i] = rg_mad(shared.q[d], (Sum)rg_load(k[(first + key + i) * (Index)depth + d]), sum[i]);
+                    sum[i] = rg_mad(shared.q[d], (Sum)rg_load(k[(first + key + i) * (Index)a.at_k.row + d]), sum[i]);
         for (int i = 0; i < 4; ++i) sum[i] = total(sum[i]);
         if (lane < 4) shared.scores[key + lane] = lane == 0 ? sum[0] : lane == 1 ? sum[1] : lane == 2 ? sum[2] : sum[3];
     }
@@ -66,11 +66,13 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
 RG_GLOBAL rg_attention(rg_attention_args a) {
     __shared__ Shared shared;
     const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth, split = blockIdx.x % (unsigned)a.splits;
-    const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries, kv = kv_row(a, head);
+    const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries;
     const int query = row % (Index)a.queries;
-    Element const* k = (Element const*)a.k + kv * (Index)a.keys * depth;
-    Element const* v = (Element const*)a.v + kv * (Index)a.keys * value_depth;
-    for (int d = thread; d < depth; d += 256) shared.q[d] = rg_load(((Element const*)a.q)[row * depth + d]);
+    Element const* q = (Element const*)a.q + begin_of(a, a.at_q, head, 1) + query * (Index)a.at_q.row;
+    Element const* k = (Element const*)a.k + kv_begin(a, a.at_k, head);
+    Element const* v = (Element const*)a.v + kv_begin(a, a.at_v, head);
+    Element* y = (Element*)a.y + begin_of(a, a.at_y, head, 1) + query * (Index)a.at_y.row;
+    for (int d = thread; d < depth; d += 256) shared.q[d] = rg_load(q[d]);
 
     int begin = split * (int)a.keys_each, end = begin + (int)a.keys_each, seen = visible(a, query);
     end = end < seen ? end : seen;
@@ -95,7 +97,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
                 for (int j = 0; j < kValues; ++j) {
                     int column = thread % width + j * 256;
                     if (column < value_depth)
-                        values[j] = rg_mad(shared.scores[key], (Sum)rg_load(v[(first + key) * (Index)value_depth + column]), values[j]);
+                        values[j] = rg_mad(shared.scores[key], (Sum)rg_load(v[(first + key) * (Index)a.at_v.row + column]), values[j]);
                 }
     }
     if (split == 0 && kSinks && sink_of(a, head) != lowest()) {
@@ -112,7 +114,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         Sum value = Sum(0);
         for (int i = 0; i < parts; ++i) value += shared.values[thread + i * width];
         if (a.splits == 1)
-            rg_store(((Element*)a.y)[row * value_depth + column], quotient(value, sum));
+            rg_store(y[column], quotient(value, sum));
         else
             ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + column] = value;
     }
@@ -123,7 +125,8 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
 RG_GLOBAL rg_attention_join(rg_attention_args a) {
     const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
     RG_FOR(Index, target, count) {
-        Sum const* parts = (Sum const*)a.partial + target / (Index)a.value_depth * (Index)a.splits * width;
+        const Index row = target / (Index)a.value_depth, column = target % (Index)a.value_depth;
+        Sum const* parts = (Sum const*)a.partial + row * (Index)a.splits * width;
         Sum maximum = lowest(), value = Sum(0), sum = Sum(0);
         for (int i = 0; i < (int)a.splits; ++i) {
             Sum top = parts[i * width + (Index)a.value_depth];
@@ -131,10 +134,11 @@ RG_GLOBAL rg_attention_join(rg_attention_args a) {
         }
         for (int i = 0; i < (int)a.splits; ++i) {
             Sum factor = shrink(parts[i * width + (Index)a.value_depth], maximum);
-            value += parts[i * width + target % (Index)a.value_depth] * factor;
+            value += parts[i * width + column] * factor;
             sum += parts[i * width + (Index)a.value_depth + 1] * factor;
         }
-        rg_store(((Element*)a.y)[target], quotient(value, sum));
+        const Index at = begin_of(a, a.at_y, row / (Index)a.queries, 1) + row % (Index)a.queries * (Index)a.at_y.row;
+        rg_store(((Element*)a.y)[at + column], quotient(value, sum));
     }
 }
 )cuda";

@@ -7,17 +7,22 @@ namespace refactor::kernel::cuda {
 namespace {
 
 char const* const kArguments = R"cuda(
+// The first element of a tensor, and steps from one batch, head and row to the next.
+struct rg_place { rg_i64 first, batch, head, row; };
 struct rg_attention_args {
     rg_u64 q, k, v, mask, sinks, y, partial;
     rg_i64 batch, heads, kv_heads, queries, keys, depth, value_depth;
+    rg_place at_q, at_k, at_v, at_y;
     rg_i64 mask_step[4];
     rg_i64 query_tiles, value_tiles, splits, keys_each;
 };
 RG_FN Sum lowest() { return (Sum)rg_f32(0xff800000u); }
-// Where batch and head (one number) begin.
-RG_FN Index kv_row(rg_attention_args const& a, Index head) {
-    Index h = head % (Index)a.heads, shared = (Index)(a.heads / a.kv_heads);
-    return head / (Index)a.heads * (Index)a.kv_heads + h / shared;
+// Where batch and head (one number) begin; `shared` heads are one in the tensor.
+RG_FN Index begin_of(rg_attention_args const& a, rg_place const& p, Index head, Index shared) {
+    return (Index)p.first + head / (Index)a.heads * (Index)p.batch + head % (Index)a.heads / shared * (Index)p.head;
+}
+RG_FN Index kv_begin(rg_attention_args const& a, rg_place const& p, Index head) {
+    return begin_of(a, p, head, (Index)(a.heads / a.kv_heads));
 }
 // Keys that a query sees.
 RG_FN int visible(rg_attention_args const& a, int query) {
@@ -78,7 +83,11 @@ AttentionWords::AttentionWords(AttentionShape const& s)
       queries(s.queries),
       keys(s.keys),
       depth(s.depth),
-      value_depth(s.value_depth) {
+      value_depth(s.value_depth),
+      q(s.q),
+      k(s.k),
+      v(s.v),
+      y(s.y) {
     for (int i = 0; i < 4; ++i) mask_step[i] = s.mask_step[i];
 }
 

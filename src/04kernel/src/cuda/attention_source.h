@@ -10,7 +10,7 @@ struct AttentionKind {
     AttentionInfo info;
     bool wide = false;   ///< indices need 64 bits
     int values = 64;     ///< value columns of a block (tiled) or 256 of them (rows)
-    bool vector = true;  ///< rows of Q and K are read 4 elements at a time
+    bool vector = true;  ///< rows of Q and K begin at multiples of 4 elements and are read so many at a time
 
     std::string key() const;
 };
@@ -18,6 +18,7 @@ struct AttentionKind {
 /// The argument of all functions after the addresses of Q, K, V, mask, sinks, Y and partial results.
 struct AttentionWords {
     int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
+    AttentionPlace q, k, v, y;
     int64_t mask_step[4];
     int64_t query_tiles = 1, value_tiles = 1, splits = 1, keys_each = 0;
 

@@ -52,10 +52,11 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
     unsigned block = blockIdx.x;
     const int first_query = block % (unsigned)a.query_tiles * 64; block /= (unsigned)a.query_tiles;
     const int first_value = block % (unsigned)a.value_tiles * kValues; block /= (unsigned)a.value_tiles;
-    const Index head = block, kv = kv_row(a, head);
+    const Index head = block;
     const int queries = a.queries, keys = a.keys, depth = a.depth, value_depth = a.value_depth;
-    Element const* k = (Element const*)a.k + kv * keys * depth;
-    Element const* v = (Element const*)a.v + kv * keys * value_depth;
+    Element const* k = (Element const*)a.k + kv_begin(a, a.at_k, head);
+    Element const* v = (Element const*)a.v + kv_begin(a, a.at_v, head);
+    const Index k_row = a.at_k.row, v_row = a.at_v.row;
 
     rg_no_plan none;
     Scores scores;
@@ -67,16 +68,16 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         sum[i] = kSinks && maximum[i] != lowest() && scores.column_thread == 0 ? Sum(1) : Sum(0);
     }
     int query = first_query + Scores::a_row();
-    Row q{(Element const*)a.q + (head * queries + query) * depth, query < queries, depth, Scores::a_first()};
+    Row q{(Element const*)a.q + begin_of(a, a.at_q, head, 1) + query * (Index)a.at_q.row, query < queries, depth, Scores::a_first()};
     int last = first_query + 63 < queries ? first_query + 63 : queries - 1, end = visible(a, last);
     for (int first_key = 0; first_key < end; first_key += 64) {
         scores.clear();
         int key = first_key + Scores::b_column(!kKeysTransposed), slabs = (depth + 15) / 16;
         if constexpr (kKeysTransposed) {
-            Column column{k + key, key < keys, depth, keys};
+            Column column{k + key, key < keys, depth, k_row};
             scores.run(shared.tile.scores, 0, slabs, none, q, column);
         } else {
-            Row row{k + key * (Index)depth, key < keys, depth, Scores::b_place(true, 0)};
+            Row row{k + key * k_row, key < keys, depth, Scores::b_place(true, 0)};
             scores.run(shared.tile.scores, 0, slabs, none, q, row);
         }
 #pragma unroll
@@ -108,7 +109,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         }
         Weights weights{shared};
         int column = first_value + Values::b_column(false);
-        Column of_v{v + first_key * (Index)value_depth + column, column < value_depth, keys - first_key, value_depth};
+        Column of_v{v + first_key * v_row + column, column < value_depth, keys - first_key, v_row};
         values.run(shared.tile.values, 0, 4, none, weights, of_v);
     }
 #pragma unroll
@@ -116,7 +117,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         for (int lane = 8; lane > 0; lane /= 2) sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], lane);
         query = first_query + scores.row(i);
         if (query >= queries) continue;
-        Element* y = (Element*)a.y + (head * queries + query) * value_depth;
+        Element* y = (Element*)a.y + begin_of(a, a.at_y, head, 1) + query * (Index)a.at_y.row;
 #pragma unroll
         for (int j = 0; j < Values::columns_each; ++j) {
             int column = first_value + values.column(j);

@@ -127,6 +127,20 @@ struct Mask {
     bool causal;
 };
 
+/// Operands by themselves, or Q, K and V side by side in one tensor of products, with Y as the next product takes it.
+void place_operands(RefactorAttention& a, bool packed) {
+    auto dense = [](int64_t heads, int64_t rows, int64_t row) {
+        return RefactorSteps{heads * rows * row, rows * row, row};
+    };
+    auto beside = [](int64_t width, int64_t rows, int64_t row) { return RefactorSteps{rows * width, row, width}; };
+    a.q = dense(a.heads, a.queries, a.depth), a.k = dense(a.kv_heads, a.keys, a.depth);
+    a.v = dense(a.kv_heads, a.keys, a.value_depth), a.y = dense(a.heads, a.queries, a.value_depth);
+    if (!packed) return;
+    auto width = a.heads * a.depth + a.kv_heads * (a.depth + a.value_depth);
+    a.q = beside(width, a.queries, a.depth), a.k = beside(width, a.keys, a.depth);
+    a.v = beside(width, a.keys, a.value_depth), a.y = beside(a.heads * a.value_depth, a.queries, a.value_depth);
+}
+
 TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
     std::string why;
     auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
@@ -141,22 +155,28 @@ TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
     RefactorAttention a{};
     a.dtype = static_cast<int32_t>(F16), a.scale = 0.125;
     a.batch = 2, a.heads = a.kv_heads = 12, a.queries = a.keys = 128, a.depth = a.value_depth = 64;
+    place_operands(a, false);
     if (!finds(a) && std::string(text).find("LOADING_FAILED") != std::string::npos)
         GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
-    for (auto dtype : {F16, BF16})
-        for (int64_t kv_heads : {12, 4})
-            for (auto [queries, keys] : {std::pair<int64_t, int64_t>{128, 128}, {77, 77}, {64, 200}, {1, 513}})
-                for (Mask const& mask :
-                     {Mask{{0, 0, 0, 0}, false}, Mask{{0, 0, 0, 0}, true}, Mask{{2, 1, 1, keys}, false},
-                      Mask{{1, 1, queries, keys}, true}, Mask{{2, 12, queries, keys}, false}}) {
-                    a.dtype = static_cast<int32_t>(dtype), a.kv_heads = kv_heads;
-                    a.queries = queries, a.keys = keys, a.causal = mask.causal && queries > 1;
-                    std::copy(mask.bias, mask.bias + 4, a.bias);
-                    EXPECT_TRUE(finds(a)) << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, "
-                                          << keys << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", "
-                                          << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << "]: " << text;
-                }
+    // Planning takes seconds: types and places alternate.
+    int number = 0;
+    for (int64_t kv_heads : {12, 4})
+        for (auto [queries, keys] : {std::pair<int64_t, int64_t>{128, 128}, {77, 77}, {64, 200}, {1, 513}})
+            for (Mask const& mask : {Mask{{0, 0, 0, 0}, false}, Mask{{0, 0, 0, 0}, true}, Mask{{2, 1, 1, keys}, false},
+                                     Mask{{1, 1, queries, keys}, true}, Mask{{2, 12, queries, keys}, false}}) {
+                auto dtype = number % 2 ? BF16 : F16;
+                bool packed = number++ / 2 % 2;
+                a.dtype = static_cast<int32_t>(dtype), a.kv_heads = kv_heads;
+                a.queries = queries, a.keys = keys, a.causal = mask.causal && queries > 1;
+                std::copy(mask.bias, mask.bias + 4, a.bias);
+                place_operands(a, packed);
+                EXPECT_TRUE(finds(a)) << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, "
+                                      << keys << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", "
+                                      << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << "], packed " << packed
+                                      << ": " << text;
+            }
     a.depth = 12;
+    place_operands(a, false);
     EXPECT_FALSE(finds(a));
 }
 

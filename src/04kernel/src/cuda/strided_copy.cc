@@ -69,9 +69,14 @@ struct Walk {
     int64_t count() const { return element_count(axes.sizes); }
     bool narrow() const { return count() < kNarrow && input_count < kNarrow; }
 
+    /// Whether the output is the input, element by element.
+    bool keeps_order() const {
+        bool one_run = axes.sizes.empty() || (axes.sizes.size() == 1 && axes.steps[0][0] == 1);
+        return one_run && offset == 0 && count() == input_count;
+    }
+
     /// Makes words of elements that always go together.
     void widen() {
-        axes.merge();
         auto& steps = axes.steps[0];
         if (axes.sizes.empty()) axes.sizes = {1}, steps = {0};
         if (steps.back() != 1) return;
@@ -137,6 +142,12 @@ GeneratedLaunch square_launch(Walk const& walk, size_t read, Code const& code) {
 }
 
 Launches launches_of(Walk walk, Code const& code) {
+    walk.axes.merge();
+    if (walk.keeps_order()) {
+        Launches nothing;
+        nothing.in_place = 1, nothing.copies = true;
+        return nothing;
+    }
     walk.widen();
     auto read = walk.square_axis();
     return {{read == SIZE_MAX ? copy_launch(walk, code) : square_launch(walk, read, code)}};

@@ -134,25 +134,27 @@ void attend(RefactorAttention const& a, std::array<void const*, 4> const& host, 
     std::vector<double> weights(static_cast<size_t>(a.keys));
     for (int64_t row = 0; row < a.batch * a.heads * a.queries; ++row) {
         auto head = row / a.queries % a.heads, batch = row / a.queries / a.heads;
-        auto kv = batch * a.kv_heads + head / (a.heads / a.kv_heads);
+        auto query = row % a.queries, kv_head = head / (a.heads / a.kv_heads);
+        auto at = [&](RefactorSteps const& s, int64_t of_head, int64_t number) {
+            return batch * s.batch + of_head * s.head + number * s.row;
+        };
         double largest = -INFINITY, sum = 0;
         for (int64_t t = 0; t < a.keys; ++t) {
             double score = 0;
             for (int64_t d = 0; d < a.depth; ++d)
                 score +=
-                    load(a.dtype, host[0], row * a.depth + d) * load(a.dtype, host[1], (kv * a.keys + t) * a.depth + d);
+                    load(a.dtype, host[0], at(a.q, head, query) + d) * load(a.dtype, host[1], at(a.k, kv_head, t) + d);
             score *= a.scale;
-            if (a.bias[0]) score += load(a.dtype, host[3], bias_at(a, batch, head, row % a.queries, t));
-            if (a.causal && t > a.keys - a.queries + row % a.queries) score = -INFINITY;
+            if (a.bias[0]) score += load(a.dtype, host[3], bias_at(a, batch, head, query, t));
+            if (a.causal && t > a.keys - a.queries + query) score = -INFINITY;
             weights[static_cast<size_t>(t)] = score, largest = std::max(largest, score);
         }
         for (auto& weight : weights) sum += weight = std::exp(weight - largest);
         for (int64_t d = 0; d < a.value_depth; ++d) {
             double value = 0;
             for (int64_t t = 0; t < a.keys; ++t)
-                value +=
-                    weights[static_cast<size_t>(t)] * load(a.dtype, host[2], (kv * a.keys + t) * a.value_depth + d);
-            store(a.dtype, y, row * a.value_depth + d, value / sum);
+                value += weights[static_cast<size_t>(t)] * load(a.dtype, host[2], at(a.v, kv_head, t) + d);
+            store(a.dtype, y, at(a.y, head, query) + d, value / sum);
         }
     }
 }

@@ -2,8 +2,11 @@
 #undef _FORTIFY_SOURCE
 #include "cuda_emulator/grid.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include <setjmp.h>
@@ -14,6 +17,8 @@ namespace refactor::cuda_emulator {
 namespace {
 
 constexpr size_t kStackBytes = size_t{1} << 16;
+/// No address, no index of anything, and NaN in f32 and f64.
+constexpr char kUnwritten = '\xff';
 
 /// The threads of one block, as contexts that hand over to each other; once started, by jumps, which unlike
 /// `swapcontext` need no system call.
@@ -33,7 +38,8 @@ class Block {
     std::vector<Thread> threads_;
     std::unique_ptr<char[]> stacks_;
     jmp_buf scheduler_;
-    uint32_t current_ = 0;
+    uint32_t turn_ = 0, current_ = 0;
+    bool down_ = runs_downwards();
     static Block*& running() {
         static Block* block = nullptr;
         return block;
@@ -72,7 +78,9 @@ class Block {
     /// Lets every ready thread run until it waits or ends.
     bool run_ready() {
         bool any = false;
-        for (current_ = 0; current_ < threads_.size(); ++current_) {
+        auto count = static_cast<uint32_t>(threads_.size());
+        for (turn_ = 0; turn_ < count; ++turn_) {
+            current_ = down_ ? count - 1 - turn_ : turn_;
             if (threads_[current_].state != State::Ready) continue;
             any = true, grid_.thread.x = current_;
             hand_over_to(threads_[current_]);
@@ -126,6 +134,8 @@ public:
     }
 
     std::string run() {
+        std::fill(function_.zeros.begin(), function_.zeros.end(), kUnwritten);
+        *function_.grid = &grid_;
         start_all();
         do run_ready();
         while (release_warps() || release_block());
@@ -135,6 +145,11 @@ public:
 
 }  // namespace
 
+bool runs_downwards() {
+    static auto const* order = std::getenv("REFACTOR_GRAPH_EMULATED_ORDER");
+    return order && order == std::string_view("down");
+}
+
 std::string run_grid(Function const& function, uint32_t blocks, uint32_t threads, void const* argument) {
     static std::mutex mutex;
     std::lock_guard lock(mutex);
@@ -142,13 +157,16 @@ std::string run_grid(Function const& function, uint32_t blocks, uint32_t threads
     *function.grid = &grid;
     grid.blocks.x = blocks, grid.threads.x = threads;
     std::string wrong;
-    auto& block = grid.block.x;
+    bool down = runs_downwards();
+    auto of = [&](uint32_t turn, uint32_t count) { return down ? count - 1 - turn : turn; };
     if (function.cooperates) {
         Block fibers(function, grid, threads, argument);
-        for (block = 0; block < blocks && wrong.empty(); ++block) wrong = fibers.run();
+        for (uint32_t i = 0; i < blocks && wrong.empty(); ++i) grid.block.x = of(i, blocks), wrong = fibers.run();
     } else {
-        for (block = 0; block < blocks; ++block)
-            for (grid.thread.x = 0; grid.thread.x < threads; ++grid.thread.x) function.start(argument);
+        for (uint32_t i = 0; i < blocks; ++i) {
+            grid.block.x = of(i, blocks);
+            for (uint32_t k = 0; k < threads; ++k) grid.thread.x = of(k, threads), function.start(argument);
+        }
     }
     *function.grid = nullptr;
     return wrong;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace refactor::cuda_emulator {
@@ -20,10 +21,16 @@ struct Function {
     void (*start)(void const* argument) = nullptr;
     Grid** grid = nullptr;    ///< the kernel's pointer to the running grid
     bool cooperates = false;  ///< its threads wait for each other
+    std::span<char> zeros;    ///< the shared memory of the kernel's library, and `*grid`
 };
 
-/// Runs all blocks of a launch, one after another; the threads of a block take turns at barriers. Returns what was
-/// wrong, empty for nothing: a barrier that some threads of a block or warp never reach.
+/// In which order blocks, and threads between two barriers, take their turn: upwards, or downwards if
+/// REFACTOR_GRAPH_EMULATED_ORDER is "down". What a missing barrier leaves to chance differs between the two.
+bool runs_downwards();
+
+/// Runs all blocks of a launch, one after another, with new content of the shared memory; the threads of a block take
+/// turns at barriers. Returns what was wrong, empty for nothing: a barrier that some threads of a block or warp never
+/// reach.
 std::string run_grid(Function const& function, uint32_t blocks, uint32_t threads, void const* argument);
 
 }  // namespace refactor::cuda_emulator

@@ -10,9 +10,11 @@
 #include <iterator>
 #include <map>
 #include <regex>
+#include <span>
 #include <vector>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 namespace refactor::cuda_emulator {
@@ -84,6 +86,27 @@ std::vector<std::string> kernels_of(std::string const& source) {
 /// What is loaded of one source, by name.
 using Functions = std::map<std::string, LoadedFunction>;
 
+/// What of a library is zero before anything runs: the shared memory of its kernels, and its pointer to the grid.
+std::span<char> zeros_of(void* library) {
+    link_map* map = nullptr;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return {};
+    struct Search {
+        uintptr_t base;
+        std::span<char> found;
+    } search{map->l_addr, {}};
+    auto look = [](dl_phdr_info* info, size_t, void* data) {
+        auto& wanted = *static_cast<Search*>(data);
+        if (info->dlpi_addr != wanted.base) return 0;
+        for (auto const& part : std::span(info->dlpi_phdr, info->dlpi_phnum))
+            if (part.p_type == PT_LOAD && part.p_memsz > part.p_filesz)
+                wanted.found = {reinterpret_cast<char*>(wanted.base + part.p_vaddr + part.p_filesz),
+                                part.p_memsz - part.p_filesz};
+        return 1;
+    };
+    dl_iterate_phdr(look, &search);
+    return search.found;
+}
+
 int32_t link(std::string const& code, Functions& functions, Complaint complain) {
     Scratch scratch;
     std::ofstream(scratch.file("code.so"), std::ios::binary) << code;
@@ -93,6 +116,7 @@ int32_t link(std::string const& code, Functions& functions, Complaint complain) 
         function.start = reinterpret_cast<void (*)(void const*)>(dlsym(library, ("rg_start_" + name).c_str()));
         function.argument_bytes = *static_cast<unsigned long*>(dlsym(library, ("rg_size_" + name).c_str()));
         function.grid = static_cast<Grid**>(dlsym(library, "rg_grid"));
+        function.zeros = zeros_of(library);
     }
     return 0;
 }

@@ -14,6 +14,7 @@ enum cudnnStatus_t : int {
     CUDNN_STATUS_SUCCESS = 0,
     CUDNN_STATUS_NOT_INITIALIZED = 1001,
     CUDNN_STATUS_NOT_SUPPORTED = 3000,
+    CUDNN_STATUS_INTERNAL_ERROR = 4000,
 };
 
 enum cudnnDataType_t : int {

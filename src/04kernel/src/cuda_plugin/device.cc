@@ -3,6 +3,7 @@
 #include "cuda_plugin/tables.h"
 #include "mem_manager/device_plugin.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -35,6 +36,10 @@ int32_t report(cublasStatus_t status, char const* call, Complaint complaint) {
 }
 
 namespace {
+
+/// Free memory that the pool keeps at a synchronisation: a few outputs of a large batch. Else each of another size
+/// would be mapped anew.
+constexpr uint64_t kMostKept = uint64_t{256} << 20;
 
 Gpu& gpu_of(void* device) { return *static_cast<Gpu*>(device); }
 
@@ -94,6 +99,14 @@ int32_t fill(Gpu& gpu, Complaint complaint) {
     int pools = 0;
     RG_CUDA_CALL(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, gpu.ordinal));
     gpu.has_pools = pools != 0;
+    if (gpu.has_pools) {
+        cudaMemPool_t pool = nullptr;
+        uint64_t kept = 0;
+        RG_CUDA_CALL(cudaDeviceGetDefaultMemPool(&pool, gpu.ordinal));
+        RG_CUDA_CALL(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
+        kept = std::max(kept, kMostKept);
+        RG_CUDA_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
+    }
     RG_CUDA_CALL(cudaStreamCreateWithFlags(&gpu.memory_stream, cudaStreamNonBlocking));
     return 0;
 }

@@ -40,6 +40,18 @@ public:
     CurrentGpu& operator=(CurrentGpu const&) = delete;
 };
 
+/// While a stream of the calling thread is recorded, allocations would spoil the recording; those of libraries that
+/// open a handle are none of its business.
+class Unrecorded {
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+
+public:
+    Unrecorded() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+    ~Unrecorded() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+    Unrecorded(Unrecorded const&) = delete;
+    Unrecorded& operator=(Unrecorded const&) = delete;
+};
+
 /// Where a function of the tables writes its complaint.
 struct Complaint {
     char* text;

@@ -1,9 +1,11 @@
 #include "cuda_plugin/dnn_graph.h"
+#include "cuda_plugin/dnn_handles.h"
 #include "cuda_plugin/streams.h"
 #include "cuda_plugin/tables.h"
 #include "mem_manager/device_plugin.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <new>
 
@@ -22,48 +24,6 @@ struct DnnPlan {
     std::vector<int64_t> operands;
     std::vector<uint32_t> numbers;
     size_t workspace_bytes;
-};
-
-/// Handles that no call is using, by device: a handle works on one stream at a time.
-class Handles {
-    std::mutex mutex_;
-    std::vector<std::pair<Gpu*, cudnnHandle_t>> idle_;
-
-public:
-    static Handles& get() {
-        static auto* handles = new Handles;
-        return *handles;
-    }
-    cudnnHandle_t take(Gpu& gpu) {
-        {
-            std::lock_guard lock(mutex_);
-            auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](auto const& it) { return it.first == &gpu; });
-            if (found != idle_.rend()) {
-                auto handle = found->second;
-                idle_.erase(std::next(found).base());
-                return handle;
-            }
-        }
-        cudnnHandle_t handle = nullptr;
-        check(DnnLibrary::get().create(&handle), "cudnnCreate");
-        return handle;
-    }
-    void give_back(Gpu& gpu, cudnnHandle_t handle) {
-        std::lock_guard lock(mutex_);
-        idle_.emplace_back(&gpu, handle);
-    }
-};
-
-class Handle {
-    Gpu& gpu_;
-    cudnnHandle_t native_;
-
-public:
-    explicit Handle(Gpu& gpu) : gpu_(gpu), native_(Handles::get().take(gpu)) {}
-    ~Handle() { Handles::get().give_back(gpu_, native_); }
-    Handle(Handle const&) = delete;
-    Handle& operator=(Handle const&) = delete;
-    cudnnHandle_t native() const { return native_; }
 };
 
 /// Where plans are to run: a device that is there, or one that is described.
@@ -123,6 +83,7 @@ DnnPlan plan_of(DnnGraph graph, int32_t rank, Target const& target) {
     if (target.handle) operations.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
     operations.finished();
     std::string why = "no engine for this graph";
+    auto failed = CUDNN_STATUS_NOT_SUPPORTED;
     for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
         for (auto const& config : configs_of(operations, mode, target)) {
             if (!is_allowed(config, graph.forbidden)) {
@@ -135,6 +96,7 @@ DnnPlan plan_of(DnnGraph graph, int32_t rank, Target const& target) {
             if (target.properties) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
             if (auto status = dnn.finalize(plan.native()); status != CUDNN_STATUS_SUCCESS) {
                 why = std::string("no plan can be finished: ") + dnn.error_text(status);
+                if (status >= CUDNN_STATUS_INTERNAL_ERROR) failed = status;
                 continue;
             }
             int64_t bytes = 0, count = 0;
@@ -144,8 +106,59 @@ DnnPlan plan_of(DnnGraph graph, int32_t rank, Target const& target) {
             if (bytes > kMostWorkspace || rank-- > 0) continue;
             return {std::move(plan), std::move(graph.operands), std::move(graph.numbers), static_cast<size_t>(bytes)};
         }
-    throw DnnFailure{CUDNN_STATUS_NOT_SUPPORTED, "cuDNN: " + why};
+    throw DnnFailure{failed, "cuDNN: " + why};
 }
+
+/// What has been asked for before: plans, as long as somebody has them, and what the library does not support. It
+/// compiles code for some graphs, which takes seconds, and networks repeat their layers.
+class KnownPlans {
+    struct Known {
+        std::weak_ptr<DnnPlan> plan;
+        std::shared_ptr<DnnFailure> failure;
+    };
+    std::mutex mutex_;
+    std::map<std::string, Known> known_;
+
+    void keep(std::string const& key, Known known) {
+        std::lock_guard lock(mutex_);
+        known_[key] = std::move(known);
+    }
+
+public:
+    static KnownPlans& get() {
+        static auto* plans = new KnownPlans;
+        return *plans;
+    }
+    /// Null: not known. Throws `DnnFailure`.
+    std::shared_ptr<DnnPlan> find(std::string const& key) {
+        std::lock_guard lock(mutex_);
+        auto found = known_.find(key);
+        if (found == known_.end()) return nullptr;
+        if (found->second.failure) throw DnnFailure(*found->second.failure);
+        return found->second.plan.lock();
+    }
+    template <class F>
+    std::shared_ptr<DnnPlan> make(std::string const& key, F&& plan) {
+        if (auto known = find(key)) return known;
+        try {
+            auto made = std::make_shared<DnnPlan>(plan());
+            keep(key, {made, nullptr});
+            return made;
+        } catch (DnnFailure const& failure) {
+            if (failure.status == CUDNN_STATUS_NOT_SUPPORTED) keep(key, {{}, std::make_shared<DnnFailure>(failure)});
+            throw;
+        }
+    }
+};
+
+/// Of the bytes of what is asked for.
+template <class T>
+std::string key_of(Gpu const& gpu, T const& asked, int32_t rank) {
+    return std::to_string(gpu.ordinal) + ' ' + std::to_string(rank) + ' ' +
+           std::string(reinterpret_cast<char const*>(&asked), sizeof asked);
+}
+
+using SharedPlan = std::shared_ptr<DnnPlan>;  ///< what the functions below hand out and take, on the heap
 
 /// Runs `body` and reports what it throws.
 template <class F>
@@ -174,12 +187,14 @@ int32_t create(void* device, T const& asked, int32_t rank, void** plan, size_t* 
     return guarded(text, text_bytes, [&] {
         auto& gpu = *static_cast<Gpu*>(device);
         CurrentGpu current(gpu);
-        Handle handle(gpu);
-        Target target;
-        target.handle = handle.native();
-        auto made = std::make_unique<DnnPlan>(plan_of(graph_of(asked), rank, target));
+        auto made = KnownPlans::get().make(key_of(gpu, asked, rank), [&] {
+            Handle handle(gpu);
+            Target target;
+            target.handle = handle.native();
+            return plan_of(graph_of(asked), rank, target);
+        });
         *workspace_bytes = made->workspace_bytes;
-        *plan = made.release();
+        *plan = new SharedPlan(std::move(made));
     });
 }
 
@@ -213,13 +228,13 @@ int32_t attention_create(void* device, RefactorAttention const* attention, int32
     return create(device, *attention, rank, plan, workspace_bytes, text, text_bytes);
 }
 
-void destroy(void* plan) { delete static_cast<DnnPlan*>(plan); }
+void destroy(void* plan) { delete static_cast<SharedPlan*>(plan); }
 
 int32_t run(void* plan, void* stream, void const* const* operands, void* y, void* workspace, char* text,
             size_t text_bytes) {
     return guarded(text, text_bytes, [&] {
         auto const& dnn = DnnLibrary::get();
-        auto& known = *static_cast<DnnPlan*>(plan);
+        auto& known = **static_cast<SharedPlan*>(plan);
         auto& gpu = gpu_of_stream(stream);
         CurrentGpu current(gpu);
         std::vector<int64_t> numbers{kOutputTensor};

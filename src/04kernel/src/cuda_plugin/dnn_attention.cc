@@ -107,10 +107,10 @@ public:
           rows_{a.batch, a.heads, a.queries, 1} {}
 
     DnnGraph run() {
-        auto q = operand(0, {a_.batch, a_.heads, a_.queries, a_.depth});
-        auto matrix = a_.keys * a_.depth;
-        auto k = operand(1, {a_.batch, a_.kv_heads, a_.depth, a_.keys}, {a_.kv_heads * matrix, matrix, 1, a_.depth});
-        auto v = operand(2, {a_.batch, a_.kv_heads, a_.keys, a_.value_depth});
+        auto steps = [](RefactorSteps const& s) { return Sizes{s.batch, s.head, s.row, 1}; };
+        auto q = operand(0, {a_.batch, a_.heads, a_.queries, a_.depth}, steps(a_.q));
+        auto k = operand(1, {a_.batch, a_.kv_heads, a_.depth, a_.keys}, {a_.k.batch, a_.k.head, 1, a_.k.row});
+        auto v = operand(2, {a_.batch, a_.kv_heads, a_.keys, a_.value_depth}, steps(a_.v));
         auto products = scores();
         multiply(q, k, products);
         auto scale = number(CUDNN_DATA_FLOAT, std::bit_cast<uint32_t>(static_cast<float>(a_.scale)));
@@ -121,7 +121,8 @@ public:
         }
         if (a_.causal) x = masked(x);
         auto weights = softmax(x);
-        multiply(weights, v, tensor(kOutputTensor, {a_.batch, a_.heads, a_.queries, a_.value_depth}, type_));
+        Sizes const result{a_.batch, a_.heads, a_.queries, a_.value_depth};
+        multiply(weights, v, tensor(kOutputTensor, result, type_, false, steps(a_.y)));
         graph_.forbidden = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
         return std::move(graph_);
     }

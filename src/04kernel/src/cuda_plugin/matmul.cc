@@ -64,6 +64,7 @@ bool epilogue_of(RefactorMatMul const& product, cublasLtEpilogue_t& epilogue) {
 
 int32_t open_cublas(Gpu& gpu, Complaint complaint) {
     std::lock_guard lock(gpu.mutex);
+    Unrecorded aside;
     if (!gpu.cublas) RG_CUDA_CALL(cublasLtCreate(&gpu.cublas));
     return 0;
 }

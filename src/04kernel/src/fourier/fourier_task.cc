@@ -3,12 +3,16 @@
 #include "reduce/scalar_type.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace refactor::kernel {
 namespace {
 
 /// Up to this many rows are transformed one by one: a pass over eight lanes costs about as much as two rows.
 constexpr int64_t kFewRows = 2;
+
+/// Which rows of a group: two real ones share a lane as the parts of a complex one.
+enum class Rows : uint8_t { All, First, Second };
 
 class FourierTask final : public runtime::Task {
     FftFunctions const& functions_;
@@ -18,12 +22,13 @@ class FourierTask final : public runtime::Task {
     bool eight_;
     int64_t lanes_, per_group_;  ///< rows of a group: two in a lane if they are real
 
-    using Load = void (*)(FourierTask const&, void* const*, int64_t, double*);
-    using Store = void (*)(FourierTask const&, void*, int64_t, double const*);
+    using Load = void (*)(FourierTask const&, void* const*, int64_t, Rows, double*);
+    using Store = void (*)(FourierTask const&, void*, int64_t, Rows, double const*);
     Load load_ = nullptr;
     Store store_ = nullptr;
 
     bool paired() const { return r_.kind != FourierRows::Kind::Complex; }
+    static bool in(Rows rows, int part) { return rows == Rows::All || (rows == Rows::Second) == (part == 1); }
     int64_t at_in(int64_t row) const { return row / r_.inner * r_.outer_in + row % r_.inner * r_.inner_in; }
     int64_t at_out(int64_t row) const { return row / r_.inner * r_.outer_out + row % r_.inner * r_.inner_out; }
     double* place(double* data, int64_t k, int64_t lane, int part) const {
@@ -66,17 +71,18 @@ class FourierTask final : public runtime::Task {
         }
     }
     template <class T>
-    static void load(FourierTask const& t, void* const* arguments, int64_t first, double* data) {
+    static void load(FourierTask const& t, void* const* arguments, int64_t first, Rows rows, double* data) {
         auto const* x = static_cast<T const*>(arguments[0]);
         auto const* window = t.r_.window ? static_cast<T const*>(arguments[1]) : nullptr;
         bool half = t.r_.kind == FourierRows::Kind::FromHalf;
         auto end = 2 * t.r_.length * t.lanes_;
         auto count = std::min(t.per_group_, t.r_.rows - first);
-        std::fill(data + (half || count < t.per_group_ ? 0 : 2 * std::min(t.r_.available, t.r_.length) * t.lanes_),
-                  data + end, 0.);
+        bool partial = half || count < t.per_group_ || rows != Rows::All;
+        std::fill(data + (partial ? 0 : 2 * std::min(t.r_.available, t.r_.length) * t.lanes_), data + end, 0.);
         for (int64_t i = 0; i < count; ++i) {
             auto lane = t.paired() ? i / 2 : i;
             auto part = static_cast<int>(t.paired() ? i % 2 : 0);
+            if (!in(rows, part)) continue;
             if (half)
                 t.load_half(x + t.at_in(first + i), lane, part, data);
             else
@@ -99,7 +105,7 @@ class FourierTask final : public runtime::Task {
         }
     }
     template <class T>
-    static void store(FourierTask const& t, void* output, int64_t first, double const* data) {
+    static void store(FourierTask const& t, void* output, int64_t first, Rows rows, double const* data) {
         auto count = std::min(t.per_group_, t.r_.rows - first);
         auto scale = t.r_.inverse ? 1 / static_cast<double>(t.r_.length) : 1;
         auto swap = t.r_.inverse ? 1 : 0;
@@ -107,6 +113,7 @@ class FourierTask final : public runtime::Task {
             auto* y = static_cast<T*>(output) + t.at_out(first + i);
             auto lane = t.paired() ? i / 2 : i;
             auto part = static_cast<int>(t.paired() ? i % 2 : 0);
+            if (!in(rows, part)) continue;
             if (t.r_.kind == FourierRows::Kind::Real) {
                 t.store_pair(y, lane, part, data);
                 continue;
@@ -115,6 +122,20 @@ class FourierTask final : public runtime::Task {
                 y[0] = narrow<T>(*t.place(data, k, lane, part ? 1 - swap : swap) * scale);
                 if (t.r_.parts_out == 2) y[1] = narrow<T>(*t.place(data, k, lane, 1 - swap) * scale);
             }
+        }
+    }
+    /// Whether every element that went in is finite: element 0 of a transform is the sum of all.
+    bool is_finite(double const* data) const {
+        return std::all_of(data, data + 2 * lanes_, [](double sum) { return std::isfinite(sum); });
+    }
+    /// Rows of a pair whose one has a NaN or an infinity are transformed one after the other, or both would get it.
+    void transform(void* const* arguments, void* output, int64_t first, double* x, double* y) const {
+        load_(*this, arguments, first, Rows::All, x);
+        auto const* result = plan_->run(functions_, eight_, x, y);
+        if (!paired() || is_finite(result)) return store_(*this, output, first, Rows::All, result);
+        for (auto rows : {Rows::First, Rows::Second}) {
+            load_(*this, arguments, first, rows, x);
+            store_(*this, output, first, rows, plan_->run(functions_, eight_, x, y));
         }
     }
     size_t buffer_bytes() const { return static_cast<size_t>((2 * plan_->buffer() * lanes_ * 8 + 63) / 64 * 64); }
@@ -136,8 +157,7 @@ public:
         context.pool.parallel_for(groups, [&](int64_t group, int worker) {
             auto* memory = context.workspace + static_cast<size_t>(worker) * 2 * buffer_bytes();
             auto *x = reinterpret_cast<double*>(memory), *y = reinterpret_cast<double*>(memory + buffer_bytes());
-            load_(*this, arguments, group * per_group_, x);
-            store_(*this, output, group * per_group_, plan_->run(functions_, eight_, x, y));
+            transform(arguments, output, group * per_group_, x, y);
         });
     }
     size_t workspace_bytes() const override { return 2 * buffer_bytes() * static_cast<size_t>(threads_); }

@@ -115,6 +115,35 @@ TEST(Fourier, FollowsTheDefinition) {
             }
 }
 
+/// Real rows share a lane: what is not finite in one must not reach the other.
+TEST(Fourier, RowsKeepTheirInfinities) {
+    std::mt19937 random(seed_of(93));
+    for (int64_t n : {1, 6, 15, 37})
+        for (auto isa : levels())
+            for (bool half : {false, true}) {
+                FourierInfo info{1, half, half};
+                auto size = half ? n / 2 + 1 : n;
+                auto x = random_f32({1, size, 7, half ? 2 : 1}, random);
+                auto result = [&] { return compute(info, {x}, {1, n, 7, half ? 1 : 2}, {n}, isa, 1); };
+                auto parts = half ? 2 : 1, results = half ? 1 : 2;
+                auto at = [&](int64_t row, int64_t k) { return x.as<float>() + (k * 7 + row) * parts; };
+                auto clean = result();
+                auto bad = static_cast<int64_t>(random() % 7);
+                *at(bad, 0) = std::numeric_limits<float>::quiet_NaN();
+                *at((bad + 2) % 7, size - 1) = -std::numeric_limits<float>::infinity();
+                auto y = result();
+                for (int64_t i = 0; i < y.desc.count(); ++i) {
+                    auto row = i / results % 7;
+                    if (row == bad) {
+                        // The imaginary part of a sum is 0.
+                        ASSERT_TRUE(i % results || std::isnan(y.as<float>()[i])) << n;
+                    } else if (row != (bad + 2) % 7) {
+                        ASSERT_NEAR(y.as<float>()[i], clean.as<float>()[i], 1e-6f * static_cast<float>(n)) << row;
+                    }
+                }
+            }
+}
+
 TEST(Fourier, LongTransformsStayPrecise) {
     // A pure tone has one line in its spectrum: everything else is rounding.
     for (int64_t n : {1 << 15, 3 * 5 * 7 * 11 * 13, 10007}) {

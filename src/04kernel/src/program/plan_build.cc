@@ -7,6 +7,8 @@
 #include "mem_manager/memory_planner.h"
 #include "runtime/value.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 using runtime::kNoTensor;
@@ -45,6 +47,28 @@ void PlanBuild::check_bytes(uint32_t edge, size_t limit) const {
                       " bytes, the limit is " + std::to_string(limit) + " (max_tensor_bytes)");
 }
 
+/// Sizes that do not broadcast have no value, and a size may turn out negative.
+void PlanBuild::refuse_size(uint32_t edge, int64_t size) const {
+    std::string text, operands;
+    for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
+        auto const& n = parts_.nodes[node];
+        if (std::find(n.outputs.begin(), n.outputs.end(), edge) == n.outputs.end()) continue;
+        text = where(node) + ": ";
+        for (auto input : n.inputs) {
+            if (input == kNoEdge) continue;
+            Dims dims;
+            for (auto i = sizes_.edge_slots[input]; i < sizes_.edge_slots[input + 1]; ++i)
+                dims.push_back(sizes_.values[sizes_.slots[i]]);
+            operands +=
+                (operands.empty() ? " of operands " : ", ") + runtime::describe(parts_.edges[input].dtype, dims);
+        }
+    }
+    throw InvalidInput(text + "tensor \"" + parts_.edges[edge].name + "\" of shape " +
+                       refactor::to_string(parts_.edges[edge].shape, parts_.symbols) +
+                       (size == kUnbound ? " has no value" : " gets the negative size " + std::to_string(size)) +
+                       " for these input shapes" + operands);
+}
+
 void PlanBuild::fill_descs() {
     auto edges = parts_.edges.size();
     static auto const kQuarter = mem_manager::cpu_device().memory().total / 4;
@@ -57,12 +81,7 @@ void PlanBuild::fill_descs() {
         int64_t bytes = 16;
         for (auto i = sizes_.edge_slots[edge]; i < sizes_.edge_slots[edge + 1]; ++i) {
             auto size = sizes_.values[sizes_.slots[i]];
-            if (size == kUnbound || size < 0)
-                throw InvalidInput("tensor \"" + parts_.edges[edge].name + "\" of shape " +
-                                   refactor::to_string(parts_.edges[edge].shape, parts_.symbols) +
-                                   (size < 0 && size != kUnbound ? " gets the negative size " + std::to_string(size)
-                                                                 : " has no value") +
-                                   " for these input shapes");
+            if (size == kUnbound || size < 0) refuse_size(edge, size);
             desc.dims.push_back(size);
             if (size && __builtin_mul_overflow(bytes, size, &bytes)) bytes = kMostBytes + 1;
             if (bytes > kMostBytes)

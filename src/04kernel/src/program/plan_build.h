@@ -33,6 +33,7 @@ class PlanBuild {
     std::shared_ptr<runtime::Plan> plan_;
 
     void check_bytes(uint32_t edge, size_t limit) const;
+    [[noreturn]] void refuse_size(uint32_t edge, int64_t size) const;
     void check_alias(uint32_t node) const;
     void fill_descs();
     void fill_steps();

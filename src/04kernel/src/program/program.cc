@@ -90,10 +90,11 @@ Bindings Program::bind_symbols(std::span<Dims const> input_dims) const {
 void Program::check_conditions(std::span<int64_t const> values) const {
     for (size_t i = 0; i < parts_.conditions.size(); ++i) {
         auto actual = values[condition_slots_[2 * i]], expected = values[condition_slots_[2 * i + 1]];
-        if (actual == expected || actual == kUnbound || expected == kUnbound) continue;
         auto const& condition = parts_.conditions[i];
+        if (actual == expected || actual == kUnbound || expected == kUnbound || (condition.or_one && actual == 1))
+            continue;
         throw InvalidInput(condition.node + ": " + condition.what + " is " + std::to_string(actual) + ", expected " +
-                           std::to_string(expected));
+                           std::to_string(expected) + (condition.or_one && expected != 1 ? " or 1" : ""));
     }
 }
 

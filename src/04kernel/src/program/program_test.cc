@@ -132,6 +132,14 @@ TEST(Program, ChecksConditionsWhereTheirSizesAreKnown) {
     EXPECT_EQ(message_of(program, {{2, 8}, {4, 2}}), "Copy node \"n0\": the width is 8, expected 6");
 }
 
+TEST(Program, OneHoldsWhereItBroadcasts) {
+    Chain chain(1);
+    chain.parts.conditions.push_back({"Copy node \"n0\"", "the width", DimExpr::symbol(chain.m), DimExpr(3), true});
+    Program program(std::move(chain.parts));
+    for (int64_t m : {1, 3}) EXPECT_EQ(message_of(program, {{2, 2 * m}, {m, 2}}), "");
+    EXPECT_EQ(message_of(program, {{2, 8}, {4, 2}}), "Copy node \"n0\": the width is 4, expected 3 or 1");
+}
+
 TEST(Program, AliasesHoldAsManyElements) {
     Chain chain(1);
     chain.parts.nodes[0].kernels.clear(), chain.parts.edges[1].shape = {DimExpr::symbol(chain.m) * 4};

@@ -61,7 +61,7 @@ class Region : ChannelsLastRegion {
         made->output()->value = {
             y->value.name + "/planes", y->value.dtype, with_planes(y->value.shape), {}, nullptr, false};
         auto* back = graph_.insert({node->value.name + "/reshape", std::make_shared<Reshape>()}, {made->output()});
-        produce(back, y);
+        produce(back->output(), y);
         graph_.erase(node);
         return true;
     }
@@ -99,7 +99,7 @@ public:
     Region(Graph& graph, bool tf32) : ChannelsLastRegion(graph), tf32_(tf32) {}
     bool take(NodePtr node) {
         return convert_conv(node) || convert_pool(node) || convert_mean(node) || convert_concat(node) ||
-               follow(node, false);
+               convert_split(node) || convert_resize(node) || follow(node, false);
     }
 };
 

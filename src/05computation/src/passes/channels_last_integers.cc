@@ -90,7 +90,7 @@ class Region : ChannelsLastRegion {
             for (size_t i = 2; i < pooled.size(); ++i) pooled[i] = DimExpr(1);
         auto* made = graph_.insert({node->value.name, make_operator(info)}, {with_channels_last(operand->data)});
         if (average->keeps_axes) {
-            produce(made, y);
+            produce(made->output(), y);
         } else {
             made->output()->value = {
                 y->value.name + "/pooled", y->value.dtype, channels_last(pooled), {}, nullptr, false};

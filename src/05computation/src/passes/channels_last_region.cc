@@ -40,6 +40,20 @@ bool is_per_image_and_channel(EdgePtr edge, EdgePtr y) {
     return shape.size() == full.size() && shape[0] == full[0] && shape[1] == full[1] && has_one_position(shape);
 }
 
+/// Where an axis is with the channels last.
+int64_t moved_axis(int64_t axis, size_t rank) {
+    return axis == 0 ? 0 : axis == 1 ? static_cast<int64_t>(rank) - 1 : axis - 1;
+}
+
+/// What belongs to axes, or to the begin and the end of axes, in their new order.
+template <class T>
+std::vector<T> moved_values(std::vector<T> const& values, size_t rank) {
+    auto moved = values;
+    for (size_t i = 0; i < values.size(); ++i)
+        moved[i / rank * rank + static_cast<size_t>(moved_axis(static_cast<int64_t>(i % rank), rank))] = values[i];
+    return moved;
+}
+
 Edge moved_value(EdgePtr edge) {
     return {edge->value.name + "/last", edge->value.dtype, channels_last(edge->value.shape), {}, nullptr, false};
 }
@@ -75,8 +89,7 @@ EdgePtr ChannelsLastRegion::with_channels_last(EdgePtr edge) {
     return last_[edge] = moved;
 }
 
-void ChannelsLastRegion::produce(NodePtr node, EdgePtr y) {
-    auto* moved = node->output();
+void ChannelsLastRegion::produce(EdgePtr moved, EdgePtr y) {
     moved->value = moved_value(y);
     last_[y] = moved;
     if (has_one_position(y->value.shape)) {
@@ -95,7 +108,7 @@ void ChannelsLastRegion::convert(NodePtr node, std::shared_ptr<Operator const> o
     for (size_t i = 0; i < node->inputs().size(); ++i)
         inputs.push_back(follows[i] ? with_channels_last(node->input(i)) : node->input(i));
     auto* y = node->output();
-    produce(graph_.insert({node->value.name, std::move(op)}, inputs), y);
+    produce(graph_.insert({node->value.name, std::move(op)}, inputs)->output(), y);
     graph_.erase(node);
 }
 
@@ -137,9 +150,32 @@ bool ChannelsLastRegion::convert_concat(NodePtr node) {
     if (!concat || !is_image(node->output())) return false;
     for (auto* input : node->inputs())
         if (!last_.contains(input)) return false;
-    auto axis = concat->axis, rank = static_cast<int64_t>(node->output()->value.shape.size());
-    kernel::ConcatInfo info{axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1};
+    kernel::ConcatInfo info{moved_axis(concat->axis, node->output()->value.shape.size())};
     convert(node, make_operator(info), std::vector<bool>(node->inputs().size(), true));
+    return true;
+}
+
+bool ChannelsLastRegion::convert_split(NodePtr node) {
+    auto const* split = info_of<kernel::SplitInfo>(*node->value.op);
+    if (!split || !last_.contains(node->input(0))) return false;
+    auto* x = node->input(0);
+    auto op = make_operator(kernel::SplitInfo{moved_axis(split->axis, x->value.shape.size())});
+    std::vector<EdgePtr> const parts(node->outputs().begin(), node->outputs().end());
+    auto* made = graph_.insert({node->value.name, std::move(op)}, {with_channels_last(x)}, parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) produce(made->output(i), parts[i]);
+    graph_.erase(node);
+    return true;
+}
+
+bool ChannelsLastRegion::convert_resize(NodePtr node) {
+    auto const* resize = info_of<kernel::ResizeInfo>(*node->value.op);
+    if (!resize || !last_.contains(node->input(0)) || !node->value.op->params().empty()) return false;
+    auto info = *resize;
+    auto rank = node->output()->value.shape.size();
+    info.scales = moved_values(info.scales, rank), info.roi = moved_values(info.roi, rank);
+    std::vector<bool> follows(node->inputs().size());
+    follows[0] = true;
+    convert(node, make_operator(std::move(info)), follows);
     return true;
 }
 

@@ -23,8 +23,8 @@ protected:
     explicit ChannelsLastRegion(Graph& graph) : graph_(graph) {}
 
     EdgePtr with_channels_last(EdgePtr edge);
-    /// `y` is what the output 0 of `node` is with channels in front.
-    void produce(NodePtr node, EdgePtr y);
+    /// `y` is what `moved` is with channels in front.
+    void produce(EdgePtr moved, EdgePtr y);
     /// Replaces a node by `op`, with the inputs that `follow` last; its output is, too.
     void convert(NodePtr node, std::shared_ptr<Operator const> op, std::vector<bool> const& follows);
     /// The same elements under another shape.
@@ -33,6 +33,9 @@ protected:
     /// Elementwise nodes, and if `quantising` those, too, whose images all are in the region.
     bool follow(NodePtr node, bool quantising);
     bool convert_concat(NodePtr node);
+    bool convert_split(NodePtr node);
+    /// Of a node whose input 0 is in the region; nothing else of it follows.
+    bool convert_resize(NodePtr node);
 
 private:
     EdgePtr transpose(EdgePtr edge, bool to_last);

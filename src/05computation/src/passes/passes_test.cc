@@ -1,3 +1,4 @@
+#include "kernel/ops/recurrent.h"
 #include "pass.h"
 #include "passes/test_graph.h"
 
@@ -79,6 +80,18 @@ TEST(Passes, ReshapesSinkBelowProductsAndTheirEpilogues) {
     EXPECT_EQ(compare_passes(g, {{2, 7, 3, 11}, {2, 7, 47}}, kSums), (Types{"Reshape", "MatMul"}));
 }
 
+TEST(Passes, ResidualsOfMergedRowsAreFused) {
+    TestGraph g(32);
+    // One query: the transpose of heads only moves an axis of size 1, and the rows of the product are [1, 12].
+    auto* x = g.input({1, 3, 1, 4});
+    auto* residual = g.input({1, 1, 9});
+    auto* product = g.add(kernel::MatMulInfo{}, {g.reshape(x, {1, 12}), g.weights({12, 9})}, {1, 9});
+    auto* biased = g.elementwise(ExprOp::Add, {g.reshape(product, {1, 1, 9}), g.weights({9})}, {1, 1, 9});
+    g.output(g.elementwise(ExprOp::Add, {residual, biased}, {1, 1, 9}));
+    auto types = compare_passes(g, {{1, 3, 1, 4}, {1, 1, 9}}, kSums);
+    EXPECT_EQ(types, (Types{"Reshape", "Reshape", "MatMul", "Reshape"}));
+}
+
 TEST(Passes, ReshapesThatMoveTheLastAxisStay) {
     TestGraph g(31);
     auto* x = g.input({2, 6, 10});
@@ -87,6 +100,23 @@ TEST(Passes, ReshapesThatMoveTheLastAxisStay) {
     auto* product = g.add(kernel::MatMulInfo{}, {g.reshape(x, {8, 15}), g.weights({15, 5})}, {8, 5});
     g.output(g.elementwise(ExprOp::Add, {product, residual}, {8, 5}));
     EXPECT_EQ(compare_passes(g, {{2, 6, 10}, {8, 5}}, kSums), (Types{"Reshape", "MatMul"}));
+}
+
+TEST(Passes, InitialStatesOfZerosGo) {
+    for (bool zero : {true, false}) {
+        TestGraph g(33);
+        auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+        auto* states = g.add(kernel::ExpandInfo{}, {g.scalar(zero ? 0.f : 0.5f)}, {2, n, 6});
+        auto* h = g.add(kernel::SliceInfo{{1, 1, 1}}, {states}, {1, n, 6}, {1, 0, 0});
+        kernel::RecurrentInfo info;
+        info.hidden = 6, info.bias = info.initial_h = true;
+        info.activations = {
+            {kernel::CellFunction::Sigmoid}, {kernel::CellFunction::Tanh}, {kernel::CellFunction::Tanh}};
+        g.output(g.add(info, {g.input({5, n, 4}), g.weights({1, 24, 4}), g.weights({1, 24, 6}), g.weights({1, 48}), h},
+                       {5, 1, n, 6}));
+        auto types = compare_passes(g, {{5, 3, 4}}, kSums);
+        EXPECT_EQ(types, zero ? Types{"Recurrent"} : (Types{"Expand", "Slice", "Recurrent"}));
+    }
 }
 
 TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {

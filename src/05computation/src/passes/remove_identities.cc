@@ -2,6 +2,10 @@
 
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/recurrent.h"
+#include "mem_manager/blob.h"
+
+#include <algorithm>
 
 namespace refactor::computation {
 
@@ -64,6 +68,33 @@ bool merge_transposes(Graph& graph, NodePtr node, kernel::TransposeInfo const& o
     return true;
 }
 
+/// Whether all elements are zero: of a constant, or moved or repeated from one.
+bool is_zero(EdgePtr edge) {
+    for (auto* node = edge->producer(); node; node = edge->producer()) {
+        auto const& op = *node->value.op;
+        if (!op.is_alias() && !info_of<kernel::ExpandInfo>(op) && !info_of<kernel::SliceInfo>(op) &&
+            !info_of<kernel::TransposeInfo>(op))
+            return false;
+        edge = node->input(0);
+    }
+    if (!edge->value.constant) return false;
+    mem_manager::Blob::Reader reader(*edge->value.constant);
+    auto const* bytes = static_cast<char const*>(reader.data());
+    return std::all_of(bytes, bytes + edge->value.constant->bytes(), [](char byte) { return byte == 0; });
+}
+
+/// A layer without initial states starts from zeros.
+bool drop_zero_states(Graph& graph, NodePtr node, kernel::RecurrentInfo info) {
+    auto c = size_t{3} + info.bias + info.lengths + info.initial_h, h = c - info.initial_h;
+    bool zero_c = info.initial_c && is_zero(node->input(c)), zero_h = info.initial_h && is_zero(node->input(h));
+    if (!zero_c && !zero_h) return false;
+    if (zero_c) graph.remove_input(node, c), info.initial_c = false;
+    if (zero_h) graph.remove_input(node, h), info.initial_h = false;
+    auto const params = node->value.op->params();
+    node->value.op = make_operator(std::move(info), {params.begin(), params.end()});
+    return true;
+}
+
 bool simplify(Graph& graph, NodePtr node) {
     auto const& op = *node->value.op;
     if (is_identity(node) && !node->output()->value.keep) {
@@ -77,6 +108,7 @@ bool simplify(Graph& graph, NodePtr node) {
         graph.set_input(node, 0, before->input(0));
         return true;
     }
+    if (auto const* recurrent = info_of<kernel::RecurrentInfo>(op)) return drop_zero_states(graph, node, *recurrent);
     if (auto const* transpose = info_of<kernel::TransposeInfo>(op)) {
         if (merge_transposes(graph, node, *transpose)) return true;
         if (!moves_only_ones(node, *transpose)) return false;

@@ -44,7 +44,7 @@ EdgePtr reshaped(Graph& graph, std::string const& name, Unmerged const& rows) {
         ->output();
 }
 
-/// The node on operands that are not merged, and its Reshape behind it.
+/// The node on operands with other axes in front of the last, and its Reshape behind it.
 void rebuild(Graph& graph, NodePtr node, std::vector<EdgePtr> const& inputs, Shape rows) {
     auto const value = node->output()->value;
     rows.back() = value.shape.back();
@@ -92,6 +92,38 @@ bool sink_below_elementwise(Graph& graph, NodePtr node) {
     return true;
 }
 
+/// Rows of a product, or of what follows it, that stay merged, as a Reshape alone reads them; null for everything else.
+EdgePtr merged_rows(EdgePtr input, Shape const& shape) {
+    auto* node = input->producer();
+    if (input->value.shape != shape || !input->only_consumer() || !node || !node->value.op->is_alias()) return nullptr;
+    auto* rows = node->input(0);
+    bool whole = rows->value.shape.size() == 2 && rows->value.shape.back() == shape.back() && rows->only_consumer();
+    auto* product = whole ? rows->producer() : nullptr;
+    bool follows = product && (info_of<kernel::MatMulInfo>(*product->value.op) ||
+                               info_of<kernel::ElementwiseInfo>(*product->value.op));
+    return follows ? rows : nullptr;
+}
+
+/// What follows such a product element by element takes its rows merged, too.
+bool merge_rows(Graph& graph, NodePtr node) {
+    auto const& shape = node->output()->value.shape;
+    if (node->outputs().size() != 1 || shape.size() < 2) return false;
+    EdgePtr rows = nullptr;
+    for (auto* input : node->inputs()) {
+        if (!rows) rows = merged_rows(input, shape);
+        if (input->value.shape.size() > 1 && input->value.shape != shape) return false;
+    }
+    if (!rows) return false;
+    auto const merged = rows->value.shape;
+    std::vector<EdgePtr> inputs;
+    for (auto* input : node->inputs()) {
+        bool full = input->value.shape == shape;
+        inputs.push_back(!full ? input : reshaped(graph, node->value.name, {input, merged}));
+    }
+    rebuild(graph, node, inputs, merged);
+    return true;
+}
+
 }  // namespace
 
 int sink_reshapes(Model& model, PassContext const&) {
@@ -101,7 +133,7 @@ int sink_reshapes(Model& model, PassContext const&) {
         if (auto const* product = info_of<kernel::MatMulInfo>(*node->value.op))
             changes += sink_below_product(model.graph, node, *product);
         else if (info_of<kernel::ElementwiseInfo>(*node->value.op))
-            changes += sink_below_elementwise(model.graph, node);
+            changes += sink_below_elementwise(model.graph, node) || merge_rows(model.graph, node);
     }
     return changes;
 }

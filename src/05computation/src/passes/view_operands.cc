@@ -77,7 +77,6 @@ bool distribute(std::vector<Piece> const& pieces, std::span<DimExpr const> sizes
 }
 
 /// The same elements under the shape `sizes` that was there before a Reshape; nothing if an axis would have to be cut.
-/// The same elements under the shape `sizes` that was there before a Reshape; nothing if an axis would have to be cut.
 std::optional<std::vector<Axis>> regroup(std::vector<Axis> const& axes, Shape const& sizes) {
     std::vector<Axis> result;
     size_t i = 0, j = 0;
@@ -230,8 +229,7 @@ bool rewrite(Graph& graph, NodePtr node) {
 
 }  // namespace
 
-int view_operands(Model& model, PassContext const& context) {
-    if (context.options.device != "cpu") return 0;
+int view_operands(Model& model, PassContext const&) {
     int changes = 0;
     for (auto* node : model.graph.topological())
         if (node->alive()) changes += rewrite(model.graph, node);

@@ -64,8 +64,7 @@ class InferContext {
     std::span<Tensor const* const> inputs_;
     std::span<Tensor> outputs_;
     SymbolTable& symbols_;
-    bool is_procedure_ = false;
-    bool is_open_;
+    bool is_procedure_ = false, is_open_;
     std::vector<size_t> sized_;
     std::vector<kernel::SizeCondition> conditions_;
 
@@ -108,11 +107,13 @@ public:
 
     /// Refuses numbers that differ; where a size is not known yet, the run is refused if they do.
     Status expect_equal(DimExpr const& actual, DimExpr const& expected, std::string_view what);
-    /// What the run has to check; the node is not named yet.
+    /// Refuses a shape that does not broadcast to `to`, which it leaves as it is; with sizes as `expect_equal`.
+    Status expect_broadcast(Shape const& from, Shape const& to, std::string_view what);
+    /// The run is refused unless it holds; `node` may be left to the caller of `infer`, who takes all conditions.
+    void expect(kernel::SizeCondition condition) { conditions_.push_back(std::move(condition)); }
     std::vector<kernel::SizeCondition> take_conditions() { return std::move(conditions_); }
 
-    /// Sets type and shape of an output; refuses negative sizes, more than `kMaxRank` axes and more than `kMaxBytes`.
-    /// Ignored if there is no such output.
+    /// Sets type and shape of an output, if there is one; refuses negative sizes, over `kMaxRank` axes or `kMaxBytes`.
     Status set(size_t i, DataType dtype, Shape shape);
     /// The elements of output `i`, which has been `set`; dropped if there are more than `kMaxValues`.
     void set_values(size_t i, std::vector<DimExpr> values);

@@ -4,9 +4,9 @@
 
 namespace refactor::frontend {
 
-/// Lowers a sub-graph, inferred as `tensors`, to a model of its own. Constant global inputs become constants of the
+/// Lowers a sub-graph to a model of its own. Constant global inputs become constants of the
 /// model; `inputs` receives the numbers of the others, which are the model's inputs.
-computation::Model lower_sub_graph(Graph const& graph, std::span<Tensor const> tensors, SymbolTable const& symbols,
+computation::Model lower_sub_graph(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
                                    std::vector<uint32_t>& inputs, Problems& problems);
 
 /// Lowers a sub-graph into `target`, where `edges` are its global inputs. Returns its outputs; null where lowering

@@ -110,9 +110,7 @@ Status lower_mean(LowerContext& c, NodeView const&) {
 }
 
 Status infer_prelu(InferContext& c, NodeView const&) {
-    RG_TRY_STATUS(shape, common_shape(c));
-    if (shape.size() != c.shape(0).size())
-        return invalid("the slope of shape ", c.text(c.shape(1)), " cannot be broadcast to ", c.text(c.shape(0)));
+    RG_CHECK_STATUS(c.expect_broadcast(c.shape(1), c.shape(0), "the slope"));
     return c.set(0, c.dtype(0), c.shape(0));
 }
 

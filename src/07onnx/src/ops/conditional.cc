@@ -150,6 +150,9 @@ Status infer_if(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(branches, infer_branches(c, n));
     bool plain = are_plain(c, branches, c.symbols());
     if (!plain) c.make_procedure();
+    if (plain && branches.size() == 1)
+        for (auto const& conditions : branches[0].inference.conditions)
+            for (auto const& condition : conditions) c.expect(condition);
     for (size_t i = 0; i < c.output_count(); ++i) {
         auto const& x = branches[0].output(i);
         if (plain && branches.size() == 1) {
@@ -201,7 +204,7 @@ Inferred<computation::Branch> lower_branch(LowerContext& c, Branch const& branch
     frontend::Problems problems;
     computation::Branch result;
     std::vector<uint32_t> used;
-    result.model = frontend::lower_sub_graph(*branch.graph, branch.inference.tensors, c.symbols(), used, problems);
+    result.model = frontend::lower_sub_graph(*branch.graph, branch.inference, c.symbols(), used, problems);
     for (auto i : used) result.captures.push_back(branch.captures[i]);
     if (auto problem = first_problem(problems)) return Err{*problem};
     return result;

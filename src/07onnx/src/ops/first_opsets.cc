@@ -66,9 +66,7 @@ Status infer_aligned(InferContext& c, NodeView const& n) {
     // The functions that ONNX gives for operators of opset 1 add scalars without asking for a broadcast.
     broadcast = broadcast || b.empty();
     if (b.size() > a.size() || (!broadcast && b.size() != a.size())) return differ();
-    RG_TRY_STATUS(shape, frontend::broadcast_shapes({a, b}, c.symbols()));
-    for (size_t i = 0; i < a.size(); ++i)
-        if (frontend::expect_equal(shape[i], a[i], "", c.symbols())) return differ();
+    if (c.expect_broadcast(b, a, "B")) return differ();
     if (!broadcast && frontend::expect_equal(element_count(b), element_count(a), "", c.symbols())) return differ();
     bool comparison = op == ExprOp::Equal || op == ExprOp::Greater || op == ExprOp::Less;
     RG_CHECK_STATUS(c.set(0, comparison ? DataType::Bool : c.dtype(0), a));
@@ -95,10 +93,8 @@ Shape slope_shape(Shape const& x, Shape const& slope) {
 
 Status infer_prelu(InferContext& c, NodeView const&) {
     auto const &x = c.shape(0), &slope = c.shape(1);
-    RG_TRY_STATUS(shape, frontend::broadcast_shapes({x, slope_shape(x, slope)}, c.symbols()));
-    bool fits = shape.size() == x.size();
-    for (size_t i = 0; fits && i < x.size(); ++i) fits = !frontend::expect_equal(shape[i], x[i], "", c.symbols());
-    if (!fits) return invalid("the slope of shape ", c.text(slope), " is neither one value nor one for each channel");
+    if (c.expect_broadcast(slope_shape(x, slope), x, "the slope"))
+        return invalid("the slope of shape ", c.text(slope), " is neither one value nor one for each channel");
     return c.set(0, c.dtype(0), x);
 }
 

@@ -68,12 +68,10 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
     RG_CHECK_STATUS(c.expect_equal(b[tb], a[!ta], "the inner size of the second operand"));
     Shape y{a[ta], b[!tb]};
     if (c.has(2)) {
-        RG_TRY_STATUS(joined, frontend::broadcast_shapes({y, c.shape(2)}, c.symbols()));
-        bool fits = joined.size() == 2;
-        for (size_t i = 0; fits && i < 2; ++i) fits = !frontend::expect_equal(joined[i], y[i], "", c.symbols());
+        RG_CHECK_STATUS(c.expect_broadcast(c.shape(2), y, "C"));
         // Opsets 1 to 6 asked for the attribute.
-        fits = fits && (n.opset >= 7 || n.integer("broadcast", 0) != 0 || c.shape(2).size() == 2);
-        if (!fits) return invalid("C of shape ", c.text(c.shape(2)), " cannot be broadcast to ", c.text(y));
+        if (n.opset < 7 && n.integer("broadcast", 0) == 0 && c.shape(2).size() != 2)
+            return invalid("C of shape ", c.text(c.shape(2)), " cannot be broadcast to ", c.text(y));
     }
     return c.set(0, c.dtype(0), std::move(y));
 }

@@ -22,12 +22,7 @@ Status infer_layer_norm(InferContext& c, NodeView const& n) {
     auto const& x = c.shape(0);
     for (size_t i = 1; i < c.input_count(); ++i) {
         if (!c.has(i)) continue;
-        RG_TRY_STATUS(joined, frontend::broadcast_shapes({x, c.shape(i)}, c.symbols()));
-        bool fits = joined.size() == x.size();
-        for (size_t k = 0; fits && k < x.size(); ++k) fits = !expect_equal(joined[k], x[k], "", c.symbols());
-        if (!fits)
-            return invalid(i == 1 ? "scale" : "bias", " of shape ", c.text(c.shape(i)), " cannot be broadcast to ",
-                           c.text(x));
+        RG_CHECK_STATUS(c.expect_broadcast(c.shape(i), x, i == 1 ? "scale" : "bias"));
     }
     RG_CHECK_STATUS(c.set(0, is_rms(n) ? c.dtype(1) : c.dtype(0), x));
     auto statistics = x;

@@ -41,7 +41,8 @@ Status check_vector(InferContext& c, size_t input, size_t axis, Shape const& mat
     bool fits = shape.size() == 1 || shape.size() == rank;
     for (size_t i = 1; fits && i <= shape.size(); ++i) {
         auto wanted = shape.size() == 1 ? matrix[rank - axis] : i == 3 - axis ? DimExpr(1) : matrix[rank - i];
-        fits = !frontend::expect_equal(shape[shape.size() - i], wanted, "", c.symbols());
+        auto const& size = shape[shape.size() - i];
+        fits = !(shape.size() == 1 ? c.expect_broadcast({size}, {wanted}, what) : c.expect_equal(size, wanted, what));
     }
     if (fits) return std::nullopt;
     return invalid(what, " has the shape ", c.text(shape), ", expected a scalar, [", c.text(matrix[rank - axis]),

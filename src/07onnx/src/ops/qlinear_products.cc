@@ -90,12 +90,7 @@ Status infer_gemm(InferContext& c, NodeView const& n) {
     for (size_t i : {1, 2, 7, 8}) RG_CHECK_STATUS(check_scalar(c, i, i == 1 || i == 7 ? "a scale" : "a zero point"));
     for (size_t i : {4, 5}) RG_CHECK_STATUS(check_columns(c, i, y[1], "the number of scales or zero points of B"));
     if (c.has(8) && !c.has(7)) return invalid("y_zero_point is given without y_scale");
-    if (c.has(6)) {
-        RG_TRY_STATUS(joined, frontend::broadcast_shapes({y, c.shape(6)}, c.symbols()));
-        bool fits = joined.size() == 2;
-        for (size_t i = 0; fits && i < 2; ++i) fits = !frontend::expect_equal(joined[i], y[i], "", c.symbols());
-        if (!fits) return invalid("C of shape ", c.text(c.shape(6)), " cannot be broadcast to ", c.text(y));
-    }
+    if (c.has(6)) RG_CHECK_STATUS(c.expect_broadcast(c.shape(6), y, "C"));
     return c.set(0, !c.has(7) ? DataType::F32 : c.has(8) ? c.dtype(8) : c.dtype(0), std::move(y));
 }
 

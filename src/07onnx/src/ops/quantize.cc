@@ -35,8 +35,7 @@ TypeSet quantised_types(NodeView const& n) {
 }
 
 /// Which scale belongs to which element; checks the shapes of scale (input 1) and zero point (input 2).
-template <class Context>
-Inferred<kernel::Granularity> granularity_of(Context& c, NodeView const& n) {
+Inferred<kernel::Granularity> granularity_of(InferContext& c, NodeView const& n) {
     auto const &x = c.shape(0), &scale = c.shape(1);
     kernel::Granularity result;
     result.block = n.integer("block_size", 0);
@@ -51,9 +50,11 @@ Inferred<kernel::Granularity> granularity_of(Context& c, NodeView const& n) {
     if (result.block) wanted[axis] = ceil_div(x[axis], result.block);
     if (scale.size() != wanted.size())
         return Err{invalid("the scale has ", scale.size(), " axes, expected ", wanted.size())};
-    for (size_t i = 0; i < wanted.size(); ++i)
-        if (auto problem = frontend::expect_equal(scale[i], wanted[i], "the size of the scale", c.symbols()))
-            return Err{*problem};
+    // One value for all stays one where only the run tells how many there are.
+    if (auto problem = result.block ? std::nullopt : c.expect_broadcast(scale, wanted, "the scale"))
+        return Err{*problem};
+    for (size_t i = 0; result.block && i < wanted.size(); ++i)
+        if (auto problem = c.expect_equal(scale[i], wanted[i], "a size of the scale")) return Err{*problem};
     return result;
 }
 
@@ -62,7 +63,8 @@ Status check_zero_point(InferContext& c) {
     auto const &scale = c.shape(1), &zero = c.shape(2);
     if (is_one(scale) && is_one(zero)) return std::nullopt;
     bool fits = zero.size() == scale.size();
-    for (size_t i = 0; fits && i < zero.size(); ++i) fits = !frontend::expect_equal(zero[i], scale[i], "", c.symbols());
+    for (size_t i = 0; fits && i < zero.size(); ++i)
+        fits = !c.expect_equal(zero[i], scale[i], "a size of the zero point");
     if (!fits)
         return invalid("the zero point has the shape ", c.text(zero), ", expected that of the scale, ", c.text(scale));
     return std::nullopt;
@@ -92,7 +94,8 @@ Status infer_quantize(InferContext& c, NodeView const& n) {
 }
 
 Status lower_quantize(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(granularity, granularity_of(c, n));
+    auto view = c.view();
+    RG_TRY_STATUS(granularity, granularity_of(view, n));
     RG_TRY_STATUS(precision, type_attribute(n, "precision", kHalves));
     kernel::QuantizeInfo info{granularity};
     // Without the attribute, the wider of both operands.
@@ -115,7 +118,8 @@ Status infer_dequantize(InferContext& c, NodeView const& n) {
 }
 
 Status lower_dequantize(LowerContext& c, NodeView const& n) {
-    RG_TRY_STATUS(granularity, granularity_of(c, n));
+    auto view = c.view();
+    RG_TRY_STATUS(granularity, granularity_of(view, n));
     c.emit_output(computation::make_operator(kernel::DequantizeInfo{granularity}), {c.edge(0), c.edge(1), c.edge(2)});
     return std::nullopt;
 }

@@ -121,7 +121,9 @@ void build_prelu(Call& c) {
     auto count = element_count(Call::shape(weight));
     Shape per_channel{count};
     if (Call::rank(x) > 2 && count != DimExpr(1)) per_channel.resize(Call::rank(x) - 1, DimExpr(1));
-    if (Call::rank(x) > 1 && count != DimExpr(1)) c.expect_equal(count, Call::shape(x)[1], "the number of slopes");
+    // A number that only the run tells may be 1, which broadcasts.
+    if (Call::rank(x) > 1 && count.is_constant() && count != DimExpr(1))
+        c.expect_equal(count, Call::shape(x)[1], "the number of slopes");
     c.set(c.binary(ExprOp::PRelu, x, c.reshape(weight, per_channel)));
 }
 
