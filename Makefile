@@ -27,7 +27,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 GPU_TESTS ?= $(shell expr $(JOBS) / 2 \| 1)
 SANITIZE ?= address
 SANITIZE_TESTS ?= tests/test_api.py tests/test_attention.py tests/test_contradictions.py tests/test_control_flow.py tests/test_custom_ops.py \
-	tests/test_dynamic.py tests/test_errors.py tests/test_external.py tests/test_matrix.py tests/test_quantized_folding.py \
+	tests/test_dynamic.py tests/test_errors.py tests/test_external.py tests/test_group_attention.py tests/test_matrix.py tests/test_quantized_folding.py \
 	tests/test_recurrent.py tests/test_threads.py tests/test_weights.py
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
@@ -157,17 +157,18 @@ docs: build $(STAMPS)/run
 golden: build $(STAMPS)/test
 	$(RUN) -m tests.backend_suite --update
 
-# Python and what it loads are not instrumented: the sanitizer comes in front of them, and leaks of theirs are not looked for.
+# Python and what it loads are not instrumented: the sanitizer comes in front of them, with the library whose exceptions it watches,
+# and leaks of theirs are not looked for. Reports go past pytest, or they would end with the process.
 SANITIZED := build/sanitize-$(SANITIZE)
-SANITIZER = $(shell $(CXX) -print-file-name=lib$(if $(filter thread,$(SANITIZE)),tsan,asan).so)
+SANITIZER = $(foreach name,$(if $(filter thread,$(SANITIZE)),tsan,asan) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
 sanitize: $(STAMPS)/build $(STAMPS)/gtest $(STAMPS)/test
 	@cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DRG_SANITIZE=$(if $(filter thread,$(SANITIZE)),thread,address,undefined) -DRG_BUILD_TESTS=ON \
 		$(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)) -DPython_EXECUTABLE=$(PY) \
 		-DCMAKE_MAKE_PROGRAM=$$(command -v ninja) --log-level=WARNING
 	ninja -C $(SANITIZED) -j $(JOBS)
 	ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED)/python LD_PRELOAD=$(SANITIZER) \
-		$(PY) -m pytest -q -m "not cuda" $(SANITIZE_TESTS)
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED)/python LD_PRELOAD="$(SANITIZER)" \
+		$(PY) -m pytest -q --capture=sys -m "not cuda" $(SANITIZE_TESTS)
 
 # The corpus grows in build/fuzz/corpus; what ends a target is left in build/fuzz/findings.
 fuzz: $(STAMPS)/build $(STAMPS)/run

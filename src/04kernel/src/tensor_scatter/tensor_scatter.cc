@@ -35,7 +35,7 @@ void write(Sizes const& s, std::byte* y, std::byte const* update, int64_t batch,
     if (!s.circular && (begin < 0 || begin > s.most - s.rows))
         throw InvalidInput("TensorScatter writes " + std::to_string(s.rows) + " rows from " + std::to_string(begin) +
                            " in batch " + std::to_string(batch) + ", the cache has " + std::to_string(s.most));
-    if (s.most == 0) return;
+    if (s.most == 0 || s.rows * s.row_bytes == 0) return;
     begin = (begin % s.most + s.most) % s.most;
     auto before_end = std::min(s.rows, s.most - begin);
     for (int64_t o = batch * s.outer; o < (batch + 1) * s.outer; ++o) {
@@ -66,8 +66,10 @@ TaskResult bind_reference(TensorScatterInfo const& info, BindArgs const& args, I
         if (a[0] != a[output])
             parallel_bytes(c.pool, s.batches * s.outer, s.batches * s.outer * to, [&](int64_t begin, int64_t end) {
                 for (auto o = begin; o < end; ++o) {
-                    std::memcpy(cache + o * to, static_cast<std::byte const*>(a[0]) + o * from,
-                                static_cast<size_t>(from));
+                    // A cache without rows may have no address.
+                    if (from)
+                        std::memcpy(cache + o * to, static_cast<std::byte const*>(a[0]) + o * from,
+                                    static_cast<size_t>(from));
                     std::memset(cache + o * to + from, 0, static_cast<size_t>(to - from));
                 }
             });
