@@ -64,6 +64,13 @@ void widen_zeros(BlockMatMulInfo const& info, void const* zeros, DataType type, 
         for (int64_t b = 0; b < info.blocks(); ++b) target[j * info.blocks() + b] = zero_of(info, zeros, type, j, b);
 }
 
+std::shared_ptr<mem_manager::Blob const> widened_zeros(BlockMatMulInfo const& info, mem_manager::Blob const& zeros,
+                                                       PackCache& packs) {
+    return packs.get(
+        zeros, "block_matmul:zeros:" + info.attributes(), static_cast<size_t>(info.n * info.blocks()) * sizeof(float),
+        [&](void const* from, void* target) { widen_zeros(info, from, DataType::U8, static_cast<float*>(target)); });
+}
+
 std::string BlockMatMulInfo::attributes() const {
     return std::to_string(n) + "x" + std::to_string(k) + ",bits=" + std::to_string(bits) +
            ",block=" + std::to_string(block) + (may_round ? ",may_round" : "");

@@ -19,6 +19,9 @@ float zero_of(BlockMatMulInfo const&, void const* zeros, DataType type, int64_t 
 
 /// All zero points of packed ones, [n][blocks].
 void widen_zeros(BlockMatMulInfo const&, void const* zeros, DataType type, float* target);
+/// The same of constants, made once for all kernels that ask.
+std::shared_ptr<mem_manager::Blob const> widened_zeros(BlockMatMulInfo const&, mem_manager::Blob const& zeros,
+                                                       PackCache&);
 
 /// A is rounded to bytes where `may_round` allows it; needs constant weights, scales and zero points.
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const&, Request const&);

@@ -98,13 +98,7 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         if (info_.n == 0 || info_.k == 0) return reject("nothing to multiply");
-        std::shared_ptr<Blob const> wide;
-        if (zeros_)
-            wide = args.packs.get(*zeros_, "block_matmul:zeros:" + info_.attributes(),
-                                  static_cast<size_t>(info_.n * info_.blocks()) * sizeof(float),
-                                  [&](void const* from, void* target) {
-                                      widen_zeros(info_, from, DataType::U8, static_cast<float*>(target));
-                                  });
+        auto wide = zeros_ ? widened_zeros(info_, *zeros_, args.packs) : nullptr;
         return std::unique_ptr<runtime::Task>(new DotsTask(f_, info_, std::move(wide), args));
     }
 };

@@ -12,6 +12,7 @@ namespace refactor::kernel {
 namespace {
 
 using I = BlockMatMulInfo;
+using mem_manager::Blob;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -26,12 +27,13 @@ struct WidenedFunctions {
 class WidenedTask final : public runtime::Task {
     WidenedFunctions f_;
     BlockMatMulInfo info_;
+    std::shared_ptr<Blob const> zeros_;  ///< of constants; else they are widened in every run
     DataType zeros_type_ = DataType::Undefined;
     int64_t rows_, depth_;  ///< k worked on at a time, whole blocks
     int threads_;
 
     size_t zeros_bytes() const {
-        auto bytes = zeros_type_ == DataType::U8 ? info_.n * info_.blocks() * 4 : 0;
+        auto bytes = zeros_type_ == DataType::U8 && !zeros_ ? info_.n * info_.blocks() * 4 : 0;
         return static_cast<size_t>(ceil_div(bytes, 64) * 64);
     }
     /// A panel as it is widened, then as it is multiplied.
@@ -66,16 +68,21 @@ class WidenedTask final : public runtime::Task {
     }
 
 public:
-    WidenedTask(WidenedFunctions const& f, BlockMatMulInfo const& info, BindArgs const& args)
-        : f_(f), info_(info), rows_(args.outputs[0]->count() / info.n), threads_(args.threads) {
+    WidenedTask(WidenedFunctions const& f, BlockMatMulInfo const& info, std::shared_ptr<Blob const> zeros,
+                BindArgs const& args)
+        : f_(f),
+          info_(info),
+          zeros_(std::move(zeros)),
+          rows_(args.outputs[0]->count() / info.n),
+          threads_(args.threads) {
         if (args.inputs[I::kZeros]) zeros_type_ = args.inputs[I::kZeros]->dtype;
         // A panel shares L2 with what it was widened from and rows of A.
         auto deepest = static_cast<int64_t>(cpu_features().l2 / sizeof(float)) / 8 / f_.product.panel;
         depth_ = std::min(std::max<int64_t>(1, deepest / info.block), info.blocks()) * info.block;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* zeros = static_cast<float const*>(arguments[I::kZeros]);
-        if (zeros_type_ == DataType::U8) {
+        auto const* zeros = static_cast<float const*>(zeros_ ? zeros_->data() : arguments[I::kZeros]);
+        if (zeros_type_ == DataType::U8 && !zeros_) {
             auto* target = reinterpret_cast<float*>(context.workspace);
             widen_zeros(info_, arguments[I::kZeros], zeros_type_, target);
             zeros = target;
@@ -100,9 +107,14 @@ class WidenedKernel final : public Kernel {
     WidenedFunctions f_;
     Isa isa_;
     BlockMatMulInfo info_;
+    std::shared_ptr<Blob const> zeros_;  // packed zero points, if they are constant
 
 public:
-    WidenedKernel(WidenedFunctions const& f, Isa isa, BlockMatMulInfo const& info) : f_(f), isa_(isa), info_(info) {}
+    WidenedKernel(WidenedFunctions const& f, Isa isa, BlockMatMulInfo const& info, Request const& request)
+        : f_(f), isa_(isa), info_(info) {
+        auto const& zeros = request.inputs[I::kZeros];
+        if (zeros.dtype == DataType::U8) zeros_ = zeros.constant;
+    }
     std::string id() const override { return id_of("block_matmul", "widened", DataType::F32, isa_); }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
@@ -112,7 +124,8 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         if (info_.n == 0 || info_.k == 0) return reject("nothing to multiply");
-        return std::unique_ptr<runtime::Task>(new WidenedTask(f_, info_, args));
+        auto wide = zeros_ ? widened_zeros(info_, *zeros_, args.packs) : nullptr;
+        return std::unique_ptr<runtime::Task>(new WidenedTask(f_, info_, std::move(wide), args));
     }
 };
 
@@ -126,7 +139,7 @@ public:
         return reject("blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
                       std::to_string(width));
     if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
-    return std::unique_ptr<Kernel>(new WidenedKernel({blocks(), product()}, isa, info));
+    return std::unique_ptr<Kernel>(new WidenedKernel({blocks(), product()}, isa, info, request));
 }
 
 }  // namespace
