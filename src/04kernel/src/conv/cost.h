@@ -8,11 +8,17 @@ namespace refactor::kernel {
 
 /// A machine as the estimates of convolutions see it. Only ratios between candidates matter.
 struct CostModel {
-    double flops;  ///< f32 operations per ns and core: two multiply-adds of a vector a cycle at 2.5 GHz
-    double l2 = 40, l3 = 12, dram = 8;  ///< bytes per ns and core
+    double flops;         ///< f32 operations per ns and core
+    double l2, l3, dram;  ///< bytes per ns and core
     int threads;
 
-    CostModel(Isa isa, int threads_) : flops(isa >= Isa::Avx512 ? 150 : 75), threads(std::max(1, threads_)) {}
+    /// AVX-512: two multiply-adds of a vector a cycle at 2.5 GHz; AVX2: at 3.2 GHz, and memory as measured on Zen 3.
+    CostModel(Isa isa, int threads_)
+        : flops(isa >= Isa::Avx512 ? 150 : 100),
+          l2(isa >= Isa::Avx512 ? 40 : 50),
+          l3(isa >= Isa::Avx512 ? 12 : 20),
+          dram(isa >= Isa::Avx512 ? 8 : 18),
+          threads(std::max(1, threads_)) {}
     /// Bytes per ns from the cache that `bytes` fit into.
     double bandwidth(double bytes) const {
         auto const& cpu = cpu_features();

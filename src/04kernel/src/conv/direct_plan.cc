@@ -32,6 +32,16 @@ void ChunkList::describe(Chunk const& chunk, RowJob& job) const {
     job.planar = planar;
 }
 
+void ChunkList::describe_part(Chunk const& chunk, int64_t first, int64_t end, RowJob& job) const {
+    auto part = chunk;
+    part.in_blocks = static_cast<int32_t>(end - first);
+    if (first > 0) part.head = 0;
+    if (end < chunk.in_blocks) part.tail = planar ? 1 : block;
+    describe(part, job);
+    job.taps += first * taps;
+    if (first > 0) job.w += (first * (planar ? 1 : block) - chunk.head) * taps * chunk.blocks * block;
+}
+
 std::string ChunkList::format() const {
     return (planar      ? "tile_planar:"
             : tap_major ? "tile_taps:"

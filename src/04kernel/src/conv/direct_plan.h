@@ -38,6 +38,8 @@ struct ChunkList {
     std::string format() const;
     /// Sets what a job has to know about the input units of a chunk.
     void describe(Chunk const&, RowJob&) const;
+    /// The same for its units [first, end) alone, with the weights and taps of a job that begins with the first of all.
+    void describe_part(Chunk const&, int64_t first, int64_t end, RowJob&) const;
 
 private:
     /// Channels [first, end) of unit `u` that a chunk depends on.

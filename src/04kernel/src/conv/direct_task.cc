@@ -52,6 +52,7 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       skips_(skips_taps(g, planar, isa.block)) {
     list_.tap_major = skips_;
     plan_input();
+    plan_parts();
     plan_bands();
     int64_t units = list_.in_units();
     auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
@@ -107,8 +108,9 @@ void DirectTask::plan_bands() {
     auto l2 = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     int64_t panel = 0;
     for (auto const& chunk : list_.chunks)
-        panel = std::max(panel, chunk.in_blocks * unit_ * g_.taps() * chunk.blocks * list_.block);
-    // The weights of a chunk and the input of a band stay in L2 together.
+        panel = std::max(
+            panel, std::min<int64_t>(chunk.in_blocks, part_units_) * unit_ * g_.taps() * chunk.blocks * list_.block);
+    // The weights of a part and the input of a band stay in L2 together.
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
     bool by_columns = rows_ == 1;
     auto extent = by_columns ? ceil_div(columns_, isa_->columns) : rows_;
@@ -136,6 +138,17 @@ void DirectTask::plan_bands() {
     auto cuts = ceil_div(tiles, std::clamp<int64_t>(fit, std::min<int64_t>(4, tiles), tiles));
     band_columns_ = std::min(columns_, ceil_div(tiles, cuts) * tile);
     column_bands_ = ceil_div(columns_, band_columns_);
+}
+
+void DirectTask::plan_parts() {
+    part_units_ = list_.in_units();
+    if (skips_ || isa_->columns > 8) return;
+    // AVX2: a vector of weights serves so few positions that it must come from L1, of which the weights take half.
+    auto unit_floats = unit_ * g_.taps() * 2 * list_.block;
+    auto most = static_cast<int64_t>(cpu_features().l1d * 2 / sizeof(float)) / unit_floats;
+    // Sums are stored and loaded once more for each part, which at least 128 multiply-adds repay.
+    most = std::max(most, ceil_div(128, unit_ * g_.taps()));
+    part_units_ = ceil_div(part_units_, ceil_div(part_units_, most));
 }
 
 DirectTask::Band DirectTask::band_at(int64_t index) const {
@@ -211,8 +224,18 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
         job.y = p.y + at;
         job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
         job.residual = p.residual ? p.residual + at : nullptr;
-        run_rows(job, band, chunk);
+        for (int64_t first = 0; first < chunk.in_blocks; first += part_units_)
+            run_part(job, band, chunk, first, std::min<int64_t>(first + part_units_, chunk.in_blocks));
     }
+}
+
+void DirectTask::run_part(RowJob const& whole, Band const& band, Chunk const& chunk, int64_t first, int64_t end) const {
+    if (first == 0 && end == chunk.in_blocks) return run_rows(whole, band, chunk);
+    auto job = whole;
+    list_.describe_part(chunk, first, end, job);
+    job.add = first > 0;
+    if (end < chunk.in_blocks) job.residual = nullptr, job.activation = {};
+    isa_->rows(job);
 }
 
 void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chunk) const {

@@ -33,11 +33,14 @@ private:
     };
     void plan_input();
     void plan_bands();
+    void plan_parts();
     /// Floats of input that a band reads.
     int64_t band_floats(int64_t rows, int64_t columns) const;
     int64_t input_rows(int64_t rows) const;
     Band band_at(int64_t index) const;
     void run_rows(RowJob const&, Band const&, Chunk const&) const;
+    /// Input units [first, end) of a chunk.
+    void run_part(RowJob const&, Band const&, Chunk const&, int64_t first, int64_t end) const;
     float const* fetch(Band const&, int64_t index, int worker, Pointers const&) const;
     void run_task(int64_t task, int worker, Pointers const&) const;
     size_t scratch_floats() const;
@@ -56,6 +59,7 @@ private:
             reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase
     int64_t planes_, rows_, columns_;  ///< of outputs; 1 × 1 × all where positions need no distinction
     int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
+    int64_t part_units_ = 1;  ///< input units that a chunk adds up at a time
     std::vector<int64_t> taps_;
 };
 

@@ -6,9 +6,9 @@
 // The register tile that direct convolution, 1×1 convolution, first layers, transposed convolution and the products of
 // Winograd share:
 //     y[block][row][col] = epilogue(Σ_tap Σ_inner w[tap][inner][block] · x[tap offset + row, col, inner])
-// A tile of one or two blocks of output channels and up to 14 (AVX2: 6) positions lives in registers for the whole sum:
-// 2 × 14 accumulators, two weight vectors and a broadcast fill 31 of the 32 AVX-512 registers, 2 × 6 + 3 the 16 of
-// AVX2. With 28 independent chains the latency of the multiply-add (4 cycles on 2 ports) is hidden.
+// A tile of one or two blocks of output channels and up to 14 (AVX2: 6, of one block 12) positions lives in registers
+// for the whole sum: 2 × 14 accumulators, two weight vectors and a broadcast fill 31 of the 32 AVX-512 registers, 2 × 6
+// + 3 the 16 of AVX2. With 28 independent chains the latency of the multiply-add (4 cycles on 2 ports) is hidden.
 
 namespace refactor::kernel {
 
@@ -34,6 +34,7 @@ struct RowJob {
     Activation activation;
     int64_t first_taps = 0;  ///< the taps before these leave out the first `first_inner` channels of their block
     int32_t first_inner = 0;
+    bool add = false;  ///< to what y holds, instead of the bias
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks
@@ -52,7 +53,7 @@ struct BandJob {
 /// One instruction set.
 struct TileIsa {
     int block;    ///< floats in a vector
-    int columns;  ///< largest tile of positions
+    int columns;  ///< largest tile of positions of two blocks
     void (*rows)(RowJob const&);
     void (*band)(BandJob const&);         ///< elements are blocks
     void (*planar_band)(BandJob const&);  ///< elements are floats

@@ -6,6 +6,10 @@ namespace refactor::kernel {
 namespace {
 
 constexpr int kMaxColumns = W == 16 ? 14 : 6;
+constexpr int columns_of(int blocks) { return W == 16 || blocks == 2 ? kMaxColumns : 2 * kMaxColumns; }
+/// Inputs of the positions behind a tile are asked for meanwhile: tiles of few positions end before the processor sees
+/// that their channels follow each other.
+constexpr bool kNarrow = W == 8;
 
 /// Applies an activation that takes more than a minimum and maximum to a tile that has just been stored.
 [[gnu::noinline]] void activate_rows(RowJob const& j, float* y, float const* residual, int rows, int cols) {
@@ -30,15 +34,28 @@ template <int B, int R, int Q, bool Planar>
 #pragma GCC unroll 14
             for (int q = 0; q < Q; ++q) acc[b][r][q] = start;
     }
+    if (j.add)
+#pragma GCC unroll 2
+        for (int b = 0; b < B; ++b)
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+                for (int q = 0; q < Q; ++q) acc[b][r][q] = Vec::load(y + b * j.y_block + r * j.y_row + q * j.y_step);
     float const* w = j.w;
     int64_t const x_row = j.x_row;
     for (int64_t t = 0; t < j.tap_count; ++t) {
         float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
         int const first = Planar || t >= j.first_taps ? 0 : j.first_inner;
         int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
+        if constexpr (!Planar && kNarrow)
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+                for (int next = Q * W; next < 2 * Q * W; next += 16) __builtin_prefetch(p + r * x_row + next);
         p += first;
         for (int i = first; i < inner; ++i, ++p, w += B * W) {
             Vec weights[B];
+            if constexpr (kNarrow) __builtin_prefetch(w + 24 * B * W);
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);
 #pragma GCC unroll 4
@@ -87,19 +104,19 @@ struct MakeTable<B, R, Planar, 0, q...> : TileTable<B, R, Planar, q...> {};
 
 /// Tile of `blocks` blocks, 1 or 2 rows, and the given columns.
 Tile pick(bool planar, int blocks, int rows, int cols) {
+    constexpr int kOne = columns_of(1), kTwo = columns_of(2);
     if (planar)
-        return blocks == 2 ? MakeTable<2, 1, true, kMaxColumns>::tiles[cols]
-                           : MakeTable<1, 1, true, kMaxColumns>::tiles[cols];
+        return blocks == 2 ? MakeTable<2, 1, true, kTwo>::tiles[cols] : MakeTable<1, 1, true, kOne>::tiles[cols];
     if (rows == 2)
-        return blocks == 2 ? MakeTable<2, 2, false, kMaxColumns / 2>::tiles[cols]
-                           : MakeTable<1, 2, false, kMaxColumns / 2>::tiles[cols];
-    return blocks == 2 ? MakeTable<2, 1, false, kMaxColumns>::tiles[cols]
-                       : MakeTable<1, 1, false, kMaxColumns>::tiles[cols];
+        return blocks == 2 ? MakeTable<2, 2, false, kTwo / 2>::tiles[cols]
+                           : MakeTable<1, 2, false, kOne / 2>::tiles[cols];
+    return blocks == 2 ? MakeTable<2, 1, false, kTwo>::tiles[cols] : MakeTable<1, 1, false, kOne>::tiles[cols];
 }
 
 void run_rows(RowJob const& j) {
-    int high = !j.planar && j.cols * 2 <= kMaxColumns ? 2 : 1;
-    int tiles = (j.cols + kMaxColumns - 1) / kMaxColumns;
+    int const most = columns_of(j.blocks);
+    int high = !j.planar && j.cols * 2 <= most ? 2 : 1;
+    int tiles = (j.cols + most - 1) / most;
     int step = j.planar ? 1 : W;
     for (int r = 0; r < j.rows; r += high) {
         int rows = r + high <= j.rows ? high : 1;

@@ -50,6 +50,8 @@ class ProductTask final : public runtime::Task {
     void choose_blocks() {
         auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
         auto deepest = std::max<int64_t>(64, floats / 8 / functions_.panel);
+        if (functions_.width == 8)
+            deepest = std::min<int64_t>(deepest, cpu_features().l1d * 2 / sizeof(float) / functions_.panel);
         auto reused = shape_.m > functions_.rows;
         block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
         auto most = std::max<int64_t>(functions_.rows, floats / 2 / std::max<int64_t>(1, block_.block_k));

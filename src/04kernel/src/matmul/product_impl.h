@@ -48,6 +48,12 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
         for (int v = 0; v < vectors; ++v) sums[i][v] = kSets == 2 ? c[0][i][v] + c[kSets - 1][i][v] : c[0][i][v];
 }
 
+/// What is wanted after this panel, asked for while its tiles multiply: bytes from `from` on, `step` for each k.
+struct Ahead {
+    char const* from;
+    int64_t step;
+};
+
 template <int rows, int vectors>
 RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWidth) {
 #pragma GCC unroll 6
@@ -59,7 +65,7 @@ RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWi
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`: B ends there.
 template <int rows, int vectors, bool masked>
 [[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
-                            float* y, int64_t y_row, int tail, Finish const& f) {
+                            float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
     prefetch_tile<rows, vectors>(y, y_row);
@@ -67,6 +73,11 @@ template <int rows, int vectors, bool masked>
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
             x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
+        if constexpr (kPrefetches) {
+            __builtin_prefetch(b + 24 * b_row);
+            __builtin_prefetch(ahead.from, 0, 2);
+            ahead.from += ahead.step;
+        }
         b += b_row;
     };
     accumulate(c, k, a, a_row, a_k, next_b);
@@ -74,7 +85,7 @@ template <int rows, int vectors, bool masked>
 }
 
 using Tile = void (*)(int64_t, float const*, int64_t, int64_t, float const*, int64_t, float*, int64_t, int,
-                      Finish const&);
+                      Finish const&, Ahead);
 template <bool masked>
 struct Tiles {
     Tile of[kRows + 1][kVectors + 1] = {};
@@ -152,7 +163,8 @@ struct Range {
 };
 
 /// The columns from `j` of one panel, whose rows of the range begin at `b`.
-void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float const* b, int64_t b_row) {
+void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float const* b, int64_t b_row,
+                    float const* next = nullptr) {
     bool after;
     Finish f = finish_of(t, after);
     float const* residual = f.residual;
@@ -161,15 +173,25 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     int64_t n = smaller(kPanel, t.n - j);
     int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
     auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
+    Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
+    if (next) ahead.step = (kPanel * 4 * kRows + r.rows - 1) / r.rows;
     for (int64_t i = r.row, end = r.row + r.rows; i < end;) {
         int64_t rows = rows_of(end - i), y = i * t.y_row + j;
         if (residual) f.residual = residual + y;
         tiles[rows][vectors](r.k, t.a + i * t.a_row + r.depth * t.a_k, t.a_row, t.a_k, b, b_row, t.y + y, t.y_row, tail,
-                             f);
+                             f, ahead);
+        ahead.from += ahead.step * r.k;
         i += rows;
         if (after && f.last)
             activate_block(t, t.y + y, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
     }
+}
+
+/// What follows the packed panel before column `j`; null: nothing.
+RG_SIMD float const* next_panel(ProductBlock const& t, Range const& r, int64_t j) {
+    if (j < t.n) return t.b + j * t.k + r.depth * width_of(smaller(kPanel, t.n - j));
+    int64_t depth = r.depth + r.k;
+    return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
 
 void multiply(ProductBlock const& t) {
@@ -198,7 +220,8 @@ void multiply(ProductBlock const& t) {
                         widen_rows(t, j, n, r.depth, r.k, wide);
                         break;
                 }
-                multiply_panel(t, r, j, b, b_row);
+                multiply_panel(t, r, j, b, b_row,
+                               t.source == ProductSource::Packed ? next_panel(t, r, j + wide) : nullptr);
             }
             r.depth += r.k;
         } while (r.depth < t.k);

@@ -9,6 +9,10 @@ namespace {
 
 constexpr int kWidth = Vec::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
 
+/// AVX2's tiles ask for B before they need it: they take a vector of it for each 6 multiply-adds, which is more than
+/// the processor brings from L2 by itself.
+constexpr bool kPrefetches = kWidth == 8;
+
 RG_SIMD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 RG_SIMD int64_t width_of(int64_t columns) { return (columns + kWidth - 1) / kWidth * kWidth; }

@@ -26,12 +26,19 @@ struct PairTile {
     float* y[4];
     int64_t y_row, y_vector;
     Finish finish[4];
+    Ahead ahead;
 };
 
 /// The next vectors of B.
 struct Stored {
     float const* b;
+    Ahead& ahead;
     RG_SIMD void operator()(Vec (&x)[kVectors]) {
+        if constexpr (kPrefetches) {
+            __builtin_prefetch(b + 24 * kPanel);
+            __builtin_prefetch(ahead.from, 0, 2);
+            ahead.from += ahead.step;
+        }
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) x[v] = Vec::load(b + v * kWidth);
         b += kPanel;
@@ -102,40 +109,41 @@ template <int rows, bool first>
         finish_quadrant(sums, t, quadrant);
     };
     auto const& b = t.b;
+    Ahead ahead = t.ahead;
     clear(c);
-    multiply_a(0, Stored{b[0]});
+    multiply_a(0, Stored{b[0], ahead});
     save(c, t.u);
     prefetch(0);
-    multiply_a(1, Stored{b[2]});
+    multiply_a(1, Stored{b[2], ahead});
     finish(0);
     clear(c);
     add(c, t.u);
     if constexpr (first)
         multiply_s(1, Combined<true>{b[3], b[1], b[0], t.t[1]});
     else
-        multiply_s(1, Stored{t.t[1]});
+        multiply_s(1, Stored{t.t[1], ahead});
     save(c, t.u);
     if constexpr (first)
         multiply_s(2, Combined<false>{b[3], b[1], nullptr, t.t[2]});
     else
-        multiply_s(2, Stored{t.t[2]});
+        multiply_s(2, Stored{t.t[2], ahead});
     save(c, t.v);
     prefetch(2);
     if constexpr (first)
         multiply_a(3, Combined<false>{b[2], t.t[1], nullptr, t.t[3]});
     else
-        multiply_a(3, Stored{t.t[3]});
+        multiply_a(3, Stored{t.t[3], ahead});
     finish(2);
     clear(c);
     prefetch(3);
     if constexpr (first)
         multiply_s(0, Combined<false>{b[1], b[0], nullptr, t.t[0]});
     else
-        multiply_s(0, Stored{t.t[0]});
+        multiply_s(0, Stored{t.t[0], ahead});
     finish(3);
     add(c, t.u);
     prefetch(1);
-    multiply_s(3, Stored{b[3]});
+    multiply_s(3, Stored{b[3], ahead});
     finish(1);
 }
 
@@ -163,7 +171,8 @@ template <int rows>
 [[gnu::noinline]] void rest_tile(RestTile const& t) {
     Vec c[rows][kVectors];
     clear(c);
-    Stored b{t.b};
+    Ahead ahead{reinterpret_cast<char const*>(t.b), 0};
+    Stored b{t.b, ahead};
     accumulate_runs(c, t.k, t.a, t.a_row, t.run, t.run_step, b);
     store_tile(c, t.y, t.y_row, kWidth, t.finish, t.y_vector);
 }
@@ -249,16 +258,28 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
     int64_t column = j / kWidth * t.y_vector;
     PairTile tile{half,       {}, t.a_row,  smaller(t.run, half),      t.run_step, {},
                   {},         {}, block.uv, block.uv + kRows * kPanel, {},         t.y_row,
-                  t.y_vector, {}};
+                  t.y_vector, {}, {}};
     for (int q = 0; q < 4; ++q) {
         tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + q * quadrant;
         tile.finish[q] = whole;
         if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
     }
+    // The two panels behind these are asked for meanwhile: so many bytes of each for a row that is paired.
+    float const* next[2] = {nullptr, nullptr};
+    for (int64_t q = 0; q < 2 && j + (q + 3) * kPanel <= t.n; ++q) next[q] = panel + (q + 2) * kPanel * t.k;
+    int64_t const next_bytes = block.range.k * kPanel * 4;
+    int64_t done = 0;
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0; i < pairs;) {
             int64_t rows = rows_of(pairs - i), at[4];
+            // Five of seven products of the first tile, and all of the others, take stored panels.
+            tile.ahead.step = (2 * next_bytes * kRows + 7 * half * pairs - 1) / (7 * half * pairs);
+            bool second = done >= next_bytes;
+            float const* from = next[second] ? next[second] : panel;
+            tile.ahead.from = reinterpret_cast<char const*>(from) + done - (second ? next_bytes : 0);
+            if (!next[second]) tile.ahead.step = 0;
+            done += 7 * half * tile.ahead.step;
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
                 at[q] = r * t.y_row + column + (q & 1) * right;
