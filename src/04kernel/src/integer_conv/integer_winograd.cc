@@ -36,7 +36,7 @@ void WinogradWeights::pack(void const* w, bool is_signed, void const* zeros, boo
     for (int64_t n = 0; n < out_channels; ++n) {
         auto zero = zeros ? byte_at(zeros, is_signed, many_zeros ? n : 0) : 0;
         int64_t most = 0;  // of |results|
-        auto* column = words + (n / 64 * panel_dwords() + n % 64) * 2;
+        auto* column = words + (n / panel * panel_dwords() + n % panel) * 2;
         for (int64_t c = 0; c < in_channels; ++c) {
             int32_t g[3][3], u[6][6];
             for (int i = 0; i < 9; ++i) {
@@ -47,7 +47,7 @@ void WinogradWeights::pack(void const* w, bool is_signed, void const* zeros, boo
             for (int64_t p = 0; p < kProducts; ++p) {
                 auto value = u[p / 6][p % 6];
                 exact = exact && value == static_cast<int16_t>(value);
-                column[((p * depth() + c / 2) * 64) * 2 + c % 2] = static_cast<int16_t>(value);
+                column[((p * depth() + c / 2) * panel) * 2 + c % 2] = static_cast<int16_t>(value);
             }
         }
         exact = exact && most < kBound;

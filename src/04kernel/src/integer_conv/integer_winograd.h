@@ -13,12 +13,13 @@ namespace refactor::kernel {
 /// `WinogradWeights` tells whether weights promise that.
 struct WinogradWeights {
     static constexpr int64_t kProducts = 36;
-    int64_t in_channels, out_channels;
+    int64_t in_channels, out_channels, panel;
 
     int64_t depth() const { return (in_channels + 1) / 2; }
-    int64_t panels() const { return (out_channels + 63) / 64; }
-    int64_t panel_dwords() const { return kProducts * depth() * 64; }
-    /// A header of 64 bytes, then U: [panels][36][depth][64] dwords of two channels.
+    int64_t panels() const { return (out_channels + panel - 1) / panel; }
+    int64_t columns() const { return panels() * panel; }
+    int64_t panel_dwords() const { return kProducts * depth() * panel; }
+    /// A header of 64 bytes, then U: [panels][36][depth][panel] dwords of two channels.
     size_t bytes() const { return 64 + static_cast<size_t>(panels() * panel_dwords()) * sizeof(int32_t); }
 
     /// `w`: [out, in, 3, 3] of u8 or i8; zero points (null: 0) of their type, one or one for each output channel.

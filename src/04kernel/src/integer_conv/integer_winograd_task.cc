@@ -14,13 +14,16 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// How the tiles of an image are divided. What threads share is X and U; each transforms X for itself.
 struct WinogradParts {
     int64_t tile_rows, tile_columns, tiles, row;  ///< i16 of a tile in V
+    int64_t panel;
     int64_t block = 1, blocks = 1, panels = 1, panel_parts = 1;
 
-    WinogradParts(Geometry const& g, int64_t all_panels, int threads)
+    WinogradParts(Geometry const& g, WinogradWeights const& weights, int threads)
         : tile_rows(ceil_div(g.out[1], 4)),
           tile_columns(ceil_div(g.out[2], 4)),
           tiles(tile_rows * tile_columns),
-          row(ceil_div(g.in_channels, 32) * 32) {
+          row(ceil_div(g.in_channels, 32) * 32),
+          panel(weights.panel) {
+        auto all_panels = weights.panels();
         // V and M of a block stay in L2, beside the piece of U that is multiplied.
         auto most = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) * 5 / 8 / tile_bytes(), 6, 48);
         blocks = ceil_div(tiles, most);
@@ -29,7 +32,7 @@ struct WinogradParts {
         panels = blocks < threads ? ceil_div(all_panels, ceil_div(threads, blocks)) : all_panels;
         panel_parts = ceil_div(all_panels, panels);
     }
-    int64_t tile_bytes() const { return WinogradWeights::kProducts * (row * 2 + 64 * 4); }
+    int64_t tile_bytes() const { return WinogradWeights::kProducts * (row * 2 + panel * 4); }
     size_t scratch_bytes() const { return static_cast<size_t>(block * tile_bytes()) + 64; }
 };
 
@@ -46,7 +49,7 @@ class WinogradConvTask final : public runtime::Task {
     /// Bias and scale of each column, with zeros behind the last one.
     void prepare(void* const* arguments, int32_t* add, float* scale) const {
         auto n = s_.out_channels;
-        std::fill(add, add + 2 * weights_.panels() * 64, 0);
+        std::fill(add, add + 2 * weights_.columns(), 0);
         if (auto const* bias = static_cast<int32_t const*>(arguments[I::kBias])) std::copy(bias, bias + n, add);
         auto const* scales = static_cast<float const*>(arguments[I::kScale]);
         for (int64_t j = 0; scales && j < n; ++j) scale[j] = scales[s_.many_scales ? j : 0];
@@ -70,7 +73,7 @@ class WinogradConvTask final : public runtime::Task {
         auto& b = w.y;
         b.columns = s.out_channels;
         b.column_add = reinterpret_cast<int32_t*>(workspace + terms_);
-        b.scale = reinterpret_cast<float const*>(b.column_add + weights_.panels() * 64);
+        b.scale = reinterpret_cast<float const*>(b.column_add + weights_.columns());
         b.shift = static_cast<float const*>(arguments[I::kShift]);
         b.tail = tail_of(result_, s.y, arguments[I::kYZero], s.residual);
         auto at = n * s.out_size() * s.out_channels;
@@ -86,15 +89,15 @@ public:
         : f_(f),
           s_(shape),
           result_(result),
-          weights_{shape.in_channels, shape.out_channels},
-          parts_(shape, weights_.panels(), threads),
+          weights_{shape.in_channels, shape.out_channels, f.panel},
+          parts_(shape, weights_, threads),
           packed_(std::move(packed)),
           threads_(std::max(1, threads)),
-          scratch_(static_cast<size_t>(weights_.panels() * 64 * 2) * 4) {}
+          scratch_(static_cast<size_t>(ceil_div(weights_.columns() * 2 * 4, 64) * 64)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* workspace = context.workspace;
         auto* add = reinterpret_cast<int32_t*>(workspace + terms_);
-        prepare(arguments, add, reinterpret_cast<float*>(add + weights_.panels() * 64));
+        prepare(arguments, add, reinterpret_cast<float*>(add + weights_.columns()));
         auto step = ceil_div(static_cast<int64_t>(parts_.scratch_bytes()), 64) * 64;
         context.pool.parallel_for(s_.batch * parts_.blocks * parts_.panel_parts, [&](int64_t part, int worker) {
             run_part(arguments, workspace, part, workspace + scratch_ + static_cast<size_t>(worker * step));
@@ -109,10 +112,12 @@ public:
 
 class WinogradConvKernel final : public Kernel {
     IntegerFunctions const& f_;
+    Isa isa_;
     IntegerConvInfo info_;
     DataType type_;
     std::shared_ptr<Blob const> w_, w_zero_;
 
+    WinogradWeights weights_of(IntegerConvShape const& s) const { return {s.in_channels, s.out_channels, f_.panel}; }
     std::string refuse(IntegerConvShape const& s) const {
         if (s.empty()) return "nothing to compute";
         if (s.in[0] != 1 || s.out[0] != 1 || s.pad[0]) return "has a third spatial axis";
@@ -120,27 +125,29 @@ class WinogradConvKernel final : public Kernel {
     }
 
 public:
-    WinogradConvKernel(IntegerFunctions const& f, IntegerConvInfo info, Request const& request)
+    WinogradConvKernel(IntegerFunctions const& f, Isa isa, IntegerConvInfo info, Request const& request)
         : f_(f),
+          isa_(isa),
           info_(std::move(info)),
           type_(request.inputs[I::kA].dtype),
           w_(request.inputs[I::kB].constant),
           w_zero_(request.inputs[I::kBZero].constant) {}
-    std::string id() const override { return id_of("integer_conv", "winograd_f4", type_, Isa::Avx512Vnni); }
-    /// In the unit of the direct kernel, half the peak of a 2.5 GHz core: 160 products of bytes a ns, half of them of
-    /// i16, and 1.25 vector operations, of which transforms take 370 for 32 channels of X and 220 for 16 of Y. U that
-    /// does not stay in L2 is read for every block while others are multiplied, at what memory gives a core: 12 bytes a
-    /// ns, 8 in this unit.
+    std::string id() const override { return id_of("integer_conv", "winograd_f4", type_, isa_); }
+    /// In the unit of the direct kernel, half the peak of a 2.5 GHz core: 2.5 vectors of products of i16 a ns, and 1.25
+    /// vector operations, of which transforms take 370 for two vectors of X (of i16, each twice as many as of i32) and
+    /// 220 for one of Y. U that does not stay in L2 is read for every block while others are multiplied, at what memory
+    /// gives a core: 12 bytes a ns, 8 in this unit.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerConvShape s;
         if (auto why = s.init(info_, args); !why.empty()) return reject(why);
         if (auto why = refuse(s); !why.empty()) return reject(why);
-        WinogradWeights weights{s.in_channels, s.out_channels};
-        WinogradParts parts(s, weights.panels(), args.threads);
+        auto weights = weights_of(s);
+        WinogradParts parts(s, weights, args.threads);
         auto tiles = static_cast<double>(s.batch * parts.tiles);
-        auto columns = static_cast<double>(weights.panels() * 64);
-        auto products = 36 * tiles * static_cast<double>(2 * weights.depth()) * columns / 80;
-        auto transforms = tiles * (static_cast<double>(parts.row) / 32 * 370 + columns / 16 * 220) / 1.25;
+        auto columns = static_cast<double>(weights.columns());
+        auto products = 36 * tiles * static_cast<double>(2 * weights.depth()) * columns / (5. * f_.width);
+        auto transforms =
+            tiles * (static_cast<double>(parts.row) / 2 * 370 + columns * 220) / (1.25 * f_.width);
         auto bytes = static_cast<double>(weights.bytes());
         auto reads = bytes > static_cast<double>(cpu_features().l2)
                          ? bytes * static_cast<double>(s.batch * parts.blocks) / 8
@@ -151,9 +158,9 @@ public:
         IntegerConvShape s;
         if (auto why = s.init(info_, args); !why.empty()) return reject(why);
         if (auto why = refuse(s); !why.empty()) return reject(why);
-        WinogradWeights weights{s.in_channels, s.out_channels};
+        auto weights = weights_of(s);
         char format[64];
-        std::snprintf(format, sizeof format, "integer_conv:winograd:%s:%p", s.w_signed ? "i8" : "u8",
+        std::snprintf(format, sizeof format, "integer_conv:winograd:%d:%s:%p", f_.panel, s.w_signed ? "i8" : "u8",
                       w_zero_ ? w_zero_->data() : nullptr);
         auto packed = args.packs.get(*w_, format, weights.bytes(), [&](void const* from, void* target) {
             weights.pack(from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
@@ -164,25 +171,35 @@ public:
     }
 };
 
-}  // namespace
-
-#if RG_X86
-MaybeKernel make_integer_conv_winograd(IntegerConvInfo const& info, Request const& request) {
+MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
-    if (request.isa < Isa::Avx512Vnni) return reject("needs avx512vnni");
+    if (request.isa < isa) return reject("needs " + std::string(name_of(isa)));
     auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
     auto one = [](Dims const& dims) { return std::all_of(dims.begin(), dims.end(), [](auto d) { return d == 1; }); };
     bool fits = w.dims.size() == 4 && w.dims[2] == 3 && w.dims[3] == 3 && info.group == 1 && info.channels_last &&
                 one(info.window.strides) && one(info.window.dilations);
     if (!fits) return reject("needs 3 × 3 windows of steps 1 in two axes, one group, and channels_last");
-    // Vectors of X hold 32 channels.
+    // Of fewer channels transforms take longer than what they save.
     if (w.dims[1] < 32) return reject(std::to_string(w.dims[1]) + " input channels, at least 32");
     if (!w.constant || !(zero.absent() || zero.constant)) return reject("needs constant weights and zero points");
-    return std::unique_ptr<Kernel>(new WinogradConvKernel(integer_functions_avx512vnni(), info, request));
+    return std::unique_ptr<Kernel>(new WinogradConvKernel(functions(), isa, info, request));
+}
+
+}  // namespace
+
+#if RG_X86
+MaybeKernel make_integer_conv_winograd_vnni(IntegerConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
+}
+MaybeKernel make_integer_conv_winograd_avx2(IntegerConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
 #else
-MaybeKernel make_integer_conv_winograd(IntegerConvInfo const&, Request const&) {
+MaybeKernel make_integer_conv_winograd_vnni(IntegerConvInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_conv_winograd_avx2(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 #endif

@@ -118,9 +118,9 @@ struct IntegerWinograd {
     int64_t out_height, out_width, tile_columns, first, tiles;
     int16_t* v;  ///< room for [36][tiles][row]; `row` is whole vectors
     int64_t row;
-    int32_t const* u;  ///< [panels][36][depth][64]
+    int32_t const* u;  ///< [panels][36][depth][panel]
     int64_t depth, panel_begin, panel_end;
-    int32_t* m;      ///< room for [36][tiles][64]
+    int32_t* m;      ///< room for [36][tiles][panel]
     IntegerBlock y;  ///< what becomes of sums; `y` is the image, `columns` are all, `column_add` whole panels
 };
 

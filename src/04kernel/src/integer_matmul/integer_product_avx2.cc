@@ -14,9 +14,15 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 
 // Written against what is above.
 #include "integer_matmul/integer_product_impl.h"
+//
+#include "integer_matmul/integer_winograd_avx2.h"
 
 namespace refactor::kernel {
 
-IntegerFunctions const& integer_functions_avx2() { return kFunctions; }
+IntegerFunctions const& integer_functions_avx2() {
+    static constexpr IntegerFunctions kWithWinograd{RG_GROUP, kWidth, kPanel, kRows,   multiply, depthwise,
+                                                    terms,    widen,  sum,    nullptr, nullptr,  winograd};
+    return kWithWinograd;
+}
 
 }  // namespace refactor::kernel
