@@ -31,9 +31,10 @@ class IntegerConvTask final : public runtime::Task {
     int threads_;
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
     std::vector<int64_t> taps_;      ///< bytes from a position to each run
-    int8_t const* bytes_ = nullptr;  ///< weights of a depthwise convolution that reads X in place
+    int8_t const* bytes_ = nullptr;  ///< weights for `depthwise_bytes`
+    bool windowed_ = false;          ///< a depthwise convolution that reads X in place
     bool linear_ = false;            ///< positions of X and Y are the same
-    size_t border_ = 0;              ///< with `bytes_`: channels outside of X
+    size_t border_ = 0;              ///< with `windowed_`: channels outside of X
     WindowPointers windows_;         ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
@@ -58,13 +59,13 @@ class IntegerConvTask final : public runtime::Task {
             end_ += (bytes + 63) / 64 * 64;
             return at;
         };
-        staged_ = take(p_.image.in_place || bytes_ ? 0 : p_.image.bytes());
-        border_ = take(bytes_ ? static_cast<size_t>(p_.s.in_channels) : 0);
+        staged_ = take(p_.image.in_place || windowed_ ? 0 : p_.image.bytes());
+        border_ = take(windowed_ ? static_cast<size_t>(p_.s.in_channels) : 0);
         weights_ = take(packed_ ? 0 : p_.packed_bytes());
         terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
         // A tile of Y, offsets and sums of its rows; or a line of X.
         auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
-        if (bytes_)
+        if (windowed_)
             tile += kPositions * static_cast<int64_t>(sizeof(DepthwiseWindow)) + windows_.offsets(kPositions) * 8;
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
         scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
@@ -145,18 +146,18 @@ class IntegerConvTask final : public runtime::Task {
         auto const* w = weights(workspace, group);
         auto const* shift = static_cast<float const*>(arguments[I::kShift]);
         if (shift) shift += group * (p_.s.out_channels / groups_) + column;
-        if (bytes_) {
-            auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
-            b.channels = columns, b.taps = p_.s.taps(), b.windows = windows, b.window_count = count;
-            b.flip = p_.s.x_signed ? 0x80 : 0, b.bytes = bytes_ + column * p_.depthwise_groups() * 4;
-            b.quads = p_.quads;
-            return p_.f.depthwise_bytes(b);
-        }
         if (p_.depthwise) {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
+            b.channels = columns, b.w = w + column, b.w_row = p_.size.columns;
+            if (windowed_) {
+                b.taps = p_.s.taps(), b.windows = windows, b.window_count = count;
+                b.flip = p_.s.x_signed ? 0x80 : 0;
+                if (!bytes_) return p_.f.depthwise_in_place(b);
+                b.bytes = bytes_ + column * p_.depthwise_groups() * 4, b.quads = p_.quads;
+                return p_.f.depthwise_bytes(b);
+            }
             b.shift = shift, b.residual = residual;
-            b.positions = positions, b.channels = columns, b.x = x + column, b.offsets = offsets;
-            b.w = w + column, b.w_row = p_.size.columns;
+            b.positions = positions, b.x = x + column, b.offsets = offsets;
             return p_.f.depthwise(b);
         }
         auto b = block_of<IntegerBlock>(arguments, t, column, tile, y_row);
@@ -195,7 +196,7 @@ class IntegerConvTask final : public runtime::Task {
         auto* offsets = reinterpret_cast<int64_t*>(scratch);
         auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
-        if (!bytes_ && !linear_) locate(first, positions, offsets);
+        if (!windowed_ && !linear_) locate(first, positions, offsets);
         Part p{group,    column, columns, first,   positions, linear_ ? nullptr : offsets,
                row_sums, tile,   columns, nullptr, nullptr,   0};
         if (s.channels_last) {
@@ -203,7 +204,7 @@ class IntegerConvTask final : public runtime::Task {
             p.y = static_cast<uint8_t*>(arguments[I::kInputs]) + at * y_bytes_, p.y_row = s.out_channels;
             if (arguments[I::kResidual])
                 p.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(s.residual, at);
-            if (bytes_) {
+            if (windowed_) {
                 auto* windows = reinterpret_cast<DepthwiseWindow*>(tile);
                 auto* places = reinterpret_cast<int64_t*>(windows + kPositions);
                 p.windows = windows;
@@ -252,8 +253,13 @@ public:
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
         bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
-        if (packed_ && simple && !shifted && s.channels_last) bytes_ = p_.depthwise_bytes(packed_->data());
-        if (bytes_) windows_ = WindowPointers(s, p_.quads != 0);
+        if (packed_ && simple && !shifted && s.channels_last) {
+            bytes_ = p_.depthwise_bytes(packed_->data());
+            auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);
+            windowed_ = bytes_ || (p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&
+                                   s.taps() <= p_.f.most_taps_in_place);
+        }
+        if (windowed_) windows_ = WindowPointers(s, p_.quads != 0);
         lay_out();
     }
 
@@ -264,8 +270,9 @@ public:
         context.pool.parallel_for(groups_, [&](int64_t group, int) { prepare_group(arguments, workspace, group); });
         bool sums = has_w_zeros(workspace);
         auto pad = p_.x_zero(arguments[I::kAZero]);
-        if (bytes_) std::memset(workspace + border_, pad ^ (s.x_signed ? 0x80 : 0), static_cast<size_t>(s.in_channels));
-        bool direct = p_.image.in_place || bytes_;
+        if (windowed_)
+            std::memset(workspace + border_, pad ^ (s.x_signed ? 0x80 : 0), static_cast<size_t>(s.in_channels));
+        bool direct = p_.image.in_place || windowed_;
         auto* widen = p_.depthwise ? flip_signs : p_.f.widen;
         auto lines = p_.image.lines();
         auto chunks = chunks_of(lines, static_cast<double>(p_.image.line_bytes()) * 0.3, threads_);

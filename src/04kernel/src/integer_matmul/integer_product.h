@@ -65,11 +65,12 @@ struct DepthwiseBlock {
     int64_t const* offsets;  ///< bytes from `x` to each position
     int64_t taps;
     int64_t const* tap_offsets;
-    /// For `depthwise_bytes` instead of the four above; elements are exclusive-ored with `flip`.
+    /// For `depthwise_bytes` and `depthwise_in_place` instead of the four above; elements are exclusive-ored with
+    /// `flip`.
     DepthwiseWindow const* windows;
     int64_t window_count;
     uint8_t flip;
-    int8_t const* bytes;  ///< and W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
+    int8_t const* bytes;  ///< of `depthwise_bytes`, W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
     /// Or windows of two positions: their offsets are [quads][4], where four pixels of a line make a quad, and `bytes`
     /// is [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. 0: of one.
     int64_t quads;
@@ -140,6 +141,10 @@ struct IntegerFunctions {
     /// Packs B of bytes; null: none.
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
+    /// As `depthwise_bytes`, with W as for `depthwise`, of at least so many channels and at most so many taps; null:
+    /// none.
+    void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
+    int64_t least_in_place = 0, most_taps_in_place = 0;
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }

@@ -15,14 +15,16 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 // Written against what is above.
 #include "integer_matmul/integer_product_impl.h"
 //
+#include "integer_matmul/integer_depthwise_avx2.h"
 #include "integer_matmul/integer_winograd_avx2.h"
 
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx2() {
-    static constexpr IntegerFunctions kWithWinograd{RG_GROUP, kWidth, kPanel, kRows,   multiply, depthwise,
-                                                    terms,    widen,  sum,    nullptr, nullptr,  winograd};
-    return kWithWinograd;
+    static constexpr IntegerFunctions kAll{
+        RG_GROUP, kWidth,  kPanel,  kRows,    multiply,           depthwise_of_words, terms,    widen,
+        sum,      nullptr, nullptr, winograd, depthwise_in_place, kPairChannels,      kMostTaps};
+    return kAll;
 }
 
 }  // namespace refactor::kernel

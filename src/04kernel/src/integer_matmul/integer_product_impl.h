@@ -259,15 +259,16 @@ RG_SIMD void depthwise_channels(DepthwiseBlock const& t, Finish const& f, int64_
     }
 }
 
-void depthwise(DepthwiseBlock const& t) {
-    Finish f = finish_of(t.tail);
+void depthwise_from(DepthwiseBlock const& t, Finish const& f, int64_t first) {
     for (int64_t position = 0; position < t.positions; ++position) {
-        int64_t channel = 0;
+        int64_t channel = first;
         for (; channel + 4 * kWidth <= t.channels; channel += 4 * kWidth)
             depthwise_channels<4>(t, f, position, channel);
         for (; channel < t.channels; channel += kWidth) depthwise_channels<1>(t, f, position, channel);
     }
 }
+
+void depthwise(DepthwiseBlock const& t) { depthwise_from(t, finish_of(t.tail), 0); }
 
 RG_SIMD int32_t zero_at(IntegerTerms const& t, int64_t j) {
     if (!t.zeros) return t.zero_shift;

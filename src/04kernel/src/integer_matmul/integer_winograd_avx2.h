@@ -57,8 +57,7 @@ RG_SIMD void transform_input(IntegerWinograd const& t, int64_t top, int64_t left
 #pragma GCC unroll 6
         for (int64_t j = 0; j < 6; ++j) {
             bool inside = top + i >= 0 && top + i < t.height && left + j >= 0 && left + j < t.width;
-            pixels[j] =
-                inside ? load_pixel(line + j * t.channels, t.channels - c, t.x_signed) - zero : Words::zero();
+            pixels[j] = inside ? load_pixel(line + j * t.channels, t.channels - c, t.x_signed) - zero : Words::zero();
         }
         spread_input(pixels, lines[i]);
     }
@@ -135,8 +134,7 @@ RG_SIMD void transform_output(IntegerWinograd const& t, int64_t tile, int64_t co
         }
 #pragma GCC unroll 4
         for (int64_t x = 0; x < 4; ++x) {
-            Lanes line[6] = {columns[0][x], columns[1][x], columns[2][x],
-                             columns[3][x], columns[4][x], columns[5][x]};
+            Lanes line[6] = {columns[0][x], columns[1][x], columns[2][x], columns[3][x], columns[4][x], columns[5][x]};
             Lanes y[4];
             gather_output(line, y);
 #pragma GCC unroll 4
@@ -173,8 +171,7 @@ void winograd(IntegerWinograd const& t) {
                 }
                 Lanes c[4][kVectors];
 #pragma GCC unroll 8
-                for (int j = 0; j < 4 * kVectors; ++j)
-                    c[j / kVectors][j % kVectors] = Lanes::load(from + j * kWidth);
+                for (int j = 0; j < 4 * kVectors; ++j) c[j / kVectors][j % kVectors] = Lanes::load(from + j * kWidth);
                 store_tile(t.y, f, c, first, panel * kPanel);
             }
         }

@@ -73,7 +73,7 @@ template <int rows, int vectors, bool masked>
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
             x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
-        if constexpr (kPrefetches) {
+        if constexpr (kPrefetches && rows > 1) {
             __builtin_prefetch(b + 24 * b_row);
             __builtin_prefetch(ahead.from, 0, 2);
             ahead.from += ahead.step;
@@ -174,7 +174,10 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
     auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
     Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
-    if (next) ahead.step = (kPanel * 4 * kRows + r.rows - 1) / r.rows;
+    if (next) {
+        int64_t tiles = (r.rows + kRows - 1) / kRows;
+        ahead.step = (kPanel * 4 + tiles - 1) / tiles;
+    }
     for (int64_t i = r.row, end = r.row + r.rows; i < end;) {
         int64_t rows = rows_of(end - i), y = i * t.y_row + j;
         if (residual) f.residual = residual + y;
