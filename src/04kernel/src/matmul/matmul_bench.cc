@@ -85,7 +85,9 @@ void bench(Shape const& s, int threads) {
         for (auto const& operand : in) inputs.push_back(&operand);
         TensorDesc const* outputs[]{&out[0]};
         BindArgs args{inputs, outputs, {}, packs, threads};
-        auto task = std::move(kernel->bind(args)).value();
+        auto bound = kernel->bind(args);
+        if (!bound.ok()) continue;
+        auto task = std::move(bound).value();
         auto bind_ns = measure([&] { (void)kernel->bind(args); });
         std::vector<std::byte> workspace(task->workspace_bytes() + 64);
         auto* scratch = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;

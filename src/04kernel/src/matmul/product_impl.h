@@ -74,7 +74,6 @@ template <int rows, int vectors, bool masked>
         for (int v = 0; v < vectors; ++v)
             x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
         if constexpr (kPrefetches && rows > 1) {
-            __builtin_prefetch(b + 24 * b_row);
             __builtin_prefetch(ahead.from, 0, 2);
             ahead.from += ahead.step;
         }
@@ -175,8 +174,8 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
     Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
     if (next) {
-        int64_t tiles = (r.rows + kRows - 1) / kRows;
-        ahead.step = (kPanel * 4 + tiles - 1) / tiles;
+        int64_t passes = (r.rows + kRows - 1) / kRows;
+        ahead.step = (kPanel * 4 + passes - 1) / passes;
     }
     for (int64_t i = r.row, end = r.row + r.rows; i < end;) {
         int64_t rows = rows_of(end - i), y = i * t.y_row + j;

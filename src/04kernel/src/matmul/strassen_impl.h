@@ -35,7 +35,6 @@ struct Stored {
     Ahead& ahead;
     RG_SIMD void operator()(Vec (&x)[kVectors]) {
         if constexpr (kPrefetches) {
-            __builtin_prefetch(b + 24 * kPanel);
             __builtin_prefetch(ahead.from, 0, 2);
             ahead.from += ahead.step;
         }
