@@ -1,0 +1,98 @@
+"""What only models on devices become: several nodes as one."""
+
+import numpy as np
+import pytest
+from onnx import helper
+from refactor_graph.onnx import make_compiler
+
+from tests import models
+from tests.conftest import missing_gpu
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+
+
+@pytest.mark.parametrize("form", ["self", "cross", "gemm"])
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_projections_of_one_tensor_are_one_product(precision, form):
+    """Products that only an attention reads; where they are written as Gemm, their weights are transposed."""
+    random = models.generator(len(form))
+    heads, depth, queries, features = 2, 8, 9, 24
+    width = heads * depth
+    cross, gemm = form == "cross", form == "gemm"
+    feeds = {"x": random.standard_normal((2, queries, features)).astype(np.float32)}
+    if cross:
+        feeds["z"] = random.standard_normal((2, 7, features)).astype(np.float32)
+    constants = [
+        models.constant("heads", np.array([2, -1, heads, depth])),
+        models.constant("joined", np.array([0, 0, width])),
+        models.constant("rows", np.array([-1, features])),
+    ]
+    nodes = [helper.make_node("Reshape", ["x", "rows"], ["r"])] if gemm else []
+    for name in "qkv":
+        sizes = (width, features) if gemm else (features, width)
+        weights = random.standard_normal(sizes).astype(np.float32) * features**-0.5
+        constants.append(models.constant(f"w{name}", weights))
+        constants.append(models.constant(f"b{name}", random.standard_normal(width).astype(np.float32)))
+        x = "z" if cross and name != "q" else "x"
+        if gemm:
+            nodes.append(helper.make_node("Gemm", ["r", f"w{name}", f"b{name}"], [f"{name}1"], transB=1))
+        elif name == "k":  # without bias
+            nodes.append(helper.make_node("MatMul", [x, f"w{name}"], [f"{name}1"]))
+        else:
+            nodes.append(helper.make_node("MatMul", [x, f"w{name}"], [f"{name}0"]))
+            nodes.append(helper.make_node("Add", [f"{name}0", f"b{name}"], [f"{name}1"]))
+        perm = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        nodes.append(helper.make_node("Reshape", [f"{name}1", "heads"], [f"{name}2"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}2"], [name], perm=perm))
+    nodes += [
+        helper.make_node("MatMul", ["q", "k"], ["p"]),
+        helper.make_node("Softmax", ["p"], ["w"], axis=-1),
+        helper.make_node("MatMul", ["w", "v"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["t", "joined"], ["y"]),
+    ]
+    inputs = [models.value(name, array.shape) for name, array in feeds.items()]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants)
+    wanted = make_compiler(proto).compile("cpu")(feeds)["y"]
+    executor = make_compiler(proto).compile("cuda", precision=precision, verify=True)
+    tolerance = 2.0**-18 if precision == "f32" else 2.0**-7
+    assert np.abs(executor(feeds)["y"] - wanted).max() <= tolerance * np.abs(wanted).max()
+    kinds = [row.type for row in executor.bench(repeats=1, quiet=True)]
+    assert kinds.count("MatMul") == (2 if cross else 1)
+    assert not {"Split", "Transpose", "Slice"} & set(kinds)
+    apart = make_compiler(proto).compile("cuda", passes=["-merge_projections"], precision=precision)
+    apart(feeds)
+    assert [row.type for row in apart.bench(repeats=1, quiet=True)].count("MatMul") == 3
+
+
+def test_projections_that_others_read_stay():
+    """One is a result of the model, too."""
+    random = models.generator(4)
+    constants = [models.constant("heads", np.array([0, 0, 2, 8]))]
+    nodes = []
+    for name in "qkv":
+        constants.append(models.constant(f"w{name}", random.standard_normal((12, 16)).astype(np.float32) * 0.3))
+        nodes.append(helper.make_node("MatMul", ["x", f"w{name}"], [f"{name}0"]))
+        nodes.append(helper.make_node("Reshape", [f"{name}0", "heads"], [f"{name}1"]))
+        perm = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        nodes.append(helper.make_node("Transpose", [f"{name}1"], [name], perm=perm))
+    nodes += [
+        helper.make_node("MatMul", ["q", "k"], ["p"]),
+        helper.make_node("Softmax", ["p"], ["w"], axis=-1),
+        helper.make_node("MatMul", ["w", "v"], ["y"]),
+    ]
+    outputs = [models.value("y", None), models.value("k0", None)]
+    proto = models.model(nodes, [models.value("x", (2, 5, 12))], outputs, constants)
+    feeds = {"x": random.standard_normal((2, 5, 12)).astype(np.float32)}
+    wanted = make_compiler(proto).compile("cpu")(feeds)
+    executor = make_compiler(proto).compile("cuda", verify=True)
+    actual = executor(feeds)
+    for name in ("y", "k0"):
+        assert np.abs(actual[name] - wanted[name]).max() <= 2.0**-18 * np.abs(wanted[name]).max()
+    assert [row.type for row in executor.bench(repeats=1, quiet=True)].count("MatMul") == 2
