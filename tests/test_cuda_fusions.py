@@ -96,3 +96,72 @@ def test_projections_that_others_read_stay():
     for name in ("y", "k0"):
         assert np.abs(actual[name] - wanted[name]).max() <= 2.0**-18 * np.abs(wanted[name]).max()
     assert [row.type for row in executor.bench(repeats=1, quiet=True)].count("MatMul") == 2
+
+
+def cache_model(depth, seen, read):
+    """Keys of before ("past") and new ones, joined, which users see or a product reads."""
+    random = models.generator(depth)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["n0"]),
+        helper.make_node("Reshape", ["n0", "heads"], ["n1"]),
+        helper.make_node("Transpose", ["n1"], ["new"], perm=[0, 2, 1, 3]),
+        helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
+    ]
+    if read:
+        nodes.append(helper.make_node("MatMul", ["present", "v"], ["y"]))
+    constants = [
+        models.constant("heads", np.array([0, 0, 3, depth])),
+        models.constant("w", random.standard_normal((12, 3 * depth)).astype(np.float32) * 0.3),
+        models.constant("v", random.standard_normal((depth, 7)).astype(np.float32) * 0.3),
+    ]
+    inputs = [models.value("x", ("N", "S", 12)), models.value("past", ("N", 3, "P", depth))]
+    outputs = [models.value(name, None) for name, wanted in {"present": seen, "y": read}.items() if wanted]
+    return models.model(nodes, inputs, outputs, constants if read else constants[:2])
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+@pytest.mark.parametrize("depth", [8, 5])
+@pytest.mark.parametrize(("seen", "read"), [(True, True), (True, False), (False, True)])
+def test_caches_are_joined_without_casts(precision, depth, seen, read):
+    """One kernel reads f32 and halves, and writes what the product reads and what users see."""
+    proto = cache_model(depth, seen, read)
+    random = models.generator(6)
+    executor = make_compiler(proto).compile("cuda", precision=precision, verify=True)
+    plain = make_compiler(proto).compile("cpu")
+    epsilon = {"f16": 2.0**-11, "bf16": 2.0**-8}[precision]
+    for past, new in ((9, 1), (6, 4), (0, 2)):
+        feeds = {
+            "x": random.standard_normal((2, new, 12)).astype(np.float32),
+            "past": random.standard_normal((2, 3, past, depth)).astype(np.float32),
+        }
+        actual, wanted = executor(feeds), plain(feeds)
+        for name, array in wanted.items():
+            assert actual[name].dtype == np.float32
+            assert np.abs(actual[name] - array).max() <= 6 * epsilon * np.abs(array).max()
+        if seen:
+            np.testing.assert_array_equal(actual["present"][:, :, :past], feeds["past"])
+        table = executor.bench(repeats=1, quiet=True)
+        low = precision if read else "f32"
+        assert [row.kernel for row in table if row.type == "Concat"] == [f"concat:nvidia:converting:{low}"]
+        # Of x in front, and of y behind.
+        assert [row.type for row in table].count("Elementwise") == (2 if read else 1)
+
+
+def test_many_pieces_of_several_types():
+    """More than one launch takes: f32 and halves by turns."""
+    count = 70
+    nodes, inputs, feeds = [], [], {}
+    random = models.generator(8)
+    for i in range(count):
+        feeds[f"x{i}"] = random.standard_normal((3, i % 4 + 1)).astype(np.float32)
+        inputs.append(models.value(f"x{i}", feeds[f"x{i}"].shape))
+        if i % 3 == 0:  # stored as halves
+            nodes.append(helper.make_node("Abs", [f"x{i}"], [f"a{i}"]))
+    names = [f"a{i}" if i % 3 == 0 else f"x{i}" for i in range(count)]
+    nodes.append(helper.make_node("Concat", names, ["y"], axis=1))
+    proto = models.model(nodes, inputs, [models.value("y", None)])
+    executor = make_compiler(proto).compile("cuda", precision="f16", passes=["-fuse_elementwise"])
+    arrays = [feeds[f"x{i}"] for i in range(count)]
+    wanted = [np.abs(a).astype(np.float16).astype(np.float32) if i % 3 == 0 else a for i, a in enumerate(arrays)]
+    np.testing.assert_array_equal(executor(feeds)["y"], np.concatenate(wanted, 1))
+    assert [row.kernel for row in executor.bench(repeats=1, quiet=True)][-1] == "concat:nvidia:converting:f32"
