@@ -165,3 +165,22 @@ def test_many_pieces_of_several_types():
     wanted = [np.abs(a).astype(np.float16).astype(np.float32) if i % 3 == 0 else a for i, a in enumerate(arrays)]
     np.testing.assert_array_equal(executor(feeds)["y"], np.concatenate(wanted, 1))
     assert [row.kernel for row in executor.bench(repeats=1, quiet=True)][-1] == "concat:nvidia:converting:f32"
+
+
+def test_nodes_of_one_pass_stay_in_the_type_of_their_operand():
+    """A cast before the normalisation would read as much as that."""
+    random = models.generator(9)
+    constants = [models.constant(name, random.standard_normal(24).astype(np.float32)) for name in ("s", "b")]
+    constants.append(models.constant("w", random.standard_normal((24, 8)).astype(np.float32) * 0.2))
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "s", "b"], ["n"]),
+        helper.make_node("MatMul", ["n", "w"], ["y"]),
+    ]
+    proto = models.model(nodes, [models.value("x", ("N", 24))], [models.value("y", None)], constants)
+    feeds = {"x": random.standard_normal((5, 24)).astype(np.float32)}
+    executor = make_compiler(proto).compile("cuda", precision="f16")
+    wanted = make_compiler(proto).compile("cpu")(feeds)["y"]
+    assert np.abs(executor(feeds)["y"] - wanted).max() <= 2.0**-8 * np.abs(wanted).max()
+    kernels = {row.type: row.kernel for row in executor.bench(repeats=1, quiet=True)}
+    assert kernels["LayerNorm"].endswith(":f32")
+    assert kernels["MatMul"].endswith(":f16")

@@ -112,7 +112,19 @@ class Lowering {
         return true;
     }
 
+    /// Whether it reads its operand once, which nobody has cast: a cast would read as much as it saves.
+    bool gains_nothing(NodePtr node) const {
+        static std::set<std::string_view> const kOnePass = {"GlobalPool", "GroupNorm", "LayerNorm",
+                                                            "Lrn",        "Reduce",    "Softmax"};
+        if (!kOnePass.contains(node->value.op->type())) return false;
+        auto inputs = node->inputs();
+        return std::none_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
+            return is_low(x) || (x && casts_.contains({x, type_}) && !x->value.constant);
+        });
+    }
+
     void lower_node(NodePtr node) {
+        if (gains_nothing(node)) return;
         bool mixed = std::none_of(node->outputs().begin(), node->outputs().end(), is_f32);
         if (node->value.op->is_alias() ? !is_low(node->input(0)) || is_fixed(node->output())
                                        : mixed || !accepts(node)) {
