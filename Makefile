@@ -28,7 +28,7 @@ GPU_TESTS ?= $(shell expr $(JOBS) / 2 \| 1)
 SANITIZE ?= address
 SANITIZE_TESTS ?= tests/test_api.py tests/test_attention.py tests/test_contradictions.py tests/test_control_flow.py tests/test_custom_ops.py \
 	tests/test_dynamic.py tests/test_errors.py tests/test_external.py tests/test_group_attention.py tests/test_matrix.py tests/test_quantized_folding.py \
-	tests/test_recurrent.py tests/test_threads.py tests/test_weights.py
+	tests/test_recurrent.py tests/test_threads.py tests/test_tuning.py tests/test_weights.py
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
 FUZZ_CXX ?= $(firstword $(foreach name,clang++ clang++-19 clang++-18 clang++-16 clang++-15,$(notdir $(shell command -v $(name) 2>/dev/null))) clang++)
@@ -159,6 +159,8 @@ golden: build $(STAMPS)/test
 
 # Python and what it loads are not instrumented: the sanitizer comes in front of them, with the library whose exceptions it watches,
 # and leaks of theirs are not looked for. Reports go past pytest, or they would end with the process.
+# The thread sanitizer sees nothing of what onnxruntime and Python do to order their accesses, and refuses threads after a fork unless told so.
+SANITIZER_OPTIONS := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0:ignore_noninstrumented_modules=1
 SANITIZED := build/sanitize-$(SANITIZE)
 SANITIZER = $(foreach name,$(if $(filter thread,$(SANITIZE)),tsan,asan) stdc++,$(shell $(CXX) -print-file-name=lib$(name).so))
 sanitize: $(STAMPS)/build $(STAMPS)/gtest $(STAMPS)/test
@@ -167,7 +169,7 @@ sanitize: $(STAMPS)/build $(STAMPS)/gtest $(STAMPS)/test
 		-DCMAKE_MAKE_PROGRAM=$$(command -v ninja) --log-level=WARNING
 	ninja -C $(SANITIZED) -j $(JOBS)
 	ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/$(SANITIZED)/python LD_PRELOAD="$(SANITIZER)" \
+	$(SANITIZER_OPTIONS) PYTHONPATH=$(CURDIR)/$(SANITIZED)/python LD_PRELOAD="$(SANITIZER)" \
 		$(PY) -m pytest -q --capture=sys -m "not cuda" $(SANITIZE_TESTS)
 
 # The corpus grows in build/fuzz/corpus; what ends a target is left in build/fuzz/findings.

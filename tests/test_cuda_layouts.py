@@ -135,6 +135,49 @@ def test_windows(group, outputs, library, monkeypatch):
         assert any(row.kernel == "conv:nvidia:direct:f16" for row in table)
 
 
+def test_a_decoder_is_turned_once():
+    """Images that are enlarged by transposed convolutions and meet those before they were made smaller."""
+    nodes = [
+        conv("x", "w0", "c0"),
+        helper.make_node("MaxPool", ["c0"], ["p0"], kernel_shape=[2, 2], strides=[2, 2]),
+        conv("p0", "w1", "c1"),
+        helper.make_node("ConvTranspose", ["c1", "w2", "b2"], ["u"], strides=[2, 2]),
+        helper.make_node("Concat", ["c0", "u"], ["t"], axis=1),
+        conv("t", "w3", "y"),
+    ]
+    weights = {"w0": (8, 3, 3, 3), "w1": (16, 8, 3, 3), "w2": (16, 6, 2, 2), "b2": (6,), "w3": (4, 14, 3, 3)}
+    table = check(*network(nodes, weights, (3, 12, 10)))
+    assert [row.kernel for row in table if row.type == "ConvTranspose"] == ["conv_transpose:nvidia:cudnn:f16"]
+    assert count(table, "Transpose") == 2
+
+
+@pytest.mark.parametrize(("group", "outputs"), [(1, 20), (3, 18), (12, 12)])
+@pytest.mark.parametrize(
+    ("window", "turns"),
+    [
+        ({"strides": [2, 2]}, True),
+        ({"strides": [2, 3], "pads": [1, 1, 1, 1], "output_padding": [1, 0]}, True),
+        ({"strides": [2, 1], "pads": [0, 1, 2, 1], "dilations": [1, 2]}, False),
+    ],
+)
+@pytest.mark.parametrize("library", ["1", "attention"])
+def test_transposed_windows(group, outputs, window, turns, library, monkeypatch):
+    """Pads that the library cannot have leave the channels in front."""
+    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", library)
+    weights = {"w": (12, 12, 1, 1), "w0": (12, outputs // group, 3, 2), "b0": (outputs,), "w1": (5, outputs, 1, 1)}
+    nodes = [
+        conv("x", "w", "p", 1),
+        helper.make_node("ConvTranspose", ["p", "w0", "b0"], ["c"], group=group, **window),
+        helper.make_node("Relu", ["c"], ["a"]),
+        conv("a", "w1", "y", 1),
+    ]
+    table = check(*network(nodes, weights, (12, 7, 5)))
+    assert count(table, "Transpose") == (2 if turns else 4)
+    (kernel,) = [row.kernel for row in table if row.type == "ConvTranspose"]
+    if "emulated" in find_device("nvidia", 0).name:
+        assert ("cudnn" in kernel) == (turns and library == "1")
+
+
 @pytest.mark.parametrize("rank", [1, 3])
 def test_lines_and_volumes(rank):
     kernel, size = [3] * rank, [9, 7, 5][:rank]

@@ -43,7 +43,8 @@ def test_one_hot_takes_values_of_a_symbolic_size():
         _run([node], [inputs[0], models.value("v", [3])], {}, constants)
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("constants", [[], ["x0"], ["x1"]])
+@pytest.mark.parametrize("symbols", ["none", "larger", "all"])
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [
@@ -51,25 +52,54 @@ def test_one_hot_takes_values_of_a_symbolic_size():
         ("ij,jk->ik", [(4, 3), (1, 5)]),
         ("bij,bjk->bik", [(2, 4, 3), (1, 3, 5)]),
         ("bij,bjk->bik", [(1, 4, 3), (2, 3, 5)]),
+        ("bhij,bhjk->bhik", [(2, 1, 4, 3), (1, 5, 3, 2)]),
         ("ij,ij->ij", [(1, 3), (4, 1)]),
         ("ij,ij->", [(1, 3), (4, 3)]),
         ("bi,bi,bi->b", [(1, 3), (4, 3), (4, 1)]),
+        ("bi,bi,bj->j", [(1, 3), (4, 1), (1, 2)]),
+        ("ij,kj,jl->il", [(4, 1), (3, 1), (5, 2)]),
+        ("ii,i->i", [(3, 3), (1,)]),
+        ("ii,ij->j", [(1, 1), (4, 3)]),
+        ("i,ii->i", [(1,), (3, 3)]),
+        ("...ij,...jk->...ik", [(2, 1, 4, 3), (5, 1, 2)]),
     ],
 )
-def test_einsum_broadcasts_axes_of_size_1(equation, shapes, symbolic):
+def test_einsum_broadcasts_axes_of_size_1(equation, shapes, symbols, constants):
+    """With "all", that a size is 1 is known to a run alone, and the one after it has sizes that are equal."""
     random = models.generator(5)
-    arrays = [random.standard_normal(shape, np.float32) for shape in shapes]
-    names = [f"x{i}" for i in range(len(arrays))]
-    # Sizes other than 1 may be symbols.
-    dims = [[f"x{i}_{k}" if symbolic and size > 1 else size for k, size in enumerate(s)] for i, s in enumerate(shapes)]
-    inputs = [models.value(name, shape) for name, shape in zip(names, dims, strict=True)]
-    y = _run(
-        [helper.make_node("Einsum", names, ["y"], equation=equation)], inputs, dict(zip(names, arrays, strict=True))
+    names = [f"x{i}" for i in range(len(shapes))]
+    feeds = {name: random.standard_normal(shape, np.float32) for name, shape in zip(names, shapes, strict=True)}
+    least = {"none": 1 << 30, "larger": 2, "all": 1}[symbols]
+    dims = {
+        name: [f"{name}_{k}" if size >= least else size for k, size in enumerate(array.shape)]
+        for name, array in feeds.items()
+    }
+    inputs = [models.value(name, dims[name]) for name in names if name not in constants]
+    proto = models.model(
+        [helper.make_node("Einsum", names, ["y"], equation=equation)],
+        inputs,
+        [models.value("y", None)],
+        [models.constant(name, feeds[name]) for name in constants],
     )
-    wanted = np.einsum(equation, *(array.astype(np.float64) for array in arrays))
-    assert y.shape == wanted.shape
-    # At most 12 terms of a product of three.
-    np.testing.assert_allclose(y, wanted, rtol=0, atol=16 * np.finfo(np.float32).eps * max(np.abs(wanted).max(), 1))
+    executor = make_compiler(proto).compile(verify=True)
+
+    def check(feeds):
+        y = executor({name: array for name, array in feeds.items() if name not in constants})["y"]
+        wanted = np.einsum(equation, *(array.astype(np.float64) for array in feeds.values()))
+        assert y.shape == wanted.shape
+        # At most 15 terms of a product of three.
+        atol = 16 * np.finfo(np.float32).eps * max(np.abs(wanted).max(), 1)
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=atol)
+
+    check(feeds)
+    if symbols == "all" and not constants:
+        largest = max(size for shape in shapes for size in shape)
+        equal = {
+            name: random.standard_normal([largest] * len(shape), np.float32)
+            for name, shape in zip(names, shapes, strict=True)
+        }
+        check(equal)
+        check(feeds)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])

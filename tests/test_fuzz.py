@@ -138,6 +138,35 @@ def test_other_sizes_are_tried(monkeypatch):
     assert judge(graph).finding
 
 
+def test_axes_that_are_fixed_stay():
+    graph = _graph()
+    graph.symbolic = True
+    graph.fixed = frozenset({("x0", 0)})
+    assert resized(graph) is None
+    (port,) = graph.model().graph.input
+    assert [(dim.dim_value, dim.dim_param) for dim in port.type.tensor_type.shape.dim] == [(3, ""), (0, "x0_1")]
+    graph.shared = True
+    (port,) = graph.model().graph.input
+    assert [dim.dim_param for dim in port.type.tensor_type.shape.dim] == ["", "s5"]
+
+
+def test_a_clone_with_other_results_is_noticed(monkeypatch):
+    graph = _graph()
+    graph.symbolic = True
+    plain, runners = fuzz_judge._run, []
+
+    def disturbed(executor, graph):
+        results = plain(executor, graph)
+        runners.append(executor)
+        if executor is not runners[0]:
+            results["t3"] = -results["t3"]
+        return results
+
+    monkeypatch.setattr(fuzz_judge, "_run", disturbed)
+    verdict = judge(graph)
+    assert (verdict.kind, verdict.detail) == ("stale", "beside a clone: changed ['t3']")
+
+
 def test_crashes_and_hangs_are_findings(monkeypatch):
     import os
     import time

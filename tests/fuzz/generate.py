@@ -80,3 +80,7 @@ def _finish(draft: Draft) -> None:
     graph.outputs = [name for name in made if name not in used or draft.chance(0.1)]
     graph.symbolic = draft.chance(0.3)
     graph.prune()
+    if graph.symbolic and draft.chance(0.5):
+        axes = [(name, axis) for name in graph.inputs for axis in range(np.ndim(graph.values[name]))]
+        graph.fixed = frozenset(item for item in axes if draft.chance(0.5))
+    graph.shared = graph.symbolic and draft.chance(0.3)

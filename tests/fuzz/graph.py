@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -60,6 +60,10 @@ class Graph:
         Names of the graph's outputs.
     symbolic
         Whether the sizes of the inputs are declared as symbols.
+    fixed
+        Inputs and their axes that are declared as numbers all the same.
+    shared
+        Whether axes of one size have one symbol.
     """
 
     opset: int
@@ -69,6 +73,8 @@ class Graph:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     symbolic: bool = False
+    fixed: frozenset[tuple[str, int]] = frozenset()
+    shared: bool = False
 
     def feeds(self) -> dict[str, Array]:
         """Return the values of the inputs."""
@@ -80,7 +86,8 @@ class Graph:
         def port(name: str, symbolic: bool) -> onnx.ValueInfoProto:
             info = helper.make_value_info(name, type_of(self.values[name]))
             for axis, dim in enumerate(info.type.tensor_type.shape.dim if symbolic else ()):
-                dim.dim_param = f"{name}_{axis}"
+                if (name, axis) not in self.fixed:
+                    dim.dim_param = f"s{dim.dim_value}" if self.shared else f"{name}_{axis}"
             return info
 
         outputs = [port(name, False) for name in self.outputs]
@@ -109,7 +116,7 @@ class Graph:
             *self.inputs,
             *(n for n in self.values if n in used - made and n not in (*self.inputs, *self.constants)),
         ]
-        found = Graph(self.opset, chosen, self.values, list(self.constants), inputs, outputs, self.symbolic)
+        found = replace(self, nodes=chosen, constants=list(self.constants), inputs=inputs, outputs=outputs)
         found.prune()
         return found
 
@@ -126,11 +133,13 @@ class Graph:
 
     def describe(self) -> str:
         """Return the graph as text, with the values of small tensors."""
-        lines = [f"opset {self.opset}{', symbolic sizes' if self.symbolic else ''}"]
+        lines = [f"opset {self.opset}{', symbolic sizes' if self.symbolic else ''}{', shared' if self.shared else ''}"]
         for kind, names in (("input", self.inputs), ("constant", self.constants)):
             for name in names:
                 array = self.values[name]
                 content = f" = {array.tolist()}" if array.size <= 12 else ""
+                numbers = [axis for item, axis in sorted(self.fixed) if item == name and self.symbolic]
+                content += f", axes {numbers} fixed" if numbers else ""
                 lines.append(f"  {kind} {name}: {array.dtype}{list(array.shape)}{content}")
         for node in self.nodes:
             attributes = ", ".join(_text_of(item) for item in node.attribute)
@@ -201,8 +210,11 @@ class Draft:
         """Whether infinities, NaN and the like occur; no denormals, which a run flushes to zero."""
         self.limit = MAX_ELEMENTS * (8 if self.chance(0.05) else 1)
         """Elements of a tensor; now and then enough for threads to share."""
+        self.real = F32
+        """Type of the weights and results of networks."""
         if is_network:
             self.limit, self.special = NETWORK_ELEMENTS, False
+            self.real = np.dtype(np.float16) if self.chance(0.25) else F32
 
     # ------------------------------------------------------------------ dice
     def chance(self, probability: float) -> bool:

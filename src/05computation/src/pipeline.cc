@@ -17,6 +17,7 @@
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_phases.h"
+#include "passes/merge_projections.h"
 #include "passes/move_quantization.h"
 #include "passes/narrow_attention.h"
 #include "passes/recognise_activations.h"
@@ -59,6 +60,7 @@ std::span<Pass const> pipeline() {
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
+        {"merge_projections", merge_projections},
         {"view_operands", view_operands},
         {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},

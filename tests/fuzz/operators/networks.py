@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.fuzz.graph import F32, I64, Draft, Reject
+from tests.fuzz.graph import I64, Draft, Reject
 from tests.fuzz.operators import operator
 
-NETWORK_MOTIFS = frozenset({"*cnn", "*transformer"})
+NETWORK_MOTIFS = frozenset({"*cnn", "*transformer", "*decoder", "*quantised_cnn", "*quantised_transformer"})
 """They make graphs of their own, by a `Draft` of a network."""
 
 _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Clip", "Softplus", "*swish")
@@ -18,11 +18,11 @@ _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Elu", "H
 def _weights(draft: Draft, *shape: int) -> str:
     """Return weights that keep the size of what they are multiplied with."""
     fan_in = max(1, int(np.prod(shape[1:])))
-    return draft.leaf((draft.random.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32), constant=True)
+    return draft.leaf((draft.random.standard_normal(shape) / np.sqrt(fan_in)).astype(draft.real), constant=True)
 
 
 def _vector(draft: Draft, size: int, low: float = -1.0, high: float = 1.0) -> str:
-    return draft.leaf(draft.random.uniform(low, high, size).astype(np.float32), constant=True)
+    return draft.leaf(draft.random.uniform(low, high, size).astype(draft.real), constant=True)
 
 
 def _activate(draft: Draft, x: str) -> str:
@@ -33,7 +33,7 @@ def _activate(draft: Draft, x: str) -> str:
     if name == "Clip":
         if draft.opset < 11:
             return draft.add("Clip", [x], min=0.0, max=6.0)[0]
-        return draft.add("Clip", [x, draft.constant(0, np.float32), draft.constant(6, np.float32)])[0]
+        return draft.add("Clip", [x, draft.constant(0, draft.real), draft.constant(6, draft.real)])[0]
     return draft.add(name, [x])[0]
 
 
@@ -153,7 +153,7 @@ _PIECES: tuple[Callable[[Draft, str], str], ...] = (
 def cnn(draft: Draft, _: str) -> None:
     """Convolutions of every kind one behind the other, and a head now and then."""
     sizes = [draft.integer(5, 40) for _ in range(2)]
-    x = draft.new(F32, (draft.choice([1, 1, 2]), draft.choice([3, 8, 16, 32, 20]), *sizes), False)
+    x = draft.new(draft.real, (draft.choice([1, 1, 2]), draft.choice([3, 8, 16, 32, 20]), *sizes), False)
     for _ in range(draft.integer(2, 6)):
         x = draft.choice(_PIECES)(draft, x)
     if draft.chance(0.4):
@@ -174,9 +174,9 @@ def _normalise(draft: Draft, x: str) -> str:
     if draft.chance(0.6):
         (mean,) = draft.add("ReduceMean", [x, *axes], **options)
         (x,) = draft.add("Sub", [x, mean])
-    (square,) = draft.add("Mul", [x, x]) if draft.chance(0.5) else draft.add("Pow", [x, draft.constant(2, np.float32)])
+    (square,) = draft.add("Mul", [x, x]) if draft.chance(0.5) else draft.add("Pow", [x, draft.constant(2, draft.real)])
     (variance,) = draft.add("ReduceMean", [square, *axes], **options)
-    (variance,) = draft.add("Add", [variance, draft.constant(1e-5, np.float32)])
+    (variance,) = draft.add("Add", [variance, draft.constant(1e-5, draft.real)])
     (deviation,) = draft.add("Sqrt", [variance])
     (x,) = draft.add("Div", [x, deviation])
     (x,) = draft.add("Mul", [x, scale])
@@ -186,7 +186,7 @@ def _normalise(draft: Draft, x: str) -> str:
 def _project(draft: Draft, x: str, width: int) -> str:
     """Return a linear map, in the forms that exporters write."""
     inner = draft.value(x).shape[-1]
-    weights = (draft.random.standard_normal((inner, width)) / np.sqrt(inner)).astype(np.float32)
+    weights = (draft.random.standard_normal((inner, width)) / np.sqrt(inner)).astype(draft.real)
     if draft.chance(0.2):  # one product of two axes between reshapes
         shape = draft.value(x).shape
         (rows,) = draft.add("Reshape", [x, draft.constant([-1, inner])])
@@ -218,14 +218,14 @@ def _attend(draft: Draft, x: str, heads: int) -> str:
     (scores,) = draft.add("MatMul", [query, _heads(draft, key, heads, [0, 2, 3, 1])])
     root = float(np.sqrt(width // heads))
     if draft.chance(0.5):
-        (scores,) = draft.add("Div", [scores, draft.constant(root, np.float32)])
+        (scores,) = draft.add("Div", [scores, draft.constant(root, draft.real)])
     else:
-        (scores,) = draft.add("Mul", [scores, draft.constant(1 / root, np.float32)])
+        (scores,) = draft.add("Mul", [scores, draft.constant(1 / root, draft.real)])
     if draft.chance(0.5):
         hidden = (
             np.triu(np.ones((length, length)), 1) if draft.chance(0.5) else draft.random.random((length, length)) < 0.2
         )
-        mask = np.where(hidden, -1e4, 0).astype(np.float32)
+        mask = np.where(hidden, -1e4, 0).astype(draft.real)
         shape = draft.choice([(length, length), (1, 1, length, length)])
         (scores,) = draft.add("Add", [scores, draft.leaf(mask.reshape(shape))])
     (weights,) = draft.add("Softmax", [scores], axis=-1 if draft.opset >= 13 else 3)
@@ -238,7 +238,7 @@ def _attend(draft: Draft, x: str, heads: int) -> str:
 def _gelu(draft: Draft, x: str) -> str:
     if draft.opset < 9 or draft.chance(0.3):
         return _activate(draft, x)
-    number = lambda value: draft.constant(value, np.float32)  # noqa: E731
+    number = lambda value: draft.constant(value, draft.real)  # noqa: E731
     if draft.chance(0.5):
         (y,) = draft.add("Div", [x, number(np.sqrt(2))])
         (y,) = draft.add("Erf", [y])
@@ -260,11 +260,11 @@ def transformer(draft: Draft, _: str) -> None:
     width = heads * draft.choice([8, 16, 32, 20])
     batch, length = draft.integer(1, 2), draft.integer(1, 70)
     if draft.chance(0.4):
-        table = draft.leaf(draft.random.standard_normal((50, width)).astype(np.float32), constant=True)
+        table = draft.leaf(draft.random.standard_normal((50, width)).astype(draft.real), constant=True)
         ids = draft.leaf(np.asarray(draft.random.integers(0, 50, (batch, length))).astype(I64), constant=False)
         (x,) = draft.add("Gather", [table, ids])
     else:
-        x = draft.new(F32, (batch, length, width), False)
+        x = draft.new(draft.real, (batch, length, width), False)
     before = draft.chance(0.5)
     for _layer in range(draft.integer(1, 2)):
         for part in ("attention", "feed forward"):

@@ -4,7 +4,9 @@
 
 namespace refactor::kernel {
 
-std::string ConvTransposeInfo::attributes() const { return ConvInfo{window, group, epilogue}.attributes(); }
+std::string ConvTransposeInfo::attributes() const {
+    return ConvInfo{window, group, epilogue, channels_last}.attributes();
+}
 
 Candidates candidates(ConvTransposeInfo const& info, Request const& request) {
     Candidates result;
@@ -13,6 +15,10 @@ Candidates candidates(ConvTransposeInfo const& info, Request const& request) {
             result.add("conv_transpose:nvidia:cudnn", cuda::conv_transpose_cudnn(info, request, rank));
         result.add("conv_transpose:nvidia:implicit_product", cuda::conv_transpose_implicit_product(info, request));
         result.add("conv_transpose:nvidia:direct", cuda::conv_transpose_direct(info, request));
+        return result;
+    }
+    if (info.channels_last) {
+        result.rejections.push_back({"conv_transpose:cpu: the channels are in front on the CPU"});
         return result;
     }
 #define RG_CONV_TRANSPOSE_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));

@@ -1,11 +1,13 @@
 #include "attention/attention.h"
 #include "cuda/dnn.h"
+#include "cuda/hidden_rows.h"
 #include "cuda/kernels.h"
 #include "cuda/library.h"
 #include "cuda/rates.h"
 
 #include <array>
 #include <limits>
+#include <optional>
 
 namespace refactor::kernel::cuda {
 
@@ -18,17 +20,20 @@ class DnnAttentionTask final : public runtime::Task {
     int operands_;
     std::unique_ptr<runtime::Task> mask_;  ///< makes a bias of the mask, if that is none
     size_t bias_bytes_;
+    std::unique_ptr<runtime::Task> zeros_;  ///< for rows that see no key; null if they stay as they are
     double operations_;
 
 public:
     DnnAttentionTask(Dnn const& dnn, DnnPlan plan, std::array<size_t, 4> first, int operands,
-                     std::unique_ptr<runtime::Task> mask, size_t bias_bytes, double operations)
+                     std::unique_ptr<runtime::Task> mask, size_t bias_bytes, std::unique_ptr<runtime::Task> zeros,
+                     double operations)
         : dnn_(dnn),
           plan_(std::move(plan)),
           first_(first),
           operands_(operands),
           mask_(std::move(mask)),
           bias_bytes_(bias_bytes),
+          zeros_(std::move(zeros)),
           operations_(operations) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         void* bias = operands_ > 3 ? arguments[3] : nullptr;
@@ -40,6 +45,9 @@ public:
         auto at = [&](int argument, size_t place) { return static_cast<char*>(arguments[argument]) + first_[place]; };
         void const* operands[]{at(0, 0), at(1, 1), at(2, 2), bias};
         dnn_.run(plan_, context.stream, operands, at(operands_, 3), context.workspace + bias_bytes_);
+        if (!zeros_) return;
+        void* steps[]{bias, arguments[operands_]};
+        zeros_->run(steps, context);
     }
     size_t workspace_bytes() const override { return bias_bytes_ + plan_.workspace_bytes; }
     double operations() const override { return operations_; }
@@ -66,6 +74,7 @@ class DnnAttentionKernel final : public Kernel {
     DataType dtype_;
     Dnn dnn_;
     std::unique_ptr<Kernel> mask_;  ///< null if there is none, or it is a bias already
+    std::optional<HiddenRows> hidden_;
 
     Result<AttentionShape, Rejection> shape_of(BindArgs const& args) const {
         AttentionShape shape;
@@ -102,8 +111,11 @@ class DnnAttentionKernel final : public Kernel {
     }
 
 public:
-    DnnAttentionKernel(AttentionInfo const& info, DataType dtype, Dnn const& dnn, std::unique_ptr<Kernel> mask)
-        : info_(info), dtype_(dtype), dnn_(dnn), mask_(std::move(mask)) {}
+    DnnAttentionKernel(AttentionInfo const& info, DataType dtype, Dnn const& dnn, std::unique_ptr<Kernel> mask,
+                       Library const& library)
+        : info_(info), dtype_(dtype), dnn_(dnn), mask_(std::move(mask)) {
+        if (info.has_mask && info.nan_to_zero) hidden_.emplace(library, dtype, info.causal);
+    }
 
     std::string id() const override { return id_of("attention", "cudnn", dtype_); }
 
@@ -111,7 +123,8 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
-        return kLaunchTime * (mask_ ? 2 : 1) + shape->operations() / 2 / (kProcessors * kTiledRate * 8);
+        return kLaunchTime * (1 + (mask_ != nullptr) + hidden_.has_value()) +
+               shape->operations() / 2 / (kProcessors * kTiledRate * 8);
     }
 
     MaybeTask bind(BindArgs const& args) const override {
@@ -131,9 +144,9 @@ public:
         }
         auto first = [](AttentionPlace const& p) { return static_cast<size_t>(p.first) * 2; };
         std::array<size_t, 4> firsts{first(shape->q), first(shape->k), first(shape->v), first(shape->y)};
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<DnnAttentionTask>(dnn_, std::move(plan).value(), firsts, info_.has_mask ? 4 : 3,
-                                               std::move(mask), bytes, shape->operations()));
+        return std::unique_ptr<runtime::Task>(std::make_unique<DnnAttentionTask>(
+            dnn_, std::move(plan).value(), firsts, info_.has_mask ? 4 : 3, std::move(mask), bytes,
+            hidden_ ? hidden_->bind(*shape) : nullptr, shape->operations()));
     }
 };
 
@@ -143,7 +156,6 @@ std::string why_not_cudnn(AttentionInfo const& info, Request const& request) {
         return "dtype " + std::string(refactor::name_of(dtype)) + ", expected f16 or bf16";
     // Planning with a transposed K ends the process in cuDNN 9.28 for Hopper.
     if (info.has_sinks || info.k_transposed) return "sinks and a transposed K are left to generated code";
-    if (info.has_mask && info.nan_to_zero) return "rows without a visible key that are to become zero";
     for (size_t i = 0; i < request.inputs.size(); ++i) {
         auto const& input = request.inputs[i];
         if (input.layout != Layout::Plain || (i < 3 && input.dtype != dtype))
@@ -158,6 +170,8 @@ MaybeKernel attention_cudnn(AttentionInfo const& info, Request const& request) {
     auto dnn = Dnn::of(request);
     if (!dnn) return Err{dnn.error()};
     if (auto why = why_not_cudnn(info, request); !why.empty()) return Err{Rejection{why}};
+    auto library = Library::of(request);
+    if (!library) return Err{library.error()};
     auto dtype = request.inputs[0].dtype;
     std::unique_ptr<Kernel> mask;
     if (info.has_mask && request.inputs[3].dtype != dtype) {
@@ -169,7 +183,7 @@ MaybeKernel attention_cudnn(AttentionInfo const& info, Request const& request) {
         if (!made) return Err{made.error()};
         mask = std::move(made).value();
     }
-    return std::unique_ptr<Kernel>(std::make_unique<DnnAttentionKernel>(info, dtype, *dnn, std::move(mask)));
+    return std::unique_ptr<Kernel>(std::make_unique<DnnAttentionKernel>(info, dtype, *dnn, std::move(mask), *library));
 }
 
 }  // namespace refactor::kernel::cuda

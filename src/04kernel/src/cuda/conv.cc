@@ -104,7 +104,7 @@ class ConvKernel final : public Kernel {
 
     Result<Cut, Rejection> cut(BindArgs const& args) const {
         ChannelsFirst turned(args, kind_.channels_last);
-        auto g = kind_.transposed ? conv_transpose_geometry(window_, group_, args)
+        auto g = kind_.transposed ? conv_transpose_geometry(window_, group_, turned.args())
                                   : conv_geometry(window_, group_, turned.args());
         if (!g) return Err{g.error()};
         return direct_ ? direct_cut(*g, kind_.transposed) : best_cut(*g, kind_.transposed, kind_.dtype);

@@ -78,7 +78,7 @@ struct Convolution {
     int64_t group;
     Epilogue epilogue;
     bool transposed;
-    bool channels_last = false;
+    bool channels_last;
 };
 
 class DnnConvKernel final : public Kernel {
@@ -91,7 +91,7 @@ class DnnConvKernel final : public Kernel {
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         ChannelsFirst turned(args, info_.channels_last);
-        auto g = info_.transposed ? conv_transpose_geometry(info_.window, info_.group, args)
+        auto g = info_.transposed ? conv_transpose_geometry(info_.window, info_.group, turned.args())
                                   : conv_geometry(info_.window, info_.group, turned.args());
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"nothing to compute"}};
@@ -233,7 +233,7 @@ MaybeKernel conv_cudnn(ConvInfo const& info, Request const& request, int rank) {
     return make({info.window, info.group, info.epilogue, false, info.channels_last}, request, rank);
 }
 MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const& info, Request const& request, int rank) {
-    return make({info.window, info.group, info.epilogue, true}, request, rank);
+    return make({info.window, info.group, info.epilogue, true, info.channels_last}, request, rank);
 }
 
 }  // namespace refactor::kernel::cuda

@@ -93,7 +93,11 @@ RG_GLOBAL rg_conv(rg_conv_args a) {
         Window v1 = window_of(a, 1, position / (Index)a.out[2] % (Index)a.out[1]);
         Window v2 = window_of(a, 2, position % (Index)a.out[2]);
         Element const* x = (Element const*)a.x + image * in_plane * in_channels + m / (Index)a.group_out * each;
-        Element const* w = (Element const*)a.w + m * taps_of(a) * each;
+        // Of the group's first input channel, and steps between taps and between input channels.
+        const Index output = m % (Index)a.group_out, tap_step = kTransposed ? (Index)a.group_out : each;
+        const Index channel_step = kTransposed ? taps_of(a) * (Index)a.group_out : 1;
+        Element const* w = (Element const*)a.w + group_weights(a, m / (Index)a.group_out) +
+                           (kTransposed ? output : output * taps_of(a) * each);
         Sum sum = Sum(0);
         for (int d = 0; d < v0.count; ++d) {
             int z = v0.first + d * v0.step;
@@ -105,8 +109,9 @@ RG_GLOBAL rg_conv(rg_conv_args a) {
                     int j = v2.first + v * v2.step;
                     if (j < 0 || j >= columns) continue;
                     Element const* pixel = x + (((Index)z * rows + i) * columns + j) * in_channels;
-                    Element const* weights = w + (((Index)d * (int)a.kernel[1] + h) * (int)a.kernel[2] + v) * each;
-                    for (Index c = 0; c < each; ++c) sum = rg_mad(rg_load(pixel[c]), rg_load(weights[c]), sum);
+                    Index tap = ((v0.tap + d * v0.tap_step) * (Index)a.kernel[1] + v1.tap + h * v1.tap_step) * (Index)a.kernel[2];
+                    Element const* weights = w + (tap + v2.tap + v * v2.tap_step) * tap_step;
+                    for (Index c = 0; c < each; ++c) sum = rg_mad(rg_load(pixel[c]), rg_load(weights[c * channel_step]), sum);
                 }
             }
         }

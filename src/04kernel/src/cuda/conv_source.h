@@ -8,7 +8,7 @@ namespace refactor::kernel::cuda {
 struct ConvKind {
     DataType dtype = DataType::F32;
     bool transposed = false;
-    bool channels_last = false;  ///< not transposed, an output for each thread
+    bool channels_last = false;  ///< an output for each thread
     Epilogue epilogue;
     int rank = 2;         ///< axes that are walked, the last ones of three
     bool wide = false;    ///< indices need 64 bits
@@ -21,7 +21,7 @@ struct ConvKind {
     }
     static ConvKind of(ConvTransposeInfo const& info) {
         ConvKind kind;
-        kind.transposed = true, kind.epilogue = info.epilogue;
+        kind.transposed = true, kind.channels_last = info.channels_last, kind.epilogue = info.epilogue;
         return kind;
     }
     std::string key() const;

@@ -2,6 +2,7 @@
 #include "cuda/attention_source.h"
 #include "cuda/block_product_source.h"
 #include "cuda/conv_source.h"
+#include "cuda/hidden_rows.h"
 #include "cuda/plugin_compiler.h"
 #include "cuda/product_source.h"
 #include "kernel/device_dnn.h"
@@ -24,6 +25,9 @@ std::vector<std::string> sources() {
             conv.epilogue.bias = conv.vector = !odd, conv.rank = odd ? 3 : 2;
             conv.epilogue.activation.kind = odd ? ActivationKind::Silu : ActivationKind::HardSwish;
             all.push_back(direct_conv_source(conv));
+            conv.channels_last = true;
+            all.push_back(direct_conv_source(conv));
+            conv.channels_last = false;
             for (auto const& tile : kConvTiles)
                 if (dtype != F64 || tile.rows <= 64) all.push_back(implicit_conv_source(conv, tile));
             AttentionKind attention;
@@ -34,6 +38,7 @@ std::vector<std::string> sources() {
             all.push_back(row_attention_source(attention));
             attention.values = odd ? 64 : 128;
             if (dtype != F64) all.push_back(tiled_attention_source(attention));
+            if (bits_of(dtype) == 16) all.push_back(hidden_rows_source(dtype, odd));
         }
     std::pair<DataType, DataType> const types[] = {{F32, F32}, {F16, F16}, {BF16, BF16},     {F64, F64},
                                                    {F32, F16}, {F32, I8},  {F32, BF16},      {I32, I32},

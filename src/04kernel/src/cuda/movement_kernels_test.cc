@@ -1,4 +1,5 @@
 // Kernels that move, index and resample: on an emulated GPU against the host's reference, and through NVRTC.
+#include "common/half.h"
 #include "cuda/plugin_compiler.h"
 #include "cuda/sampling_cases.h"
 #include "cuda/source_collector.h"
@@ -47,11 +48,58 @@ TEST(CudaMovement, RefusesWhatTheHostRefuses) {
     EXPECT_TRUE(candidates(TransposeInfo{{1, 0}}, request).kernels.empty());
 }
 
+/// Every combination of up to two types that a whole is written in.
+template <class Run>
+void converting_cases(std::mt19937& random, Run&& run) {
+    using enum DataType;
+    for (int64_t width : {4, 6, 3})
+        for (auto first : {F32, F16, BF16})
+            for (auto second : {Undefined, F32, F16, BF16}) {
+                std::vector<Tensor> pieces, wholes{Tensor(first, {3, 3 * width})};
+                for (auto type : {F32, F16, BF16}) pieces.push_back(numbers(type, {3, width}, random));
+                if (second != Undefined) wholes.emplace_back(second, Dims{3, 3 * width});
+                run(ConcatInfo{1}, pieces, wholes);
+            }
+}
+
+TEST(CudaMovement, JoinsPiecesOfSeveralTypes) {
+    std::mt19937 random(kSeed);
+    converting_cases(random, [](ConcatInfo const& info, std::vector<Tensor>& pieces, std::vector<Tensor> const& like) {
+        auto wholes = run_on_device(info, pieces, like, {}, emulated(), false);
+        ASSERT_EQ(wholes.size(), like.size());
+        for (auto& whole : wholes) {
+            auto count = pieces[0].count(), width = pieces[0].dims[1];
+            auto size = static_cast<size_t>(movement::element_bytes(whole.dtype));
+            for (size_t piece = 0; piece < pieces.size(); ++piece) {
+                std::vector<std::byte> wanted(static_cast<size_t>(count) * size);
+                ASSERT_TRUE(convert(pieces[piece].dtype, pieces[piece].data(), whole.dtype, wanted.data(), count));
+                for (int64_t i = 0; i < count; ++i) {
+                    auto at = i / width * 3 * width + static_cast<int64_t>(piece) * width + i % width;
+                    auto const* written = static_cast<std::byte const*>(whole.data()) + static_cast<size_t>(at) * size;
+                    ASSERT_EQ(std::memcmp(written, wanted.data() + static_cast<size_t>(i) * size, size), 0)
+                        << name_of(whole.dtype) << ", piece " << piece << ", element " << i;
+                }
+            }
+        }
+    });
+}
+
+TEST(CudaMovement, RefusesPiecesThatItCannotConvert) {
+    Operand x[2], y;
+    x[0].dtype = y.dtype = DataType::F32, x[1].dtype = DataType::I32;
+    x[0].dims = x[1].dims = {2, 3}, y.dims = {2, 6};
+    Request request{{x, 2}, {&y, 1}, "nvidia", Isa::Scalar, 1, Precision::Default, &emulated()};
+    auto found = candidates(ConcatInfo{1}, request);
+    ASSERT_TRUE(found.kernels.empty());
+    EXPECT_EQ(found.rejections[0].reason,
+              "concat:nvidia:nvrtc: an operand of i32 among others, expected f32, f16 or bf16");
+}
+
 TEST(CudaPlugin, CompilesMovement) {
     SourceCollector collector;
     std::mt19937 random(kSeed);
     all_movement_cases(random, collector), all_sampling_cases(random, collector);
-    lookup_cases(random, collector), table_cases(random, collector);
+    lookup_cases(random, collector), table_cases(random, collector), converting_cases(random, collector);
     ASSERT_GT(collector.sources.size(), 200u);
     compile_all(collector.sources);
 }

@@ -1,5 +1,6 @@
 // Concat and Split: rows of a whole tensor, each made of one run of every piece.
 #include "concat/concat.h"
+#include "cuda/converting_concat.h"
 #include "cuda/generated.h"
 #include "cuda/movement_kernels.h"
 #include "movement/row_pieces.h"
@@ -83,6 +84,9 @@ Result<Launches, Rejection> bind_split(SplitInfo const& info, BindArgs const& ar
 }  // namespace
 
 KernelResult concat_nvrtc(ConcatInfo const& info, Request const& request) {
+    bool alike = request.outputs.size() == 1;
+    for (auto const& piece : request.inputs) alike &= piece.dtype == request.outputs[0].dtype;
+    if (!alike) return converting_concat(info, request);
     return generate(info, "concat", request, concat_reference, bind_concat);
 }
 KernelResult split_nvrtc(SplitInfo const& info, Request const& request) {

@@ -23,10 +23,29 @@ class Region : ChannelsLastRegion {
         return type == DataType::F16 || type == DataType::BF16 || (tf32_ && type == DataType::F32);
     }
 
+    /// Whether the sizes of input and output are those of a convolution from the output to the input, which is what
+    /// cuDNN computes the gradient of.
+    static bool has_even_pads(NodePtr node, kernel::ConvTransposeInfo const& info) {
+        auto const &x = node->input(0)->value.shape, &w = node->input(1)->value.shape, &y = node->output()->value.shape;
+        for (size_t i = 0; i < info.window.strides.size(); ++i) {
+            auto reach = DimExpr(info.window.dilations[i]) * (w[i + 2] - 1) + 1;
+            auto rest = y[i + 2] + 2 * info.window.pads_begin[i] - reach - (x[i + 2] - 1) * info.window.strides[i];
+            auto known = rest.constant();
+            if (!known || *known < 0 || *known >= info.window.strides[i]) return false;
+        }
+        return true;
+    }
+    static bool fits(NodePtr, kernel::ConvInfo const&) { return true; }
+    static bool fits(NodePtr node, kernel::ConvTransposeInfo const& info) {
+        return node->value.op->params().empty() && has_even_pads(node, info);
+    }
+
+    template <class Info>
     bool convert_conv(NodePtr node) {
-        auto const* conv = info_of<kernel::ConvInfo>(*node->value.op);
+        auto const* conv = info_of<Info>(*node->value.op);
+        if (!conv || conv->channels_last) return false;
         auto* y = node->output();
-        if (!conv || conv->channels_last || !is_image(y) || !is_wanted(y->value.dtype)) return false;
+        if (!is_image(y) || !is_wanted(y->value.dtype) || !fits(node, *conv)) return false;
         auto info = *conv;
         info.channels_last = true;
         std::vector<bool> follows(node->inputs().size());
@@ -98,8 +117,9 @@ class Region : ChannelsLastRegion {
 public:
     Region(Graph& graph, bool tf32) : ChannelsLastRegion(graph), tf32_(tf32) {}
     bool take(NodePtr node) {
-        return convert_conv(node) || convert_pool(node) || convert_mean(node) || convert_concat(node) ||
-               convert_split(node) || convert_resize(node) || follow(node, false);
+        return convert_conv<kernel::ConvInfo>(node) || convert_conv<kernel::ConvTransposeInfo>(node) ||
+               convert_pool(node) || convert_mean(node) || convert_concat(node) || convert_split(node) ||
+               convert_resize(node) || follow(node, false);
     }
 };
 

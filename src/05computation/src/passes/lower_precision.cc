@@ -2,6 +2,7 @@
 
 #include "common/half.h"
 #include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/any_float.h"
@@ -85,7 +86,45 @@ class Lowering {
         return accepts_as(node, type_, [&](EdgePtr edge) { return is_f32(edge) && edge != scales; }, context_, place_);
     }
 
+    /// Joins what is f32 and what is low without casts in front, and, if users see the result, also in f32: caches of
+    /// keys and values are read and written as the model has them. False, and nothing changed, if no kernel does that.
+    bool lower_concat(NodePtr node) {
+        auto* y = node->output();
+        if (!info_of<kernel::ConcatInfo>(*node->value.op) || !is_f32(y)) return false;
+        auto inputs = node->inputs();
+        bool wide = std::any_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
+            return is_f32(x) && !x->value.constant && !casts_.contains({x, type_});
+        });
+        if (!wide && !is_fixed(y)) return false;
+        bool both = is_fixed(y) && !y->consumers().empty(), narrow = both || !is_fixed(y);
+        auto changes = [&](EdgePtr edge) { return edge == y && narrow; };
+        if (!accepts_as(node, type_, changes, context_, place_)) return false;
+        auto value = y->value;
+        if (narrow) y->value.dtype = type_, lowered_.insert(y);
+        if (both) {
+            auto* seen = model_.graph.push_output(node, std::move(value));
+            y->value.name += "/" + std::string(name_of(type_)), y->value.keep = false;
+            auto const& outputs = model_.graph.outputs();
+            for (size_t i = 0; i < outputs.size(); ++i)
+                if (outputs[i] == y) model_.graph.set_output(i, seen);
+        }
+        ++changes_;
+        return true;
+    }
+
+    /// Whether it reads its operand once, which nobody has cast: a cast would read as much as it saves.
+    bool gains_nothing(NodePtr node) const {
+        static std::set<std::string_view> const kOnePass = {"GlobalPool", "GroupNorm", "LayerNorm",
+                                                            "Lrn",        "Reduce",    "Softmax"};
+        if (!kOnePass.contains(node->value.op->type())) return false;
+        auto inputs = node->inputs();
+        return std::none_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
+            return is_low(x) || (x && casts_.contains({x, type_}) && !x->value.constant);
+        });
+    }
+
     void lower_node(NodePtr node) {
+        if (gains_nothing(node)) return;
         bool mixed = std::none_of(node->outputs().begin(), node->outputs().end(), is_f32);
         if (node->value.op->is_alias() ? !is_low(node->input(0)) || is_fixed(node->output())
                                        : mixed || !accepts(node)) {
@@ -150,6 +189,8 @@ public:
             bool kept = kept_.contains(node);
             if (info_of<kernel::ElementwiseInfo>(*node->value.op))
                 lower_expression(node, !kept);
+            else if (!kept && lower_concat(node))
+                continue;
             else if (!kept && takes_any_float(*node->value.op))
                 lower_node(node);
             else

@@ -35,15 +35,26 @@ Status lower_gather(LowerContext& c, NodeView const& n) {
     return std::nullopt;
 }
 
+/// Refuses indices that are larger than the data on any axis but `axis`; sizes that are not known yet, when they are.
+Status expect_within(InferContext& c, size_t axis) {
+    for (size_t i = 0; i < c.shape(0).size(); ++i) {
+        auto const &have = c.shape(0)[i], &want = c.shape(1)[i];
+        if (i == axis || want == have) continue;
+        if (have.is_constant() && want.is_constant()) {
+            if (*want.constant() <= *have.constant()) continue;
+            return invalid("the indices have size ", *want.constant(), " on axis ", i, ", the data only ",
+                           *have.constant());
+        }
+        c.expect({{}, frontend::concat("the size of the indices on axis ", i), want, min(want, have)});
+    }
+    return std::nullopt;
+}
+
 Status infer_gather_elements(InferContext& c, NodeView const& n) {
     auto rank = c.shape(0).size();
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", 0), rank));
     RG_CHECK_STATUS(frontend::expect_rank(c.input(1), rank, rank));
-    for (size_t i = 0; i < rank; ++i) {
-        auto have = c.shape(0)[i].constant(), want = c.shape(1)[i].constant();
-        if (i != axis && have && want && *want > *have)
-            return invalid("the indices have size ", *want, " on axis ", i, ", the data only ", *have);
-    }
+    RG_CHECK_STATUS(expect_within(c, axis));
     return c.set(0, c.dtype(0), c.shape(1));
 }
 
@@ -94,12 +105,9 @@ Status infer_scatter_elements(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(reduction, reduction_of(n));
     RG_TRY_STATUS(axis, frontend::normalize_axis(n.integer("axis", 0), rank));
     for (size_t i = 1; i < 3; ++i) RG_CHECK_STATUS(frontend::expect_rank(c.input(i), rank, rank));
-    for (size_t i = 0; i < rank; ++i) {
+    for (size_t i = 0; i < rank; ++i)
         RG_CHECK_STATUS(c.expect_equal(c.shape(2)[i], c.shape(1)[i], "a size of the updates"));
-        auto have = c.shape(0)[i].constant(), want = c.shape(1)[i].constant();
-        if (i != axis && have && want && *want > *have)
-            return invalid("the indices have size ", *want, " on axis ", i, ", the data only ", *have);
-    }
+    RG_CHECK_STATUS(expect_within(c, axis));
     return c.set(0, c.dtype(0), c.shape(0));
 }
 

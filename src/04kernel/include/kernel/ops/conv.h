@@ -32,12 +32,14 @@ struct ConvInfo {
 Candidates candidates(ConvInfo const&, Request const&);
 
 /// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
-/// output size is the output operand's; pads_begin decide where it starts. Source: ONNX ConvTranspose-11.
+/// output size is the output operand's; pads_begin decide where it starts. With `channels_last`, on a GPU only, X is
+/// [N, spatial…, C], W [C, kernel…, M/group], Y and residual [N, spatial…, M]. Source: ONNX ConvTranspose-11.
 struct ConvTransposeInfo {
     static constexpr char const* kType = "ConvTranspose";
     Window window;
     int64_t group = 1;
     Epilogue epilogue;
+    bool channels_last = false;
     std::string attributes() const;
 };
 Candidates candidates(ConvTransposeInfo const&, Request const&);
