@@ -146,8 +146,7 @@ public:
         auto tiles = static_cast<double>(s.batch * parts.tiles);
         auto columns = static_cast<double>(weights.columns());
         auto products = 36 * tiles * static_cast<double>(2 * weights.depth()) * columns / (5. * f_.width);
-        auto transforms =
-            tiles * (static_cast<double>(parts.row) / 2 * 370 + columns * 220) / (1.25 * f_.width);
+        auto transforms = tiles * (static_cast<double>(parts.row) / 2 * 370 + columns * 220) / (1.25 * f_.width);
         auto bytes = static_cast<double>(weights.bytes());
         auto reads = bytes > static_cast<double>(cpu_features().l2)
                          ? bytes * static_cast<double>(s.batch * parts.blocks) / 8
