@@ -7,6 +7,7 @@ from refactor_graph import InvalidModel, Unsupported, supported_ops
 from refactor_graph.onnx import make_compiler
 
 from tests import models
+from tests.quantization import weights
 from tests.single import assert_close, positional, run
 
 # Sums of up to 64 terms of size 1 in another order, through a product, a softmax and a product.
@@ -159,13 +160,13 @@ def test_where_and_mean(dtype):
 @pytest.mark.parametrize("last", [0, 1])
 def test_convolution_with_channels_last(last):
     random = models.generator(9)
-    x, w = quantized(random, 2, 5, 6, 4), quantized(random, 3, 4, 3, 3, dtype=np.int8)
+    x, w = quantized(random, 2, 5, 6, 4), weights(np.int8, (3, 4, 3, 3), random)
     if not last:
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     scale, zero = np.array(0.02, np.float32), np.array(120, np.uint8)
     bias = random.integers(-1000, 1000, 3).astype(np.int32)
-    weights = [w, np.array([0.01, 0.02, 0.03], np.float32), np.zeros(3, np.int8)]
-    arrays = [x, scale, zero, *weights, np.array(0.5, np.float32), np.array(100, np.uint8), bias]
+    by_filter = [w, np.array([0.01, 0.02, 0.03], np.float32), np.zeros(3, np.int8)]
+    arrays = [x, scale, zero, *by_filter, np.array(0.5, np.float32), np.array(100, np.uint8), bias]
     proto, feeds = node("QLinearConv", arrays, constants=[3, 4, 5, 8], channels_last=last, pads=[1, 1, 1, 1])
     actual, wanted = run(proto, feeds)[0], models.expected(proto, feeds)[0]
     assert actual.shape == wanted.shape
@@ -252,7 +253,7 @@ def test_bits_and_bytes(kind):
 def test_quantized_attention(past):
     random = models.generator(15)
     batch, length, width, heads = 2, 4, 8, 2
-    x, w = quantized(random, batch, length, width), quantized(random, width, 3 * width, dtype=np.int8)
+    x, w = quantized(random, batch, length, width), weights(np.int8, (width, 3 * width), random)
     bias = normal(random, 3 * width)
     mask = np.array([4, 3], np.int32) if not past else np.ones((2, 7), np.int32)
     arrays = [x, w, bias, np.array(0.01, np.float32), np.array(0.01, np.float32), mask]

@@ -22,6 +22,7 @@ from tests.quantization import (
     codes,
     run,
     scales,
+    weights,
 )
 
 
@@ -326,7 +327,7 @@ def test_qlinear_conv(case, x, w, passes):
         codes(np.dtype(x), shape_x, random),
         np.float32(0.02),
         codes(np.dtype(x), (), random),
-        codes(np.dtype(w), shape_w, random),
+        weights(np.dtype(w), shape_w, random),
         scales(many, random),
         np.zeros(many, w) if w == "i1" else codes(np.dtype(w), (), random),
         np.float32(0.5),

@@ -18,6 +18,7 @@ from tests.quantization import (
     codes,
     run,
     scales,
+    weights,
 )
 
 
@@ -89,11 +90,11 @@ def test_qlinear_concat(dtype, passes):
 @pytest.mark.parametrize(("a", "b"), [("u1", "u1"), ("u1", "i1"), ("i1", "i1")])
 def test_matmul_integer_to_float(a, b, passes):
     random = models.generator(615)
-    full = [codes(np.dtype(a), (5, 17), random), codes(np.dtype(b), (17, 11), random), np.float32(0.02)]
+    full = [codes(np.dtype(a), (5, 17), random), weights(np.dtype(b), (17, 11), random), np.float32(0.02)]
     full += [scales(11, random), codes(np.dtype(a), (), random), codes(np.dtype(b), 11, random)]
     full += [random.standard_normal(11, np.float32)]
     check_onnxruntime("MatMulIntegerToFloat", full, passes)
-    few = [codes(np.dtype(a), (2, 5, 17), random), codes(np.dtype(b), (17, 11), random), np.float32(0.02)]
+    few = [codes(np.dtype(a), (2, 5, 17), random), weights(np.dtype(b), (17, 11), random), np.float32(0.02)]
     check_onnxruntime("MatMulIntegerToFloat", [*few, np.float32(0.03)], passes)
 
 
@@ -102,10 +103,10 @@ def test_matmul_integer_to_float(a, b, passes):
 def test_dynamic_quantize_matmul(b, passes):
     random = models.generator(616)
     a = random.standard_normal((2, 5, 17), np.float32)
-    weights = codes(b, (17, 11), random)
-    check_onnxruntime("DynamicQuantizeMatMul", [a, weights, np.float32(0.02)], passes, constants=[1])
+    w = weights(b, (17, 11), random)
+    check_onnxruntime("DynamicQuantizeMatMul", [a, w, np.float32(0.02)], passes, constants=[1])
     bias = random.standard_normal(11, np.float32)
-    check_onnxruntime("DynamicQuantizeMatMul", [a, weights, scales(11, random), codes(b, 11, random), bias], passes)
+    check_onnxruntime("DynamicQuantizeMatMul", [a, w, scales(11, random), codes(b, 11, random), bias], passes)
 
 
 @PASSES
@@ -119,7 +120,7 @@ def test_qgemm(a, b, transposed, passes):
         codes(np.dtype(a), (17, 5) if ta else (5, 17), random),
         np.float32(0.02),
         codes(np.dtype(a), (), random),
-        codes(np.dtype(b), (11, 17) if tb else (17, 11), random),
+        weights(np.dtype(b), (11, 17) if tb else (17, 11), random),
         scales(many, random),
         np.zeros(many, b) if b == "i1" else codes(np.dtype(b), (), random),
         random.integers(-1000, 1000, 11).astype(np.int32),
@@ -211,9 +212,9 @@ def test_networks_that_onnxruntime_quantised(form, a, w, w_by_channel, tmp_path)
     source, target = tmp_path / "float.onnx", tmp_path / "quantised.onnx"
     onnx.save(models.convolutions(), source)
     if form is None:
-        quantize_dynamic(source, target, weight_type=w, per_channel=w_by_channel)
+        quantize_dynamic(source, target, weight_type=w, per_channel=w_by_channel, reduce_range=True)
     else:
-        options = {"activation_type": a, "weight_type": w, "per_channel": w_by_channel}
+        options = {"activation_type": a, "weight_type": w, "per_channel": w_by_channel, "reduce_range": True}
         quantize_static(str(source), str(target), Batches(), quant_format=form, **options)
     proto = onnx.load(target)
     x = models.generator(621).standard_normal((2, 3, 20, 23), np.float32)
@@ -230,7 +231,7 @@ def test_additions_fold_into_convolutions():
     constants = {"s": np.float32(0.02), "z": np.uint8(120), "as": np.float32(0.05), "ys": np.float32(0.07)}
     constants |= {"az": np.uint8(128), "yz": np.uint8(110)}
     for name, shape in (("v", (8, 6, 1, 1)), ("w", (8, 8, 3, 3))):
-        constants |= {name: codes(BYTES[1], shape, random), name + "s": scales(8, random), name + "z": np.int8(0)}
+        constants |= {name: weights(BYTES[1], shape, random), name + "s": scales(8, random), name + "z": np.int8(0)}
         constants |= {name + "b": random.integers(-999, 999, 8).astype(np.int32)}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
@@ -268,7 +269,7 @@ def test_quantised_network_of_any_size():
         for name, array in {
             "s": np.float32(0.02),
             "z": np.uint8(128),
-            "w": codes(BYTES[1], (5, 3, 3, 3), random),
+            "w": weights(BYTES[1], (5, 3, 3, 3), random),
             "ws": scales(5, random),
             "wz": np.zeros(5, np.int8),
             "b": random.integers(-99, 99, 5).astype(np.int32),

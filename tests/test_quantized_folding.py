@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.quantization import BYTES, codes
+from tests.quantization import BYTES, codes, weights
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
@@ -274,8 +274,7 @@ def test_dynamic_quantisation(op, many):
     n.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], outputs))
     w, columns = ((6, 5, 3, 3), (6, 1, 1)) if convolution else ((19, 6), (6,))
     scale = n.random.uniform(0.01, 0.02, columns if many else ()).astype("f")
-    # 7 bits: without VNNI onnxruntime adds up pairs of products in 16 bits, which saturate.
-    sums = n.node(op, "q", n.constant(codes(BYTES[1], w, n.random) // 2), "qz")
+    sums = n.node(op, "q", n.constant(weights(BYTES[1], w, n.random)), "qz")
     y = n.node("Mul", n.node("Cast", sums, to=TensorProto.FLOAT), n.node("Mul", "qs", n.constant(scale)))
     y = n.node("Add", y, n.constant(n.random.standard_normal(columns).astype("f")))
     ops, _ = n.check([n.node("Relu", y)], 2e-3)
