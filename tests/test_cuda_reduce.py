@@ -44,7 +44,8 @@ CASES = {
     for axes in ([1], [0, 2])
 }
 CASES |= {
-    "reduce_long": single("ReduceSum", [(2, 70001)], [np.array([1])]),
+    # Terms of one sign: what the order of f32 sums leaves is small beside the result on every processor.
+    "reduce_long": single("ReduceL1", [(2, 70001)], [np.array([1])]),
     "argmax": single("ArgMax", [(5, 33)], axis=1, kinds=(I64,)),
     "argmin": single("ArgMin", [(5, 4, 3)], axis=1, keepdims=0, select_last_index=1, kinds=(I64,)),
     "softmax": single("Softmax", [(4, 37)]),
