@@ -197,6 +197,27 @@ TEST_F(ConvTest, AnyRankAndWindow) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, DeepWindowsInParts) {
+    std::vector<Case> cases;
+    // Channels: not whole blocks, and groups that begin inside of one; [x, w, groups, dilation].
+    struct Deep {
+        Dims x, w;
+        int64_t group, dilation;
+    };
+    for (auto const& deep :
+         {Deep{{1, 203, 6, 9}, {40, 203, 3, 3}, 1, 1}, Deep{{2, 1100, 5, 7}, {24, 1100, 1, 1}, 1, 1},
+          Deep{{1, 300, 5, 6}, {20, 150, 3, 3}, 2, 1}, Deep{{1, 160, 7, 8}, {19, 160, 3, 3}, 1, 2}}) {
+        Case c;
+        c.info.epilogue = random_epilogue(rng_), c.info.group = deep.group;
+        c.x = deep.x, c.w = deep.w;
+        auto pad = deep.w[2] / 2 * deep.dilation;
+        c.info.window = {{1, 1}, {deep.dilation, deep.dilation}, {pad, pad}, {pad, pad}};
+        cases.push_back(c);
+    }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+}
+
 TEST_F(ConvTest, PixelsByStrassen) {
     std::vector<Case> cases;
     // Odd numbers of pixels, more depth and pixels than a block has, several images.

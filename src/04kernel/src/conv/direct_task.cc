@@ -143,7 +143,8 @@ void DirectTask::plan_bands() {
 void DirectTask::plan_parts() {
     part_units_ = list_.in_units();
     if (skips_ || isa_->columns > 8) return;
-    // AVX2: a vector of weights serves so few positions that it must come from L1, of which the weights take half.
+    // AVX2: a vector of weights serves so few positions that it is read again all the time: as much of them as two L1
+    // hold, which stays in L2 beside the input and arrives in time from there.
     auto unit_floats = unit_ * g_.taps() * 2 * list_.block;
     auto most = static_cast<int64_t>(cpu_features().l1d * 2 / sizeof(float)) / unit_floats;
     // Sums are stored and loaded once more for each part, which at least 128 multiply-adds repay.

@@ -46,7 +46,8 @@ class ProductTask final : public runtime::Task {
         return static_cast<size_t>(shape_.k * shape_.n) * sizeof(float) <= cpu_features().l2 / 4 && shape_.n % 1024;
     }
     /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
-    /// rows of A: at most L2/8; the rows (m × k) at most L2/2.
+    /// rows of A: at most L2/8, and as much as two L1 hold if a vector of it serves but six rows, as of AVX2; the rows
+    /// (m × k) at most L2/2.
     void choose_blocks() {
         auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
         auto deepest = std::max<int64_t>(64, floats / 8 / functions_.panel);
