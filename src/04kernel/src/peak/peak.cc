@@ -31,12 +31,15 @@ double rate(ThreadPool& pool, F&& chains) {
 
 Peak measure_peak(Isa isa, ThreadPool& pool) {
     Peak peak;
-    // Lanes, times two operations; a dot product adds four products to each lane.
+    // Lanes, times two operations; a dot product adds four products to each lane, or two where they are of words.
     if (isa >= Isa::Avx512)
         peak.f32 = 16 * 2 * rate(pool, multiply_add_avx512);
     else if (isa >= Isa::Avx2)
         peak.f32 = 8 * 2 * rate(pool, multiply_add_avx2);
-    if (isa >= Isa::Avx512Vnni) peak.int8 = 16 * 4 * 2 * rate(pool, dot_avx512vnni);
+    if (isa >= Isa::Avx512Vnni)
+        peak.int8 = 16 * 4 * 2 * rate(pool, dot_avx512vnni);
+    else if (isa >= Isa::Avx2)
+        peak.int8 = 8 * 2 * 2 * rate(pool, dot_avx2);
     return peak;
 }
 
