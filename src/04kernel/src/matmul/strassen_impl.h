@@ -247,6 +247,23 @@ void activate_tile(ProductBlock const& t, int64_t at, int64_t rows) {
         activate_block(t, t.y + at + v * t.y_vector, residual ? residual + v * t.y_vector : nullptr, rows, kWidth);
 }
 
+/// The two panels behind a pair, which its tiles ask for.
+struct NextPair {
+    float const* here;
+    float const* panels[2];   ///< null: none
+    int64_t bytes, done = 0;  ///< of a panel; asked for
+
+    /// What one of `tiles` asks for in `steps`.
+    Ahead part(int64_t steps, int64_t tiles) {
+        if constexpr (!kPrefetches) return {nullptr, 0};
+        int64_t step = (2 * bytes + steps * tiles - 1) / (steps * tiles), from = done;
+        bool second = from >= bytes;
+        done += steps * step;
+        if (!panels[second]) return {reinterpret_cast<char const*>(here), 0};
+        return {reinterpret_cast<char const*>(panels[second]) + from - (second ? bytes : 0), step};
+    }
+};
+
 /// Two panels of columns, from `j`.
 void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int64_t j) {
     bool after, first = true;
@@ -263,22 +280,13 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
         tile.finish[q] = whole;
         if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
     }
-    // The two panels behind these are asked for meanwhile: so many bytes of each for a row that is paired.
-    float const* next[2] = {nullptr, nullptr};
-    for (int64_t q = 0; q < 2 && j + (q + 3) * kPanel <= t.n; ++q) next[q] = panel + (q + 2) * kPanel * t.k;
-    int64_t const next_bytes = block.range.k * kPanel * 4;
-    int64_t done = 0;
+    NextPair next{panel, {nullptr, nullptr}, block.range.k * kPanel * 4};
+    for (int64_t q = 0; q < 2 && j + (q + 3) * kPanel <= t.n; ++q) next.panels[q] = panel + (q + 2) * kPanel * t.k;
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0; i < pairs;) {
             int64_t rows = rows_of(pairs - i), at[4];
-            // Five of seven products of the first tile, and all of the others, take stored panels.
-            tile.ahead.step = (2 * next_bytes * kRows + 7 * half * pairs - 1) / (7 * half * pairs);
-            bool second = done >= next_bytes;
-            float const* from = next[second] ? next[second] : panel;
-            tile.ahead.from = reinterpret_cast<char const*>(from) + done - (second ? next_bytes : 0);
-            if (!next[second]) tile.ahead.step = 0;
-            done += 7 * half * tile.ahead.step;
+            tile.ahead = next.part(7 * half, (pairs + kRows - 1) / kRows);
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
                 at[q] = r * t.y_row + column + (q & 1) * right;
