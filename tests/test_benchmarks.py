@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import refactor_graph
+from refactor_graph.onnx import make_compiler
+
+from tests import models
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 PACKAGES = Path(refactor_graph.__file__).parents[1]
@@ -22,6 +25,20 @@ def test_script_starts(name: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert result.returncode == 0, result.stderr
     assert "usage:" in result.stdout
+
+
+def test_quantised_models_load(tmp_path: Path) -> None:
+    source, folder = tmp_path / "layers.onnx", tmp_path / "quantised"
+    source.write_bytes(models.convolutions().SerializeToString())
+    kinds = ["dynamic", "f16", "i8", "qoperator", "u8"]
+    command = [sys.executable, str(FOLDER / "quantize.py"), str(folder), str(source), "--kinds", ",".join(kinds)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    written = sorted(path.stem.removeprefix("layers_") for path in folder.iterdir())
+    assert written == kinds
+    for path in folder.iterdir():
+        make_compiler(str(path)).compile("cpu")
 
 
 def test_unknown_peers_are_refused() -> None:
