@@ -21,11 +21,10 @@ constexpr bool kNarrow = W == 8;
         }
 }
 
-/// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
-template <int B, int R, int Q, bool Planar>
-[[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual) {
-    constexpr int kStep = Planar ? 1 : W;
-    Vec acc[B][R][Q];
+/// What a tile adds to: the bias, or what Y holds.
+template <int B, int R, int Q>
+RG_SIMD void begin(RowJob const& j, float const* y, Vec (&acc)[B][R][Q]) {
+    int64_t const y_block = j.y_block, y_row = j.y_row, y_step = j.y_step;
 #pragma GCC unroll 2
     for (int b = 0; b < B; ++b) {
         Vec start = !j.bias ? Vec::zero() : Vec::load_first(j.bias + b * W, b + 1 == B ? j.last_lanes : W);
@@ -34,24 +33,37 @@ template <int B, int R, int Q, bool Planar>
 #pragma GCC unroll 14
             for (int q = 0; q < Q; ++q) acc[b][r][q] = start;
     }
-    if (j.add)
+    if (!j.add) return;
 #pragma GCC unroll 2
-        for (int b = 0; b < B; ++b)
+    for (int b = 0; b < B; ++b)
 #pragma GCC unroll 4
-            for (int r = 0; r < R; ++r)
+        for (int r = 0; r < R; ++r)
 #pragma GCC unroll 14
-                for (int q = 0; q < Q; ++q) acc[b][r][q] = Vec::load(y + b * j.y_block + r * j.y_row + q * j.y_step);
+            for (int q = 0; q < Q; ++q) acc[b][r][q] = Vec::load(y + b * y_block + r * y_row + q * y_step);
+}
+
+/// Asks for the inputs of the positions behind a tile's.
+template <int R, int Q>
+RG_SIMD void prefetch_next(float const* p, int64_t x_row) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int next = Q * W; next < 2 * Q * W; next += 16) __builtin_prefetch(p + r * x_row + next);
+}
+
+/// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
+template <int B, int R, int Q, bool Planar>
+[[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual) {
+    constexpr int kStep = Planar ? 1 : W;
+    Vec acc[B][R][Q];
+    begin(j, y, acc);
     float const* w = j.w;
     int64_t const x_row = j.x_row;
     for (int64_t t = 0; t < j.tap_count; ++t) {
         float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
         int const first = Planar || t >= j.first_taps ? 0 : j.first_inner;
         int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
-        if constexpr (!Planar && kNarrow)
-#pragma GCC unroll 4
-            for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-                for (int next = Q * W; next < 2 * Q * W; next += 16) __builtin_prefetch(p + r * x_row + next);
+        if constexpr (!Planar && kNarrow) prefetch_next<R, Q>(p, x_row);
         p += first;
         for (int i = first; i < inner; ++i, ++p, w += B * W) {
             Vec weights[B];
