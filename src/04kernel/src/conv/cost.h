@@ -15,8 +15,8 @@ struct CostModel {
     /// AVX-512: two multiply-adds of a vector a cycle at 2.5 GHz; AVX2: at 3.2 GHz, and memory as measured on Zen 3.
     CostModel(Isa isa, int threads_)
         : flops(isa >= Isa::Avx512 ? 150 : 100),
-          l2(isa >= Isa::Avx512 ? 40 : 50),
-          l3(isa >= Isa::Avx512 ? 12 : 20),
+          l2(isa >= Isa::Avx512 ? 40 : 53),
+          l3(isa >= Isa::Avx512 ? 12 : 16),
           dram(isa >= Isa::Avx512 ? 8 : 18),
           threads(std::max(1, threads_)) {}
     /// Bytes per ns from the cache that `bytes` fit into.
