@@ -20,6 +20,7 @@
 #include "passes/merge_projections.h"
 #include "passes/move_quantization.h"
 #include "passes/narrow_attention.h"
+#include "passes/pool_means.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
@@ -72,6 +73,7 @@ std::span<Pass const> pipeline() {
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
+        {"pool_means", pool_means},
         {"select_layouts", select_layouts},
         {"fuse_conv_chains", fuse_conv_chains},
     };
