@@ -225,8 +225,12 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
         job.y = p.y + at;
         job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
         job.residual = p.residual ? p.residual + at : nullptr;
-        for (int64_t first = 0; first < chunk.in_blocks; first += part_units_)
-            run_part(job, band, chunk, first, std::min<int64_t>(first + part_units_, chunk.in_blocks));
+        for (int64_t first = 0; first < chunk.in_blocks; first += part_units_) {
+            auto end = std::min<int64_t>(first + part_units_, chunk.in_blocks);
+            bool last = end == chunk.in_blocks && c + 1 == chunks;
+            job.ahead = last ? nullptr : job.w + end * unit_ * g_.taps() * chunk.blocks * list_.block;
+            run_part(job, band, chunk, first, end);
+        }
     }
 }
 
@@ -252,6 +256,7 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
         auto first = run.first * g_.kernel[2];
         part.tap_count = part.full_taps = run.count * g_.kernel[2] * list_.in_units();
         part.taps += first * list_.in_units(), part.w += first * tap_floats;
+        if (run.count < g_.kernel[0] * g_.kernel[1]) part.ahead = nullptr;
         isa_->rows(part);
     }
 }

@@ -34,7 +34,8 @@ struct RowJob {
     Activation activation;
     int64_t first_taps = 0;  ///< the taps before these leave out the first `first_inner` channels of their block
     int32_t first_inner = 0;
-    bool add = false;  ///< to what y holds, instead of the bias
+    bool add = false;              ///< to what y holds, instead of the bias
+    float const* ahead = nullptr;  ///< as many weights as `w` has, wanted after these; null: none
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks

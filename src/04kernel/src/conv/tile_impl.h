@@ -51,9 +51,22 @@ RG_SIMD void prefetch_next(float const* p, int64_t x_row) {
         for (int next = Q * W; next < 2 * Q * W; next += 16) __builtin_prefetch(p + r * x_row + next);
 }
 
+/// The part of the weights behind the job's that a tile brings into L2, `step` floats a tap. A tile would wait for them
+/// if it were the first to ask.
+struct Ahead {
+    float const* from;
+    int64_t step;
+
+    RG_SIMD void prefetch() {
+        if (!from) return;
+        for (int64_t line = 0; line < step; line += 16) __builtin_prefetch(from + line, 0, 2);
+        from += step;
+    }
+};
+
 /// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
 template <int B, int R, int Q, bool Planar>
-[[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual) {
+[[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual, Ahead ahead) {
     constexpr int kStep = Planar ? 1 : W;
     Vec acc[B][R][Q];
     begin(j, y, acc);
@@ -63,7 +76,7 @@ template <int B, int R, int Q, bool Planar>
         float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
         int const first = Planar || t >= j.first_taps ? 0 : j.first_inner;
         int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
-        if constexpr (!Planar && kNarrow) prefetch_next<R, Q>(p, x_row);
+        if constexpr (!Planar && kNarrow) prefetch_next<R, Q>(p, x_row), ahead.prefetch();
         p += first;
         for (int i = first; i < inner; ++i, ++p, w += B * W) {
             Vec weights[B];
@@ -103,7 +116,7 @@ template <int B, int R, int Q, bool Planar>
     if (!clamp) activate_rows(j, y, residual, R, Q);
 }
 
-using Tile = void (*)(RowJob const&, float const*, float*, float const*);
+using Tile = void (*)(RowJob const&, float const*, float*, float const*, Ahead);
 
 template <int B, int R, bool Planar, int... q>
 struct TileTable {
@@ -130,13 +143,18 @@ void run_rows(RowJob const& j) {
     int high = !j.planar && j.cols * 2 <= most ? 2 : 1;
     int tiles = (j.cols + most - 1) / most;
     int step = j.planar ? 1 : W;
+    int64_t const all = static_cast<int64_t>((j.rows + high - 1) / high) * tiles;
+    // What the first of many tiles waits for is little beside what all would spend on asking.
+    constexpr int64_t kMostTiles = 16;
+    Ahead ahead{all <= kMostTiles ? j.ahead : nullptr, (j.blocks * W * W + all - 1) / all};
     for (int r = 0; r < j.rows; r += high) {
         int rows = r + high <= j.rows ? high : 1;
         for (int t = 0, col = 0; t < tiles; ++t) {
             int next = static_cast<int>(static_cast<int64_t>(j.cols) * (t + 1) / tiles);
             int64_t at = r * j.y_row + col * j.y_step;
             pick(j.planar, j.blocks, rows, next - col)(j, j.x + r * j.x_row + static_cast<int64_t>(col) * step,
-                                                       j.y + at, j.residual ? j.residual + at : nullptr);
+                                                       j.y + at, j.residual ? j.residual + at : nullptr, ahead);
+            if (ahead.from) ahead.from += ahead.step * j.tap_count;
             col = next;
         }
     }
