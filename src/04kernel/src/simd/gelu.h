@@ -5,26 +5,39 @@ namespace refactor::kernel {
 namespace {
 
 #ifdef __AVX512F__
-/// x (1/2 + f(x)) for an odd f that is 1/2 from 5.4 on: polynomials of degree 5 around the multiples of 3/8 (least
-/// squares at Chebyshev nodes; the highest coefficient first) are picked by a permutation.
-RG_SIMD Vec gated_by_pieces(Vec x, float const (&coefficients)[6][16]) {
-    // The number of the polynomial is in the low bits of `biased`; NaN, the second operand, stays NaN.
-    Vec bias = Vec::set(12582912.f), t = min(Vec::set(5.75f), abs(x));
-    Vec biased = fma(t, Vec::set(2.66666667f), bias), r = fnma(biased - bias, Vec::set(0.375f), t);
-    auto coefficient = [&](int i) __attribute__((always_inline)) {
-        return Vec{_mm512_permutexvar_ps(_mm512_castps_si512(biased.v), _mm512_load_ps(coefficients[i]))};
-    };
-    Vec p = coefficient(0);
-#pragma GCC unroll 5
-    for (int i = 1; i < 6; ++i) p = fma(p, r, coefficient(i));
-    return fma(x, copysign(p, x), x * Vec::set(0.5f));
+/// Around the multiples of 3/8.
+constexpr int kPieces = 16, kCoefficients = 6;
+constexpr float kFirst = 0, kLast = 5.75f, kWidthOfPiece = 0.375f, kPiecesPerUnit = 2.66666667f;
+RG_SIMD Vec piece_of(float const (&table)[kPieces], Vec number) {
+    return {_mm512_permutexvar_ps(_mm512_castps_si512(number.v), _mm512_load_ps(table))};
+}
+#else
+/// Around the middles of pieces of 23/32. A little fewer in a unit, so that 0 does not round down to number -1.
+constexpr int kPieces = 8, kCoefficients = 7;
+constexpr float kFirst = 0.359375f, kLast = 5.7f - kFirst, kWidthOfPiece = 0.71875f, kPiecesPerUnit = 1.3913f;
+RG_SIMD Vec piece_of(float const (&table)[kPieces], Vec number) {
+    return {_mm256_permutevar8x32_ps(_mm256_load_ps(table), _mm256_castps_si256(number.v))};
 }
 #endif
+
+/// x (1/2 + f(x)) for an odd f that is 1/2 from 5.4 on: polynomials for pieces of the axis (least squares at Chebyshev
+/// nodes; the highest coefficient first) are picked by a permutation.
+RG_SIMD Vec gated_by_pieces(Vec x, float const (&coefficients)[kCoefficients][kPieces]) {
+    // The number of the polynomial is in the low bits of `biased`; NaN, the second operand, stays NaN.
+    Vec bias = Vec::set(12582912.f), magnitude = abs(x);
+    if constexpr (kFirst != 0) magnitude = magnitude - Vec::set(kFirst);
+    Vec t = min(Vec::set(kLast), magnitude);
+    Vec biased = fma(t, Vec::set(kPiecesPerUnit), bias), r = fnma(biased - bias, Vec::set(kWidthOfPiece), t);
+    Vec p = piece_of(coefficients[0], biased);
+#pragma GCC unroll 6
+    for (int i = 1; i < kCoefficients; ++i) p = fma(p, r, piece_of(coefficients[i], biased));
+    return fma(x, copysign(p, x), x * Vec::set(0.5f));
+}
 
 /// 0.5 x (1 + erf(x / sqrt 2)); absolute error below eps |x|.
 RG_SIMD Vec gelu_erf(Vec x) {
 #ifdef __AVX512F__
-    alignas(64) static constexpr float kNormal[6][16] = {
+    alignas(64) static constexpr float kNormal[kCoefficients][kPieces] = {
         {0.00979955029f, 0.00670248736f, -0.000126079409f, -0.00523130782f, -0.00583451567f, -0.00328576984f,
          -0.000477970782f, 0.00095488748f, 0.00110275007f, 0.000720221782f, 0.000343809195f, 0.000129128006f,
          3.94321651e-05f, 9.96864765e-06f, 2.10972553e-06f, 0.f},
@@ -42,17 +55,29 @@ RG_SIMD Vec gelu_erf(Vec x) {
          4.12851335e-07f, 0.f},
         {0.f, 0.146169767f, 0.27337265f, 0.369705468f, 0.43319279f, 0.469603628f, 0.487775534f, 0.495667547f,
          0.498650104f, 0.499630928f, 0.499911577f, 0.499981463f, 0.499996603f, 0.499999464f, 0.499999911f, 0.5f}};
-    return gated_by_pieces(x, kNormal);
 #else
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, erf(x * Vec::set(0.70710678118f)), h);
+    alignas(32) static constexpr float kNormal[kCoefficients][kPieces] = {
+        {-0.00248442148f, -0.00156412728f, 0.00131575437f, 0.000492291176f, -0.000183005701f, -9.20151142e-05f,
+         -1.34431921e-05f, -8.99406359e-07f},
+        {0.00683056004f, -0.00469379453f, -0.003907301f, 0.000655285374f, 0.000879261701f, 0.000212241401f,
+         2.24963132e-05f, 1.21508231e-06f},
+        {0.0160710402f, 0.0184161551f, -0.00135627389f, -0.00588073069f, -0.00214682077f, -0.000335314864f,
+         -2.65868821e-05f, -1.13804754e-06f},
+        {-0.0542721413f, 0.00602521468f, 0.0294902921f, 0.0149717797f, 0.0033660729f, 0.000392723276f, 2.51342262e-05f,
+         9.05866841e-07f},
+        {-0.0672020093f, -0.120267205f, -0.0713316426f, -0.0212000925f, -0.00345184957f, -0.000318728067f,
+         -1.69767845e-05f, -5.26732265e-07f},
+        {0.373994499f, 0.223104626f, 0.0793951452f, 0.0168546848f, 0.00213448144f, 0.0001612591f, 7.26861435e-06f,
+         1.95498998e-07f},
+        {0.140342712f, 0.359511018f, 0.463822275f, 0.494058937f, 0.499390453f, 0.499961436f, 0.49999851f, 0.49999997f}};
 #endif
+    return gated_by_pieces(x, kNormal);
 }
 
 /// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))); absolute error below eps |x|.
 RG_SIMD Vec gelu_tanh(Vec x) {
 #ifdef __AVX512F__
-    alignas(64) static constexpr float kTanh[6][16] = {
+    alignas(64) static constexpr float kTanh[kCoefficients][kPieces] = {
         {0.010019361f, 0.00677262852f, -0.000347831694f, -0.00541707734f, -0.00568587054f, -0.00307295867f,
          -0.000491024752f, 0.000827986049f, 0.00104997854f, 0.000745598692f, 0.000373787974f, 0.000137108567f,
          3.67619105e-05f, 7.12822884e-06f, 9.85588372e-07f, 0.f},
@@ -70,12 +95,23 @@ RG_SIMD Vec gelu_tanh(Vec x) {
          5.65220866e-08f, 0.f},
         {0.f, 0.146154046f, 0.27328074f, 0.369533151f, 0.433047712f, 0.469599485f, 0.487910509f, 0.495846123f,
          0.498787522f, 0.499705166f, 0.499941528f, 0.499990761f, 0.499998868f, 0.499999881f, 0.5f, 0.5f}};
-    return gated_by_pieces(x, kTanh);
 #else
-    Vec inner = x * fma(x * x, Vec::set(0.044715f * 0.79788456080f), Vec::set(0.79788456080f));
-    Vec h = x * Vec::set(0.5f);
-    return fma(h, tanh(inner), h);
+    alignas(32) static constexpr float kTanh[kCoefficients][kPieces] = {
+        {-0.00260453392f, -0.00147074042f, 0.00128928991f, 0.000463471544f, -0.000151788656f, -0.00010208349f,
+         -1.353685e-05f, -4.77206413e-07f},
+        {0.0069071562f, -0.00489858584f, -0.00368352933f, 0.000543524104f, 0.000881711021f, 0.000230135847f,
+         1.92342759e-05f, 4.88996363e-07f},
+        {0.0163921583f, 0.0181678571f, -0.00136333681f, -0.00570036797f, -0.00224734074f, -0.000337289472f,
+         -1.8198105e-05f, -3.07256073e-07f},
+        {-0.054338295f, 0.00637202663f, 0.0290181693f, 0.0151003115f, 0.00347942463f, 0.000354294665f, 1.38408923e-05f,
+         1.76135771e-07f},
+        {-0.0674579144f, -0.119890317f, -0.0712383687f, -0.0215706583f, -0.00340874982f, -0.00025195608f,
+         -7.46277965e-06f, -7.56497087e-08f},
+        {0.373885185f, 0.222958103f, 0.0798233226f, 0.0169088338f, 0.00196461752f, 0.000109594053f, 2.51014421e-06f,
+         2.01705106e-08f},
+        {0.140328765f, 0.359344691f, 0.463784307f, 0.494235814f, 0.49948746f, 0.499977827f, 0.499999613f, 0.5f}};
 #endif
+    return gated_by_pieces(x, kTanh);
 }
 
 }  // namespace
