@@ -16,6 +16,7 @@
 #include "passes/fuse_layer_norm.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
+#include "passes/merge_branches.h"
 #include "passes/merge_phases.h"
 #include "passes/merge_projections.h"
 #include "passes/move_quantization.h"
@@ -56,6 +57,7 @@ std::span<Pass const> pipeline() {
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
         {"fold_affine", fold_affine},
+        {"merge_branches", merge_branches},
         {"merge_phases", merge_phases},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},
