@@ -8,4 +8,7 @@ namespace refactor::kernel {
 #include "concat/concat_kernels.inc"
 #undef RG_KERNEL
 
+/// What no kernel of the host takes.
+std::optional<Rejection> refuse_concat(ConcatInfo const&, Request const&);
+
 }  // namespace refactor::kernel

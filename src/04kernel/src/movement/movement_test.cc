@@ -94,6 +94,22 @@ TEST(ConcatAndSplit, BlockedAndLarge) {
     }
 }
 
+TEST(ConcatAndSplit, PartsOfBlocks) {
+    std::mt19937 random(6);
+    for (auto layout : {Layout::Blocked16, Layout::Blocked8})
+        for (int round = 0; round < 12; ++round) {
+            Dims dims{pick(random, 1, 2), 0, pick(random, 1, 30), pick(random, 1, 70)};
+            std::vector<Tensor> pieces;
+            int64_t sum = 0;
+            for (int64_t i = 0, n = pick(random, 1, 5); i < n; ++i) {
+                sum += dims[1] = pick(random, 1, 40);
+                pieces.push_back(Tensor(DataType::F32, dims, layout).fill(random));
+            }
+            dims[1] = sum;
+            expect_equal(ConcatInfo{1}, pieces, {Tensor(DataType::F32, dims, layout)});
+        }
+}
+
 TEST(Slice, EqualsReference) {
     for_seeds(60, [](auto& random, DataType type) {
         auto rank = pick(random, 1, 5);

@@ -45,11 +45,6 @@ bool is_per_channel(EdgePtr edge, size_t rank, DimExpr const& channels) {
     return true;
 }
 
-bool multiple_of_block(EdgePtr edge, int64_t block) {
-    auto channels = edge->value.shape[1].constant();
-    return channels && *channels % block == 0;
-}
-
 Ability elementwise_ability(NodePtr node) {
     Ability ability;
     auto const& shape = node->output()->value.shape;
@@ -69,12 +64,12 @@ Ability elementwise_ability(NodePtr node) {
     return ability;
 }
 
-Ability concat_ability(NodePtr node, int64_t block) {
+Ability concat_ability(NodePtr node) {
     Ability ability;
     auto const* info = info_of<kernel::ConcatInfo>(*node->value.op);
     ability.blocked = info->axis == 1 && has_channels(node->output());
     for (auto* input : node->inputs()) {
-        ability.blocked &= has_channels(input) && !input->is_source() && multiple_of_block(input, block);
+        ability.blocked &= has_channels(input) && !input->is_source();
         ability.follows.push_back(1);
     }
     return ability;
@@ -104,7 +99,7 @@ Ability ability_of(NodePtr node, int64_t block) {
     if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
     if (info_of<kernel::GlobalPoolInfo>(op)) return window(false);
     if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
-    if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node, block);
+    if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
     if (info_of<kernel::ResizeInfo>(op)) {
         auto ability = window(false);
         auto const &in = node->input(0)->value.shape, &out = node->output()->value.shape;
