@@ -98,9 +98,10 @@ test-cpp: build-tests
 test-python: build $(STAMPS)/test
 	$(RUN) -m pytest -m "not cuda"
 
-# What needs a GPU, on one that is emulated.
+# What needs a GPU, on one that is emulated: without cuDNN, and with it, as GPUs have it.
 test-emulated: build-tests $(STAMPS)/test
 	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so $(RUN) -m pytest -m cuda
+	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so REFACTOR_GRAPH_EMULATED_DNN=1 $(RUN) -m pytest -m cuda
 
 # What a GPU answers below a model, and why another kernel than the usual one computes it; what is wrong here explains the rest.
 DOCTOR = -@REFACTOR_GRAPH_LOG=info timeout 100 env $(RUN) -m refactor_graph.cli doctor --device cuda 2>&1
