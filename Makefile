@@ -6,6 +6,7 @@
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU (test-emulated: without)
 #   make bench-cuda       compare with PyTorch on a GPU       make wheels       fetch what SYSTEM=ON WHEELS=<folder> installs
 #   make fuzz             fuzz with sanitizers (Clang)        make sanitize     tests with sanitizers
+#   make test-avx512      kernels of AVX-512 without it
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
@@ -66,7 +67,7 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated format lint lint-format lint-python lint-rules \
+.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated test-avx512 format lint lint-format lint-python lint-rules \
 	lint-names lint-docs demo bench bench-cuda test-cuda wheels docs golden fuzz sanitize
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
@@ -98,9 +99,19 @@ test-cpp: build-tests
 test-python: build $(STAMPS)/test
 	$(RUN) -m pytest -m "not cuda"
 
-# What needs a GPU, on one that is emulated.
+# What needs a GPU, on one that is emulated: without cuDNN, and with it, as GPUs have it.
 test-emulated: build-tests $(STAMPS)/test
 	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so $(RUN) -m pytest -m cuda
+	REFACTOR_GRAPH_PLUGIN_PATH=$(CURDIR)/$(BUILD)/emulator/librefactor_cuda_emulated.so REFACTOR_GRAPH_EMULATED_DNN=1 $(RUN) -m pytest -m cuda
+
+# What is compiled for AVX-512, on any processor with AVX2: a second build, in some minutes. Peak measures instructions that are not there.
+EMULATED_AVX512 := build/emulated-avx512
+test-avx512: $(STAMPS)/build $(STAMPS)/gtest
+	@cmake -S . -B $(EMULATED_AVX512) -G Ninja -DCMAKE_BUILD_TYPE=Release -DRG_EMULATE_AVX512=ON -DRG_BUILD_TESTS=ON -DRG_BUILD_PYTHON=OFF \
+		$(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=$(CCACHE)) -DPython_EXECUTABLE=$(PY) \
+		-DCMAKE_MAKE_PROGRAM=$$(command -v ninja) --log-level=WARNING
+	ninja -C $(EMULATED_AVX512) -j $(JOBS) kernel_test
+	$(EMULATED_AVX512)/src/04kernel/kernel_test --gtest_brief=1 --gtest_filter=-Cuda*:Peak.*
 
 # What a GPU answers below a model, and why another kernel than the usual one computes it; what is wrong here explains the rest.
 DOCTOR = -@REFACTOR_GRAPH_LOG=info timeout 100 env $(RUN) -m refactor_graph.cli doctor --device cuda 2>&1

@@ -147,6 +147,44 @@ def test_caches_are_joined_without_casts(precision, depth, seen, read):
         assert [row.type for row in table].count("Elementwise") == (2 if read else 1)
 
 
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+@pytest.mark.parametrize("depth", [8, 5])
+@pytest.mark.parametrize("perm", [(0, 2, 1, 3), (0, 2, 3, 1)])
+@pytest.mark.parametrize("read", [True, False])
+def test_keys_are_moved_and_cast_at_once(precision, depth, perm, read):
+    """What users see in f32 and a product reads as halves is written by one kernel, if its rows stay whole."""
+    random = models.generator(depth)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["n0"]),
+        helper.make_node("Reshape", ["n0", "heads"], ["n1"]),
+        helper.make_node("Transpose", ["n1"], ["keys"], perm=perm),
+    ]
+    constants = [
+        models.constant("heads", np.array([0, 0, 3, depth])),
+        models.constant("w", random.standard_normal((12, 3 * depth)).astype(np.float32) * 0.3),
+    ]
+    outputs = [models.value("keys", None)]
+    if read:
+        nodes.append(helper.make_node("MatMul", ["keys", "v"], ["y"]))
+        rows = depth if perm[-1] == 3 else 6
+        constants.append(models.constant("v", random.standard_normal((rows, 7)).astype(np.float32) * 0.3))
+        outputs.append(models.value("y", None))
+    proto = models.model(nodes, [models.value("x", ("N", 6, 12))], outputs, constants)
+    executor = make_compiler(proto).compile("cuda", precision=precision, verify=True)
+    feeds = {"x": random.standard_normal((2, 6, 12)).astype(np.float32)}
+    actual, wanted = executor(feeds), make_compiler(proto).compile("cpu")(feeds)
+    for name, array in wanted.items():
+        assert actual[name].dtype == np.float32
+        assert np.abs(actual[name] - array).max() <= 2.0 ** (-9 if precision == "f16" else -6) * np.abs(array).max()
+    table = executor.bench(repeats=1, quiet=True)
+    whole = perm[-1] == 3
+    low = precision if read else "f32"
+    moved = f"transpose:nvidia:converting:{low}" if whole else f"transpose:nvidia:nvrtc:{precision}"
+    assert [row.kernel for row in table if row.type == "Transpose"] == [moved]
+    # Of x in front, of y behind, and of the keys where the transpose does not cast them.
+    assert [row.type for row in table].count("Elementwise") == 1 + read + (not whole)
+
+
 def test_many_pieces_of_several_types():
     """More than one launch takes: f32 and halves by turns."""
     count = 70

@@ -121,10 +121,11 @@ def test_random_windows(target, op):
 
 
 def test_algorithms(target):
-    shapes, attributes = WINDOWS["depthwise"]
-    check_window("Conv", shapes, target, algorithm="direct", **attributes)
-    shapes, attributes = WINDOWS["deep"]
-    check_window("Conv", shapes, target, algorithm="implicit_product", **attributes)
+    """Which of our own estimates choose; where the device has cuDNN, they choose that."""
+    library = target != "cpu" and not find_device("nvidia", 0).libraries[0].startswith("cuDNN: ")
+    for name, own in {"depthwise": "direct", "deep": "implicit_product"}.items():
+        shapes, attributes = WINDOWS[name]
+        check_window("Conv", shapes, target, algorithm="cudnn" if library else own, **attributes)
 
 
 @pytest.mark.parametrize("activation", ["Relu", "HardSwish", "Sigmoid", "Clip"])
@@ -433,6 +434,34 @@ def test_attention_takes_operands_where_products_leave_them(dnn, precision, quer
     assert not any(f"{kind}:nvidia" in plan for kind in ("transpose", "split", "slice"))
     if precision == "f16":
         assert ("attention:nvidia:cudnn:f16" in plan) == (heads == 4)
+
+
+def test_plans_of_the_library_are_kept(dnn, monkeypatch, tmp_path):
+    """Made anew from what is on disk, a convolution with SiLU and an attention compute the same bits."""
+    monkeypatch.setenv("REFACTOR_GRAPH_CACHE", str(tmp_path))
+    random = models.generator(3)
+    feeds = {"x": random.standard_normal((1, 16, 12, 12)).astype(np.float32)}
+    weights = random.standard_normal((16, 16, 3, 3)).astype(np.float32) / 12
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["c"], ["g"]),
+        helper.make_node("Mul", ["c", "g"], ["s"]),
+        helper.make_node("Reshape", ["s", "heads"], ["h"]),
+        helper.make_node("Attention", ["h", "h", "h"], ["y"]),
+    ]
+    constants = [models.constant("w", weights), models.constant("heads", np.array([1, 4, 36, 16]))]
+    inputs = [models.value("x", feeds["x"].shape)]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants, 23)
+    outputs = []
+    for _ in range(2):
+        executor = make_compiler(proto).compile(dnn, precision="f16")
+        outputs.append(executor(feeds)["y"].copy())
+        assert all(f"{kind}:nvidia:cudnn:f16" in executor.dbg(quiet=True) for kind in ("conv", "attention"))
+        # Plans in memory go with whoever uses them.
+        del executor
+    assert np.array_equal(*outputs)
+    if "emulated" not in find_device("nvidia", 0).libraries[0]:
+        assert list(tmp_path.glob("cudnn*/*.code"))
 
 
 def test_the_library_is_told(dnn, monkeypatch):

@@ -47,6 +47,9 @@ Isa detect_isa() {
     auto state = saved_state();
     // XMM and YMM; then opmask and both halves of ZMM
     if ((state & 0x6) != 0x6 || !has(extended.ebx, {5})) return Isa::Scalar;
+#ifdef RG_EMULATE_AVX512
+    return Isa::Avx512Vnni;
+#endif
     // avx512 f, dq, bw, vl
     if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return Isa::Avx2;
     return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;

@@ -37,8 +37,10 @@ struct Products {
     RG_SIMD static Products begin(Ints less) { return {less.v}; }
     RG_SIMD void add(Numbers w, Ints x) {
         v = _mm512_dpbusd_epi32(v, w.v, x.v);
+#ifndef RG_EMULATE_AVX512
         // g++ 12 would move sums between two registers for each, and spill.
         asm("" : "+v"(v));
+#endif
     }
     RG_SIMD Vec end(Ints) const { return {_mm512_cvtepi32_ps(v)}; }
 };

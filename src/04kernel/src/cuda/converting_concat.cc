@@ -1,39 +1,19 @@
 #include "cuda/converting_concat.h"
 
-#include "cuda/generated.h"
+#include "cuda/converting.h"
 #include "movement/row_pieces.h"
 
 namespace refactor::kernel::cuda {
 
 namespace {
 
-// Types are numbers: 0 f32, 1 f16, 2 bf16. The whole is in memory once for each output.
+// The whole is in memory once for each output.
 constexpr char const* kBody = R"cuda(
-typedef rg_vec<float, kRun> Run;
-typedef rg_vec<unsigned short, kRun> Bits;
 struct rg_join_args {
     rg_u64 pieces[kPieces], wholes[kWholes], count;
     rg_axis width;
     rg_u64 row, first, begin[kPieces + 1];
 };
-RG_FN Run rg_read(rg_u64 from, Index at, unsigned type) {
-    if (type == 0) return ((Run const*)from)[at];
-    Bits bits = ((Bits const*)from)[at];
-    Run run;
-#pragma unroll
-    for (int i = 0; i < kRun; ++i) run.v[i] = type == 1 ? rg_from_f16(bits.v[i]) : rg_from_bf16(bits.v[i]);
-    return run;
-}
-template <int type> RG_FN void rg_write(rg_u64 to, Index at, Run run) {
-    if constexpr (type == 0) {
-        ((Run*)to)[at] = run;
-    } else {
-        Bits bits;
-#pragma unroll
-        for (int i = 0; i < kRun; ++i) bits.v[i] = type == 1 ? rg_to_f16(run.v[i]) : rg_to_bf16(run.v[i]);
-        ((Bits*)to)[at] = bits;
-    }
-}
 RG_GLOBAL rg_join(RG_ARGUMENT rg_join_args a) {
     rg_for_items<4, Run>((Index)a.count, [&](Index row) {
         Index column = rg_split(row, a.width);
@@ -53,20 +33,6 @@ RG_GLOBAL rg_join(RG_ARGUMENT rg_join_args a) {
 
 /// Pieces of one launch, whose types fit one word.
 constexpr size_t kMostPieces = 32;
-constexpr int64_t kWidestRun = 4;  // 16 bytes of f32
-
-std::optional<uint64_t> number_of(DataType type) {
-    switch (type) {
-        case DataType::F32:
-            return 0;
-        case DataType::F16:
-            return 1;
-        case DataType::BF16:
-            return 2;
-        default:
-            return std::nullopt;
-    }
-}
 
 /// Pieces [first, last) of the rows, in runs of `run` elements.
 GeneratedLaunch launch_of(movement::RowPieces const& rows, size_t first, size_t last, int64_t run, BindArgs const& args,
@@ -77,18 +43,15 @@ GeneratedLaunch launch_of(movement::RowPieces const& rows, size_t first, size_t 
     uint64_t types = 0;
     for (size_t i = 0; i < capacity; ++i) {
         auto piece = std::min(first + i, last - 1);
-        types |= number_of(args.inputs[piece]->dtype).value_or(0) << 2 * i;
+        types |= converting_number(args.inputs[piece]->dtype).value_or(0) << 2 * i;
         launch.on({static_cast<int>(piece)});
     }
-    auto number = [&](size_t i) {
-        return static_cast<int64_t>(number_of(args.outputs[std::min(i, wholes - 1)]->dtype).value_or(0));
-    };
     for (size_t i = 0; i < wholes; ++i) launch.on({static_cast<int>(args.inputs.size() + i)});
     auto kind = index_kind(rows.rows * row < kNarrow) + constant_kind("kRun", run) +
-                constant_kind("kPieces", static_cast<int64_t>(capacity)) +
-                constant_kind("kWholes", static_cast<int64_t>(wholes)) + constant_kind("kFirst", number(0)) +
-                constant_kind("kSecond", number(1)) + "constexpr rg_u64 kTypes = " + std::to_string(types) + "ull;\n";
-    launch.function = code.function("rg_join", kind, kBody);
+                constant_kind("kPieces", static_cast<int64_t>(capacity)) + outputs_kind(args) +
+                "constexpr rg_u64 kTypes = " + std::to_string(types) + "ull;\n";
+    static auto const body = std::string(kConverting) + kBody;
+    launch.function = code.function("rg_join", kind, body.c_str());
     launch.blocks = blocks_for(rows.rows * width, 4 * int64_t{kBlockThreads});
     launch.add(rows.rows * width), launch.add_axis(width), launch.add(row), launch.add(base / run);
     for (size_t i = 0; i <= capacity; ++i) launch.add((rows.begin[std::min(first + i, last)] - base) / run);
@@ -124,16 +87,7 @@ Result<Launches, Rejection> bind(ConcatInfo const& info, BindArgs const& args, C
 movement::KernelResult converting_concat(ConcatInfo const& info, Request const& request) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
-    if (request.inputs.empty() || request.outputs.empty() || request.outputs.size() > 2)
-        return Err{Rejection{std::to_string(request.inputs.size()) + " inputs and " +
-                             std::to_string(request.outputs.size()) + " outputs, expected some and 1 or 2"}};
-    for (auto const* list : {&request.inputs, &request.outputs})
-        for (auto const& operand : *list) {
-            if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
-            if (!number_of(operand.dtype))
-                return Err{Rejection{"an operand of " + std::string(refactor::name_of(operand.dtype)) +
-                                     " among others, expected f32, f16 or bf16"}};
-        }
+    if (auto no = refuse_converting(request)) return Err{*no};
     return std::unique_ptr<Kernel>(std::make_unique<LaunchKernel<ConcatInfo, Code>>(
         info, id_of("concat", "converting", request.outputs[0].dtype), nullptr, bind, *library));
 }

@@ -1,4 +1,5 @@
 // Convolutions, products and attention, compiled by NVRTC. What they compute is tested by tests/test_cuda_libs.py.
+#include "common/thread_pool.h"
 #include "cuda/attention_source.h"
 #include "cuda/block_product_source.h"
 #include "cuda/conv_source.h"
@@ -7,6 +8,12 @@
 #include "cuda/product_source.h"
 #include "kernel/device_dnn.h"
 #include "kernel/device_kernels.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <sys/stat.h>
 
 namespace refactor::kernel::cuda {
 
@@ -63,12 +70,18 @@ std::vector<std::string> sources() {
     return all;
 }
 
-/// An extension of the plugin; null, and why.
-void const* extension(char const* name, std::string& why) {
+/// The plugin's cuDNN; null, and why. Planning needs a driver to be loaded: where there is none, a stand-in.
+RefactorDeviceDnn const* planning(std::string& why) {
     auto const* table = built_plugin(why);
     if (!table) return nullptr;
-    why = std::string("the plugin has no ") + name;
-    return table->extension(name);
+    static bool const driver = dlopen("libcuda.so.1", RTLD_NOW) || dlopen(RG_DESCRIBED_DRIVER, RTLD_NOW);
+    why = "neither NVIDIA's driver nor its stand-in can be loaded";
+    if (!driver) return nullptr;
+    auto const* dnn = static_cast<RefactorDeviceDnn const*>(table->extension(RG_DNN_EXTENSION));
+    char text[512] = "";
+    if (dnn->version(text, sizeof text) == 0) return dnn;
+    why = text;
+    return nullptr;
 }
 
 TEST(CudaPlugin, CompilesConvolutionsProductsAndAttention) {
@@ -97,17 +110,9 @@ RefactorConvolution convolution(DataType dtype, int64_t groups, int64_t in, int6
     return c;
 }
 
-TEST(CudaPlugin, PlansConvolutionsForADescribedDevice) {
-    std::string why;
-    auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
-    if (!dnn) GTEST_SKIP() << why;
-    ASSERT_EQ(dnn->bytes, sizeof(RefactorDeviceDnn));
-    char text[4096] = "";
-    if (dnn->version(text, sizeof text)) GTEST_SKIP() << text;
-    auto plain = convolution(F32, 1, 64, 64, 56, 3);
-    if (dnn->convolution_check(kDescribed, &plain, text, sizeof text) != 0 &&
-        std::string(text).find("LOADING_FAILED") != std::string::npos)
-        GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
+/// Variants of one convolution: with an epilogue or none, in either order of the channels.
+std::vector<RefactorConvolution> convolutions() {
+    std::vector<RefactorConvolution> all;
     for (auto dtype : {F32, F16, BF16, F64})
         for (auto c : {convolution(dtype, 1, 64, 64, 56, 3), convolution(dtype, 1, 3, 64, 112, 7),
                        convolution(dtype, 96, 96, 96, 56, 3), convolution(dtype, 4, 64, 128, 14, 3)})
@@ -117,13 +122,99 @@ TEST(CudaPlugin, PlansConvolutionsForADescribedDevice) {
                 // cuDNN 9.28 has none of f64 with groups.
                 if ((dtype == F64 && c.groups > 1) || (c.channels_last && !half)) continue;
                 c.bias = c.activation = follows, c.residual = follows && c.groups == 1;
-                EXPECT_EQ(dnn->convolution_check(kDescribed, &c, text, sizeof text), 0)
-                    << name_of(dtype) << ", " << c.groups << " groups, channels last " << c.channels_last
-                    << ", epilogue " << follows << ": " << text;
+                all.push_back(c);
             }
+    return all;
+}
+
+TEST(CudaPlugin, PlansConvolutionsForADescribedDevice) {
+    std::string why;
+    auto const* dnn = planning(why);
+    if (!dnn) GTEST_SKIP() << why;
+    ASSERT_EQ(dnn->bytes, sizeof(RefactorDeviceDnn));
+    char text[4096] = "";
+    for (auto const& c : convolutions())
+        EXPECT_EQ(dnn->convolution_check(kDescribed, &c, text, sizeof text), 0)
+            << name_of(static_cast<DataType>(c.dtype)) << ", " << c.groups << " groups, channels last "
+            << c.channels_last << ", epilogue " << c.bias << ": " << text;
     auto unknown = convolution(I32, 1, 8, 8, 8, 3);
     EXPECT_NE(dnn->convolution_check(kDescribed, &unknown, text, sizeof text), 0);
     EXPECT_NE(std::string(text).find("dtype"), std::string::npos) << text;
+}
+
+/// A folder for what is compiled, for as long as this lives.
+class OwnCache {
+    std::filesystem::path path_;
+    std::string former_;
+    bool had_;
+
+public:
+    OwnCache() {
+        auto const* former = std::getenv("REFACTOR_GRAPH_CACHE");
+        had_ = former, former_ = former ? former : "";
+        auto name = (std::filesystem::temp_directory_path() / "rg_cache_XXXXXX").string();
+        path_ = mkdtemp(name.data());
+        setenv("REFACTOR_GRAPH_CACHE", path_.c_str(), 1);
+    }
+    ~OwnCache() {
+        if (had_)
+            setenv("REFACTOR_GRAPH_CACHE", former_.c_str(), 1);
+        else
+            unsetenv("REFACTOR_GRAPH_CACHE");
+        std::filesystem::remove_all(path_);
+    }
+    OwnCache(OwnCache const&) = delete;
+    OwnCache& operator=(OwnCache const&) = delete;
+    /// By their names; a file that is written anew gets another number.
+    std::map<std::filesystem::path, ino_t> files() const {
+        std::map<std::filesystem::path, ino_t> found;
+        for (auto const& entry : std::filesystem::recursive_directory_iterator(path_)) {
+            struct stat info;
+            if (entry.is_regular_file() && stat(entry.path().c_str(), &info) == 0) found[entry.path()] = info.st_ino;
+        }
+        return found;
+    }
+};
+
+TEST(CudaPlugin, KeepsPlansOnDisk) {
+    std::string why;
+    auto const* dnn = planning(why);
+    if (!dnn) GTEST_SKIP() << why;
+    OwnCache const cache;
+    char text[4096] = "";
+    // cuDNN compiles code for this one.
+    auto c = convolution(F16, 1, 64, 64, 28, 3);
+    c.channels_last = c.bias = 1, c.activation = 5;
+    auto plan = [&](char const* device) { return dnn->convolution_check(device, &c, text, sizeof text); };
+    ASSERT_EQ(plan(kDescribed), 0) << text;
+    auto const made = cache.files();
+    ASSERT_EQ(made.size(), 1u);
+    auto const& [file, number] = *made.begin();
+    ASSERT_GT(std::filesystem::file_size(file), 20000u) << "the code is in it";
+    ASSERT_EQ(plan(kDescribed), 0) << text;
+    EXPECT_EQ(cache.files(), made) << "the second plan is the first, from disk";
+    // A hard link keeps the number of a file that is replaced.
+    std::filesystem::path const kept = file.string() + ".kept";
+    for (bool damaged : {true, false}) {
+        std::filesystem::create_hard_link(file, kept);
+        if (damaged) {
+            std::fstream content(file, std::ios::in | std::ios::out | std::ios::binary);
+            content.seekp(static_cast<std::streamoff>(std::filesystem::file_size(file) / 2));
+            content.put('\xff');
+        } else {
+            std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+        }
+        auto const before = cache.files().at(file);
+        EXPECT_EQ(plan(kDescribed), 0) << text;
+        EXPECT_NE(cache.files().at(file), before) << "a damaged file is replaced";
+        std::filesystem::remove(kept);
+    }
+    std::string other = kDescribed;
+    other.replace(other.find("132"), 3, "114");
+    EXPECT_EQ(plan(other.c_str()), 0) << text;
+    c.activation = 4;
+    EXPECT_EQ(plan(kDescribed), 0) << text;
+    EXPECT_EQ(cache.files().size(), 3u) << "another device and another graph have plans of their own";
 }
 
 /// Bias and causal mask of an attention of cuDNN.
@@ -146,43 +237,48 @@ void place_operands(RefactorAttention& a, bool packed) {
     a.v = beside(width, a.keys, a.value_depth), a.y = beside(a.heads * a.value_depth, a.queries, a.value_depth);
 }
 
-TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
-    std::string why;
-    auto const* dnn = static_cast<RefactorDeviceDnn const*>(extension(RG_DNN_EXTENSION, why));
-    if (!dnn) GTEST_SKIP() << why;
-    char text[4096] = "";
-    if (dnn->version(text, sizeof text)) GTEST_SKIP() << text;
-    // An engine that is found has to be loaded into a device to be finished.
-    auto finds = [&](RefactorAttention const& a) {
-        auto code = dnn->attention_check(kDescribed, &a, text, sizeof text);
-        return code == 0 || std::string(text).find("no plan can be finished") != std::string::npos;
-    };
+std::vector<RefactorAttention> attentions() {
+    std::vector<RefactorAttention> all;
     RefactorAttention a{};
-    a.dtype = static_cast<int32_t>(F16), a.scale = 0.125;
-    a.batch = 2, a.heads = a.kv_heads = 12, a.queries = a.keys = 128, a.depth = a.value_depth = 64;
-    place_operands(a, false);
-    if (!finds(a) && std::string(text).find("LOADING_FAILED") != std::string::npos)
-        GTEST_SKIP() << "cuDNN does not plan without a driver: " << text;
-    // Planning takes seconds: types and places alternate.
+    a.scale = 0.125, a.batch = 2, a.heads = 12, a.depth = a.value_depth = 64;
+    // Planning takes up to a second: types and places alternate.
     int number = 0;
     for (int64_t kv_heads : {12, 4})
         for (auto [queries, keys] : {std::pair<int64_t, int64_t>{128, 128}, {77, 77}, {64, 200}, {1, 513}})
             for (Mask const& mask : {Mask{{0, 0, 0, 0}, false}, Mask{{0, 0, 0, 0}, true}, Mask{{2, 1, 1, keys}, false},
                                      Mask{{1, 1, queries, keys}, true}, Mask{{2, 12, queries, keys}, false}}) {
-                auto dtype = number % 2 ? BF16 : F16;
-                bool packed = number++ / 2 % 2;
-                a.dtype = static_cast<int32_t>(dtype), a.kv_heads = kv_heads;
+                a.dtype = static_cast<int32_t>(number % 2 ? BF16 : F16), a.kv_heads = kv_heads;
                 a.queries = queries, a.keys = keys, a.causal = mask.causal && queries > 1;
                 std::copy(mask.bias, mask.bias + 4, a.bias);
-                place_operands(a, packed);
-                EXPECT_TRUE(finds(a)) << name_of(dtype) << ", " << kv_heads << " heads, " << queries << " queries, "
-                                      << keys << " keys, causal " << a.causal << ", bias [" << a.bias[0] << ", "
-                                      << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << "], packed " << packed
-                                      << ": " << text;
+                place_operands(a, number++ / 2 % 2);
+                all.push_back(a);
             }
-    a.depth = 12;
-    place_operands(a, false);
-    EXPECT_FALSE(finds(a));
+    return all;
+}
+
+/// On all threads, as plans of a model are made.
+TEST(CudaPlugin, PlansAttentionForADescribedDevice) {
+    std::string why;
+    auto const* dnn = planning(why);
+    if (!dnn) GTEST_SKIP() << why;
+    auto all = attentions();
+    std::vector<std::string> reasons(all.size());
+    ThreadPool().parallel_for(static_cast<int64_t>(all.size()), [&](int64_t i, int) {
+        char text[4096] = "";
+        auto number = static_cast<size_t>(i);
+        if (dnn->attention_check(kDescribed, &all[number], text, sizeof text) != 0) reasons[number] = text;
+    });
+    for (size_t i = 0; i < all.size(); ++i) {
+        auto const& a = all[i];
+        EXPECT_EQ(reasons[i], "") << name_of(static_cast<DataType>(a.dtype)) << ", " << a.kv_heads << " heads, "
+                                  << a.queries << " queries, " << a.keys << " keys, causal " << a.causal << ", bias ["
+                                  << a.bias[0] << ", " << a.bias[1] << ", " << a.bias[2] << ", " << a.bias[3] << ']';
+    }
+    auto odd = all[0];
+    odd.depth = 12;
+    place_operands(odd, false);
+    char text[4096] = "";
+    EXPECT_NE(dnn->attention_check(kDescribed, &odd, text, sizeof text), 0);
 }
 
 }  // namespace

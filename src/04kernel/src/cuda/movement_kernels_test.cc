@@ -84,6 +84,58 @@ TEST(CudaMovement, JoinsPiecesOfSeveralTypes) {
     });
 }
 
+/// Rows that are moved, of lengths for every width of words, from each type into one or two.
+template <class Run>
+void moving_cases(std::mt19937& random, Run&& run) {
+    using enum DataType;
+    for (int64_t depth : {8, 6, 5})
+        for (auto from : {F32, F16, BF16})
+            for (auto first : {F32, F16, BF16})
+                for (auto second : {Undefined, F32, F16, BF16}) {
+                    if (from == first && second == Undefined) continue;
+                    std::vector<Tensor> x{numbers(from, {2, 7, 3, depth}, random)}, y{Tensor(first, {2, 3, 7, depth})};
+                    if (second != Undefined) y.emplace_back(second, Dims{2, 3, 7, depth});
+                    run(TransposeInfo{{0, 2, 1, 3}}, x, y);
+                }
+}
+
+TEST(CudaMovement, TransposesIntoOtherTypes) {
+    std::mt19937 random(kSeed);
+    moving_cases(random, [](TransposeInfo const& info, std::vector<Tensor>& x, std::vector<Tensor> const& like) {
+        auto results = run_on_device(info, x, like, {}, emulated(), false);
+        ASSERT_EQ(results.size(), like.size());
+        for (auto& y : results) {
+            auto size = static_cast<size_t>(movement::element_bytes(y.dtype)), depth = static_cast<size_t>(y.dims[3]);
+            std::vector<std::byte> wanted(static_cast<size_t>(y.count()) * size);
+            ASSERT_TRUE(convert(x[0].dtype, x[0].data(), y.dtype, wanted.data(), y.count()));
+            for (size_t row = 0; row < 42; ++row) {
+                auto batch = row / 21, head = row / 7 % 3, position = row % 7;
+                auto from = (batch * 7 + position) * 3 + head;
+                ASSERT_EQ(std::memcmp(static_cast<std::byte const*>(y.data()) + row * depth * size,
+                                      wanted.data() + from * depth * size, depth * size),
+                          0)
+                    << name_of(x[0].dtype) << " as " << name_of(y.dtype) << ", depth " << depth << ", row " << row;
+            }
+        }
+    });
+}
+
+TEST(CudaMovement, RefusesTransposesThatItCannotConvert) {
+    auto reason = [](Dims perm, DataType to) {
+        Operand x, y;
+        x.dtype = DataType::F16, y.dtype = to, x.dims = {2, 3, 4}, y.dims = {2, 3, 4};
+        for (size_t i = 0; i < 3; ++i) y.dims[i] = x.dims[static_cast<size_t>(perm[i])];
+        Request request{{&x, 1}, {&y, 1}, "nvidia", Isa::Scalar, 1, Precision::Default, &emulated()};
+        auto found = candidates(TransposeInfo{perm}, request);
+        return found.kernels.empty() ? found.rejections[0].reason : found.kernels[0]->id();
+    };
+    EXPECT_EQ(reason({1, 0, 2}, DataType::F32), "transpose:nvidia:converting:f32");
+    EXPECT_EQ(reason({1, 2, 0}, DataType::F32),
+              "transpose:nvidia:nvrtc: perm (1, 2, 0) moves the last axis of what is converted");
+    EXPECT_EQ(reason({1, 0, 2}, DataType::I32),
+              "transpose:nvidia:nvrtc: an operand of i32 among others, expected f32, f16 or bf16");
+}
+
 TEST(CudaMovement, RefusesPiecesThatItCannotConvert) {
     Operand x[2], y;
     x[0].dtype = y.dtype = DataType::F32, x[1].dtype = DataType::I32;
@@ -99,7 +151,8 @@ TEST(CudaPlugin, CompilesMovement) {
     SourceCollector collector;
     std::mt19937 random(kSeed);
     all_movement_cases(random, collector), all_sampling_cases(random, collector);
-    lookup_cases(random, collector), table_cases(random, collector), converting_cases(random, collector);
+    lookup_cases(random, collector), table_cases(random, collector), converting_cases(random, collector),
+        moving_cases(random, collector);
     ASSERT_GT(collector.sources.size(), 200u);
     compile_all(collector.sources);
 }

@@ -1,5 +1,5 @@
 // Transpose, Slice, Expand and Tile: the output in order, the input by one step for each axis.
-#include "cuda/generated.h"
+#include "cuda/converting.h"
 #include "cuda/movement_kernels.h"
 #include "expand/expand.h"
 #include "slice/slice.h"
@@ -58,6 +58,21 @@ RG_GLOBAL rg_transpose_squares(rg_square_args a) {
             if (lane < columns && line + k < rows) y[to + k * (Index)a.read_to] = square[lane][line + k];
         __syncthreads();
     }
+}
+)cuda";
+
+constexpr char const* kConvertBody = R"cuda(
+struct rg_convert_args { rg_u64 x, y[kWholes], count; rg_axis sizes[kRank]; rg_u64 steps[kRank]; };
+RG_GLOBAL rg_strided_convert(rg_convert_args a) {
+    rg_for_items<4, Run>((Index)a.count, [&](Index rest) {
+        Index from = 0;
+#pragma unroll
+        for (int axis = kRank - 1; axis > 0; --axis) from += rg_split(rest, a.sizes[axis]) * (Index)a.steps[axis];
+        return rg_read(a.x, from + rest * (Index)a.steps[0], kRead);
+    }, [&](Index i, Run run) {
+        rg_write<kFirst>(a.y[0], i, run);
+        if (kWholes > 1) rg_write<kSecond>(a.y[kWholes - 1], i, run);
+    });
 }
 )cuda";
 
@@ -168,6 +183,30 @@ Result<Launches, Rejection> bind_transpose(TransposeInfo const& info, BindArgs c
     return launches_of(walk, code);
 }
 
+Result<Launches, Rejection> bind_converting_transpose(TransposeInfo const& info, BindArgs const& args,
+                                                      Code const& code) {
+    auto walk = walk_of(args);
+    auto strides = strides_of(args.inputs[0]->dims);
+    walk.axes.steps.resize(1);
+    for (auto axis : info.perm) walk.axes.steps[0].push_back(strides[axis]);
+    walk.axes.merge();
+    walk.bytes = kWidestBytes / kWidestRun;
+    walk.widen();
+    GeneratedLaunch launch;
+    auto kind = index_kind(walk.narrow()) + constant_kind("kRun", walk.bytes * kWidestRun / kWidestBytes) +
+                constant_kind("kRank", static_cast<int64_t>(walk.axes.sizes.size())) +
+                constant_kind("kRead", static_cast<int64_t>(*converting_number(args.inputs[0]->dtype))) +
+                outputs_kind(args);
+    static auto const body = std::string(kConverting) + kConvertBody;
+    launch.function = code.function("rg_strided_convert", kind, body.c_str());
+    launch.blocks = blocks_for(walk.count(), 4 * int64_t{kBlockThreads});
+    launch.on({0});
+    for (size_t i = 0; i < args.outputs.size(); ++i) launch.on({static_cast<int>(1 + i)});
+    launch.add(walk.count());
+    launch.add_axes(walk.axes.sizes), launch.add_steps(walk.axes.steps[0]);
+    return Launches{{launch}};
+}
+
 Result<Launches, Rejection> bind_slice(SliceInfo const& info, BindArgs const& args, Code const& code) {
     auto walk = walk_of(args);
     auto strides = strides_of(args.inputs[0]->dims);
@@ -194,9 +233,29 @@ Result<Launches, Rejection> bind_expand(ExpandInfo const&, BindArgs const& args,
     return launches_of(walk, code);
 }
 
+/// Rows stay whole: squares in shared memory, which another last axis needs, are not worth a cast that they save.
+KernelResult converting_transpose(TransposeInfo const& info, Request const& request) {
+    if (auto no = refuse_converting(request)) return Err{*no};
+    if (info.perm.empty() || info.perm.back() + 1 != static_cast<int64_t>(info.perm.size()))
+        return Err{Rejection{"perm " + movement::to_string(info.perm) + " moves the last axis of what is converted"}};
+    auto library = Library::of(request);
+    if (!library) return Err{library.error()};
+    auto unconverted = request;
+    unconverted.outputs = unconverted.inputs;
+    auto on_host = host_request(unconverted);
+    if (!on_host) return Err{on_host.error()};
+    auto reference = transpose_reference(info, *on_host);
+    if (!reference) return Err{reference.error()};
+    return std::unique_ptr<Kernel>(std::make_unique<LaunchKernel<TransposeInfo, Code>>(
+        info, id_of("transpose", "converting", request.outputs[0].dtype), std::move(reference).value(),
+        bind_converting_transpose, *library));
+}
+
 }  // namespace
 
 KernelResult transpose_nvrtc(TransposeInfo const& info, Request const& request) {
+    if (request.outputs.size() > 1 || request.inputs[0].dtype != request.outputs[0].dtype)
+        return converting_transpose(info, request);
     return generate(info, "transpose", request, transpose_reference, bind_transpose);
 }
 KernelResult slice_nvrtc(SliceInfo const& info, Request const& request) {

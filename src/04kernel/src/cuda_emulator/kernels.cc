@@ -1,6 +1,7 @@
 #include "cuda_emulator/builtins.h"
 #include "cuda_emulator/device.h"
 #include "cuda_plugin/code_cache.h"
+#include "cuda_plugin/turns.h"
 #include "mem_manager/device_plugin.h"
 
 #include <array>
@@ -142,17 +143,27 @@ int32_t load_source(std::string const& source, Functions& functions, Complaint c
 
 int32_t load(void*, char const* source, char const* name, void** function, char* text, size_t text_bytes) {
     static std::mutex mutex;
+    static cuda_plugin::Turns turns;
     static auto* sources = new std::map<std::string, Functions, std::less<>>;
-    std::lock_guard lock(mutex);
     Complaint complain{text, text_bytes};
-    auto known = sources->find(std::string_view(source));
-    if (known == sources->end()) {
-        Functions functions;
-        if (auto status = load_source(source, functions, complain)) return status;
-        known = sources->emplace(source, std::move(functions)).first;
+    auto find = [&]() -> Functions* {
+        std::lock_guard lock(mutex);
+        auto known = sources->find(std::string_view(source));
+        return known == sources->end() ? nullptr : &known->second;
+    };
+    auto* known = find();
+    if (!known) {
+        cuda_plugin::Turns::Turn turn(turns, source);
+        known = find();
+        if (!known) {
+            Functions functions;
+            if (auto status = load_source(source, functions, complain)) return status;
+            std::lock_guard lock(mutex);
+            known = &sources->emplace(source, std::move(functions)).first->second;
+        }
     }
-    auto found = known->second.find(name);
-    if (found == known->second.end()) return complain(kFailure, "there is no kernel " + std::string(name));
+    auto found = known->find(name);
+    if (found == known->end()) return complain(kFailure, "there is no kernel " + std::string(name));
     *function = &found->second;
     return 0;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include "cuda_plugin/turns.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +22,7 @@ struct Gpu {
     std::mutex mutex;  ///< of what follows
     cublasLtHandle_t cublas = nullptr;
     std::unordered_map<std::string, cudaKernel_t> functions;  ///< by source and name
+    Turns compiling;                                          ///< by the same; not under `mutex`
 };
 
 /// Makes a GPU the calling thread's current one, and puts the former back.

@@ -1,10 +1,10 @@
-#include "cuda_plugin/dnn_graph.h"
 #include "cuda_plugin/dnn_handles.h"
+#include "cuda_plugin/dnn_plans.h"
 #include "cuda_plugin/streams.h"
 #include "cuda_plugin/tables.h"
+#include "cuda_plugin/turns.h"
 #include "mem_manager/device_plugin.h"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <new>
@@ -12,102 +12,6 @@
 namespace refactor::cuda_plugin {
 
 namespace {
-
-/// Plans that want more scratch memory are passed over.
-constexpr int64_t kMostWorkspace = int64_t(512) << 20;
-/// Notes of an engine that are read; cuDNN 9.28 has ten.
-constexpr int64_t kMostNotes = 32;
-
-/// A plan as it is run.
-struct DnnPlan {
-    Descriptor plan;
-    std::vector<int64_t> operands;
-    std::vector<uint32_t> numbers;
-    size_t workspace_bytes;
-};
-
-/// Where plans are to run: a device that is there, or one that is described.
-struct Target {
-    cudnnHandle_t handle = nullptr;
-    Descriptor const* properties = nullptr;
-};
-
-bool is_allowed(Descriptor const& config, std::vector<cudnnBackendNumericalNote_t> const& forbidden) {
-    auto const& dnn = DnnLibrary::get();
-    Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    auto native = engine.native();
-    int64_t count = 0;
-    check(dnn.get_attribute(config.native(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                            &native),
-          "cudnnBackendGetAttribute");
-    cudnnBackendNumericalNote_t notes[kMostNotes];
-    check(dnn.get_attribute(native, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes, &count,
-                            notes),
-          "cudnnBackendGetAttribute");
-    // A library may know, and count, more notes than there is room for.
-    auto known = std::min(count, kMostNotes);
-    return std::none_of(notes, notes + known, [&](auto note) {
-        return std::find(forbidden.begin(), forbidden.end(), note) != forbidden.end();
-    });
-}
-
-/// Configurations of one heuristic, the best first.
-std::vector<Descriptor> configs_of(Descriptor const& graph, cudnnBackendHeurMode_t mode, Target const& target) {
-    auto const& dnn = DnnLibrary::get();
-    Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (target.properties) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
-    // Without an engine for the graph, a heuristic cannot be finished.
-    if (dnn.finalize(heuristic.native()) != CUDNN_STATUS_SUCCESS) return {};
-    int64_t count = 0;
-    check(dnn.get_attribute(heuristic.native(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
-                            nullptr),
-          "cudnnBackendGetAttribute");
-    std::vector<Descriptor> configs;
-    std::vector<cudnnBackendDescriptor_t> natives;
-    for (int64_t i = 0; i < count; ++i)
-        natives.push_back(configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).native());
-    check(dnn.get_attribute(heuristic.native(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
-                            &count, natives.data()),
-          "cudnnBackendGetAttribute");
-    configs.erase(configs.begin() + count, configs.end());
-    return configs;
-}
-
-/// The `rank`-th plan that can be finished.
-DnnPlan plan_of(DnnGraph graph, int32_t rank, Target const& target) {
-    auto const& dnn = DnnLibrary::get();
-    Descriptor operations(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    operations.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, graph.operations);
-    if (target.handle) operations.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
-    operations.finished();
-    std::string why = "no engine for this graph";
-    auto failed = CUDNN_STATUS_NOT_SUPPORTED;
-    for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-        for (auto const& config : configs_of(operations, mode, target)) {
-            if (!is_allowed(config, graph.forbidden)) {
-                why = "every engine lowers the precision";
-                continue;
-            }
-            Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-            plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-            if (target.handle) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
-            if (target.properties) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
-            if (auto status = dnn.finalize(plan.native()); status != CUDNN_STATUS_SUCCESS) {
-                why = std::string("no plan can be finished: ") + dnn.error_text(status);
-                if (status >= CUDNN_STATUS_INTERNAL_ERROR) failed = status;
-                continue;
-            }
-            int64_t bytes = 0, count = 0;
-            check(dnn.get_attribute(plan.native(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                    &count, &bytes),
-                  "cudnnBackendGetAttribute");
-            if (bytes > kMostWorkspace || rank-- > 0) continue;
-            return {std::move(plan), std::move(graph.operands), std::move(graph.numbers), static_cast<size_t>(bytes)};
-        }
-    throw DnnFailure{failed, "cuDNN: " + why};
-}
 
 /// What has been asked for before: plans, as long as somebody has them, and what the library does not support. It
 /// compiles code for some graphs, which takes seconds, and networks repeat their layers.
@@ -118,6 +22,7 @@ class KnownPlans {
     };
     std::mutex mutex_;
     std::map<std::string, Known> known_;
+    Turns turns_;
 
     void keep(std::string const& key, Known known) {
         std::lock_guard lock(mutex_);
@@ -140,6 +45,8 @@ public:
     template <class F>
     std::shared_ptr<DnnPlan> make(std::string const& key, F&& plan) {
         if (auto known = find(key)) return known;
+        Turns::Turn turn(turns_, key);
+        if (auto known = find(key)) return known;
         try {
             auto made = std::make_shared<DnnPlan>(plan());
             keep(key, {made, nullptr});
@@ -150,6 +57,14 @@ public:
         }
     }
 };
+
+/// Plans are made for so many multiprocessors, and compiled for what the driver takes.
+std::string identity_of(Gpu const& gpu) {
+    int processors = 0, driver = 0;
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu.ordinal);
+    cudaDriverGetVersion(&driver);
+    return gpu.name + ", " + std::to_string(processors) + " multiprocessors, driver " + std::to_string(driver);
+}
 
 /// Of the bytes of what is asked for.
 template <class T>
@@ -191,6 +106,7 @@ int32_t create(void* device, T const& asked, int32_t rank, void** plan, size_t* 
             Handle handle(gpu);
             Target target;
             target.handle = handle.native();
+            target.architecture = gpu.architecture, target.device = identity_of(gpu);
             return plan_of(graph_of(asked), rank, target);
         });
         *workspace_bytes = made->workspace_bytes;
@@ -207,6 +123,7 @@ int32_t check_plan(char const* properties, T const& asked, char* text, size_t te
         described.finished();
         Target target;
         target.properties = &described;
+        target.architecture = "described", target.device = properties;
         plan_of(graph_of(asked), 0, target);
     });
 }

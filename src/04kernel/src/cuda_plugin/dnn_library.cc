@@ -1,5 +1,7 @@
 #include "cuda_plugin/dnn_library.h"
 
+#include <cstddef>
+
 #include <dlfcn.h>
 
 namespace refactor::cuda_plugin {
@@ -52,7 +54,34 @@ void check(cudnnStatus_t status, char const* call) {
     throw DnnFailure{status, *more ? text + " (" + more + ")" : text};
 }
 
+namespace {
+
+/// Bytes of a value that means the same everywhere; 0: it is an address, or a descriptor.
+size_t bytes_of(cudnnBackendAttributeType_t type) {
+    switch (type) {
+        case CUDNN_TYPE_HANDLE:
+        case CUDNN_TYPE_VOID_PTR:
+        case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+            return 0;
+        case CUDNN_TYPE_INT64:
+        case CUDNN_TYPE_DOUBLE:
+            return 8;
+        case CUDNN_TYPE_BOOLEAN:
+        case CUDNN_TYPE_CHAR:
+            return 1;
+        default:
+            return sizeof(int);
+    }
+}
+
+void append(std::string& content, void const* bytes, size_t count) {
+    content.append(static_cast<char const*>(bytes), count);
+}
+
+}  // namespace
+
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+    append(content_, &type, sizeof type);
     check(DnnLibrary::get().create_descriptor(type, &native_), "cudnnBackendCreateDescriptor");
 }
 
@@ -63,17 +92,25 @@ Descriptor::~Descriptor() {
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                             void const* values) {
     check(DnnLibrary::get().set_attribute(native_, name, type, count, values), "cudnnBackendSetAttribute");
+    if (type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_VOID_PTR) return *this;
+    append(content_, &name, sizeof name);
+    append(content_, &count, sizeof count);
+    append(content_, values, bytes_of(type) * static_cast<size_t>(count));
     return *this;
 }
 
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, Descriptor const& value) {
-    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.native_);
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.native_);
+    content_ += value.content_;
+    return *this;
 }
 
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, std::vector<Descriptor> const& values) {
     std::vector<cudnnBackendDescriptor_t> natives;
     for (auto const& value : values) natives.push_back(value.native_);
-    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(natives.size()), natives.data());
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(natives.size()), natives.data());
+    for (auto const& value : values) content_ += value.content_;
+    return *this;
 }
 
 Descriptor&& Descriptor::finished() {

@@ -44,17 +44,23 @@ void check(cudnnStatus_t status, char const* call);
 /// A backend descriptor. Setters throw `DnnFailure`.
 class Descriptor {
     cudnnBackendDescriptor_t native_ = nullptr;
+    std::string content_;
 
 public:
     explicit Descriptor(cudnnBackendDescriptorType_t type);
     ~Descriptor();
-    Descriptor(Descriptor&& other) noexcept : native_(other.native_) { other.native_ = nullptr; }
+    Descriptor(Descriptor&& other) noexcept : native_(other.native_), content_(std::move(other.content_)) {
+        other.native_ = nullptr;
+    }
     Descriptor& operator=(Descriptor&& other) noexcept {
         std::swap(native_, other.native_);
+        content_.swap(other.content_);
         return *this;
     }
 
     cudnnBackendDescriptor_t native() const { return native_; }
+    /// Its type and everything that it was set to, handles and addresses left out: equal for descriptions of the same.
+    std::string const& content() const { return content_; }
     Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                     void const* values);
     Descriptor& set(cudnnBackendAttributeName_t name, Descriptor const& value);

@@ -103,25 +103,32 @@ void release(void* code) { std::free(code); }
 int32_t load(void* device, char const* source, char const* name, void** function, char* text, size_t text_bytes) {
     Complaint complaint{text, text_bytes};
     auto& gpu = *static_cast<Gpu*>(device);
-    std::lock_guard lock(gpu.mutex);
     auto key = std::string(name) + '\n' + source;
-    auto& known = gpu.functions[key];
-    if (!known) {
-        auto target = target_of(gpu);
-        int major = 0, minor = 0;
-        nvrtcVersion(&major, &minor);
-        CodeCache cache("nvrtc" + std::to_string(major) + '.' + std::to_string(minor) + '-' + target, source);
-        auto code = cache.find();
-        if (code.empty()) {
-            if (auto status = build(source, target, code, complaint)) return status;
-            cache.store(code);
-        }
-        CurrentGpu current(gpu);
-        cudaLibrary_t library = nullptr;
-        RG_CUDA_CALL(cudaLibraryLoadData(&library, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-        RG_CUDA_CALL(cudaLibraryGetKernel(&known, library, name));
+    auto find = [&] {
+        std::lock_guard lock(gpu.mutex);
+        auto found = gpu.functions.find(key);
+        *function = found == gpu.functions.end() ? nullptr : found->second;
+        return *function != nullptr;
+    };
+    if (find()) return 0;
+    Turns::Turn turn(gpu.compiling, key);
+    if (find()) return 0;
+    auto target = target_of(gpu);
+    int major = 0, minor = 0;
+    nvrtcVersion(&major, &minor);
+    CodeCache cache("nvrtc" + std::to_string(major) + '.' + std::to_string(minor) + '-' + target, source);
+    auto code = cache.find();
+    if (code.empty()) {
+        if (auto status = build(source, target, code, complaint)) return status;
+        cache.store(code);
     }
-    *function = known;
+    CurrentGpu current(gpu);
+    cudaLibrary_t library = nullptr;
+    cudaKernel_t kernel = nullptr;
+    RG_CUDA_CALL(cudaLibraryLoadData(&library, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    RG_CUDA_CALL(cudaLibraryGetKernel(&kernel, library, name));
+    std::lock_guard lock(gpu.mutex);
+    *function = gpu.functions[key] = kernel;
     return 0;
 }
 

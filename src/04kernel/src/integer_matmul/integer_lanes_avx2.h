@@ -51,8 +51,36 @@ RG_SIMD __m128i bytes_of(Lanes a, Lanes b, bool is_signed) {
 RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+RG_SIMD Lanes operator<<(Lanes a, int n) { return {_mm256_slli_epi32(a.v, n)}; }
+RG_SIMD Lanes operator>>(Lanes a, int n) { return {_mm256_srai_epi32(a.v, n)}; }
 /// c + sums of two products of i16.
 RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) { return {_mm256_add_epi32(c.v, _mm256_madd_epi16(a.v, b.v))}; }
+
+/// Sixteen 16-bit integers.
+struct Words {
+    static constexpr int width = 16;
+    using Part = int64_t;
+    __m256i v;
+
+    RG_SIMD static Words zero() { return {_mm256_setzero_si256()}; }
+    RG_SIMD static Words set(int32_t x) { return {_mm256_set1_epi16(static_cast<int16_t>(x))}; }
+    /// The first `n`, which may be more than `width`.
+    RG_SIMD static Part first(int64_t n) { return n; }
+    /// The others are zero.
+    RG_SIMD static Words load_bytes(uint8_t const* p, Part n, bool is_signed) {
+        alignas(16) uint8_t part[16] = {};
+        if (n < 16) {
+            for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+            p = part;
+        }
+        __m128i bytes = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
+        return {is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes)};
+    }
+    RG_SIMD void store(void* p) const { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+};
+RG_SIMD Words operator+(Words a, Words b) { return {_mm256_add_epi16(a.v, b.v)}; }
+RG_SIMD Words operator-(Words a, Words b) { return {_mm256_sub_epi16(a.v, b.v)}; }
+RG_SIMD Words operator<<(Words a, int n) { return {_mm256_slli_epi16(a.v, n)}; }
 
 struct Floats {
     __m256 v;

@@ -33,8 +33,37 @@ struct Lanes {
 RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+RG_SIMD Lanes operator<<(Lanes a, unsigned n) { return {_mm512_slli_epi32(a.v, n)}; }
+RG_SIMD Lanes operator>>(Lanes a, unsigned n) { return {_mm512_srai_epi32(a.v, n)}; }
 /// c + sums of two products of i16.
-RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) { return {_mm512_add_epi32(c.v, _mm512_madd_epi16(a.v, b.v))}; }
+RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) {
+#ifdef __AVX512VNNI__
+    return {_mm512_dpwssd_epi32(c.v, a.v, b.v)};
+#else
+    return {_mm512_add_epi32(c.v, _mm512_madd_epi16(a.v, b.v))};
+#endif
+}
+
+/// Thirty-two 16-bit integers.
+struct Words {
+    static constexpr int width = 32;
+    using Part = __mmask32;
+    __m512i v;
+
+    RG_SIMD static Words zero() { return {_mm512_setzero_si512()}; }
+    RG_SIMD static Words set(int32_t x) { return {_mm512_set1_epi16(static_cast<int16_t>(x))}; }
+    /// The first `n`, which may be more than `width`.
+    RG_SIMD static Part first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
+    /// The others are zero.
+    RG_SIMD static Words load_bytes(uint8_t const* p, Part part, bool is_signed) {
+        __m256i bytes = _mm256_maskz_loadu_epi8(part, p);
+        return {is_signed ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes)};
+    }
+    RG_SIMD void store(void* p) const { _mm512_storeu_si512(p, v); }
+};
+RG_SIMD Words operator+(Words a, Words b) { return {_mm512_add_epi16(a.v, b.v)}; }
+RG_SIMD Words operator-(Words a, Words b) { return {_mm512_sub_epi16(a.v, b.v)}; }
+RG_SIMD Words operator<<(Words a, unsigned n) { return {_mm512_slli_epi16(a.v, n)}; }
 
 struct Floats {
     __m512 v;

@@ -16,7 +16,7 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 #include "integer_matmul/integer_product_impl.h"
 //
 #include "integer_matmul/integer_depthwise_avx2.h"
-#include "integer_matmul/integer_winograd_avx2.h"
+#include "integer_matmul/integer_winograd_impl.h"
 
 namespace refactor::kernel {
 

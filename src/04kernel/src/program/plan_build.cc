@@ -8,6 +8,7 @@
 #include "runtime/value.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace refactor::kernel {
 
@@ -20,6 +21,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t(1) << 47;
 /// Bytes of weights whose packing (about 1 ms) outweighs starting threads.
 constexpr size_t kWorthThreads = size_t(1) << 22;
+/// Hundreds of nodes whose code is known are bound in less; a device's library compiles one for up to seconds.
+constexpr auto kLongBinding = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -103,8 +106,8 @@ void PlanBuild::check_alias(uint32_t node) const {
     throw InvalidInput(where(node) + ": " + text(from) + " cannot become " + text(to));
 }
 
-/// Nodes that execute, with their tasks. In order, or on all threads where weights are to be packed: that takes far
-/// longer than binding.
+/// Nodes that execute, with their tasks. In order, or on all threads where weights are to be packed or code is to be
+/// compiled: that takes far longer than binding.
 void PlanBuild::bind_nodes() {
     for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
         auto const& n = parts_.nodes[node];
@@ -117,13 +120,23 @@ void PlanBuild::bind_nodes() {
         for (auto edge : n.outputs) empty &= edge == kNoEdge || descs_[edge].count() == 0;
         if (!empty) bound_.push_back({node, {}});
     }
-    if (!packs_weights()) {
-        for (auto& bound : bound_) bind(bound);
-        return;
-    }
-    ThreadPool(parts_.threads).parallel_for(static_cast<int64_t>(bound_.size()), [&](int64_t i, int) {
-        bind(bound_[static_cast<size_t>(i)]);
+    auto first = packs_weights() ? 0 : bind_in_order();
+    if (first == bound_.size()) return;
+    ThreadPool(parts_.threads).parallel_for(static_cast<int64_t>(bound_.size() - first), [&](int64_t i, int) {
+        bind(bound_[first + static_cast<size_t>(i)]);
     });
+}
+
+/// How many are bound: all of them, unless it turns out that a device's code has to be compiled.
+size_t PlanBuild::bind_in_order() {
+    bool shares = parts_.device != "cpu" && parts_.threads > 1 && choice_.is_concurrent();
+    auto begin = std::chrono::steady_clock::now();
+    size_t count = 0;
+    while (count < bound_.size()) {
+        bind(bound_[count++]);
+        if (shares && std::chrono::steady_clock::now() - begin > kLongBinding) break;
+    }
+    return count;
 }
 
 bool PlanBuild::packs_weights() const {

@@ -38,6 +38,7 @@ class PlanBuild {
     void fill_descs();
     void fill_steps();
     void bind_nodes();
+    size_t bind_in_order();
     bool packs_weights() const;
     void bind(Bound&);
     void fill_blocks();

@@ -1,8 +1,14 @@
 #include "kernel/program.h"
 
 #include "common/error.h"
+#include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 #include "runtime/executor.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -81,6 +87,53 @@ TEST(Program, ChoosesTheCheapestKernelThatAcceptsTheSizes) {
     EXPECT_NE(message.find("Copy node \"n0\""), std::string::npos);
     EXPECT_NE(message.find("copy:cpu:fast:f32: more than 20"), std::string::npos);
     EXPECT_NE(message.find("copy:cpu:slow:f32: more than 1000"), std::string::npos);
+}
+
+/// As a library that compiles: the first node takes long; each of the others waits until two are being bound.
+class CompilingKernel final : public Kernel {
+public:
+    struct Counts {
+        std::mutex mutex;
+        std::condition_variable changed;
+        int calls = 0, inside = 0, most = 0;
+        std::chrono::seconds patience;
+    };
+    explicit CompilingKernel(Counts& counts) : counts_(counts) {}
+    std::string id() const override { return "copy:nvidia:compiled:f32"; }
+    Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
+        std::unique_lock lock(counts_.mutex);
+        if (counts_.calls++ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        counts_.most = std::max(counts_.most, ++counts_.inside);
+        counts_.changed.notify_all();
+        if (counts_.calls > 1) counts_.changed.wait_for(lock, counts_.patience, [&] { return counts_.most > 1; });
+        --counts_.inside;
+        lock.unlock();
+        return CopyKernel("", 0, 1000).bind(args);
+    }
+
+private:
+    Counts& counts_;
+};
+
+TEST(Program, BindsOnAllThreadsWhereADeviceCompiles) {
+    if (default_thread_count() < 2) GTEST_SKIP() << "needs two processors";
+    auto most = [](char const* device, int threads) {
+        CompilingKernel::Counts counts;
+        counts.patience = std::chrono::seconds(threads > 1 ? 10 : 0);
+        Chain chain(4);
+        chain.parts.device = device, chain.parts.threads = threads;
+        for (auto& node : chain.parts.nodes) {
+            node.kernels.clear();
+            node.kernels.push_back(std::make_unique<CompilingKernel>(counts));
+        }
+        Program program(std::move(chain.parts));
+        auto plan = program.plan(std::vector<Dims>{{2, 6}, {3, 2}});
+        EXPECT_EQ(plan->steps.size(), 4u);
+        for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(plan->steps[i].node, i);
+        return counts.most;
+    };
+    EXPECT_EQ(most("nvidia", 2), 2);
+    EXPECT_EQ(most("nvidia", 1), 1);
 }
 
 TEST(Program, PrefersWhatTheTuningTableKnows) {

@@ -1,5 +1,6 @@
 #include "passes/lower_precision.h"
 
+#include "ask_kernels.h"
 #include "common/half.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
@@ -86,19 +87,40 @@ class Lowering {
         return accepts_as(node, type_, [&](EdgePtr edge) { return is_f32(edge) && edge != scales; }, context_, place_);
     }
 
-    /// Joins what is f32 and what is low without casts in front, and, if users see the result, also in f32: caches of
-    /// keys and values are read and written as the model has them. False, and nothing changed, if no kernel does that.
-    bool lower_concat(NodePtr node) {
+    /// Whether a kernel writes the only output of the node once in each of these types.
+    bool accepts_outputs(NodePtr node, std::vector<DataType> const& types) {
+        std::vector<EdgePtr> const inputs(node->inputs().begin(), node->inputs().end());
+        auto* probe = model_.graph.insert(node->value, inputs, types.size());
+        for (size_t i = 0; i < types.size(); ++i)
+            probe->output(i)->value = node->output()->value, probe->output(i)->value.dtype = types[i];
+        bool accepted = !ask_kernels(probe, context_, place_ ? context_.options.device : "cpu", place_).kernels.empty();
+        model_.graph.erase(probe);
+        return accepted;
+    }
+
+    /// Whether the node moves what it reads into an f32 tensor, and one that converts on the way saves casts.
+    bool moves_and_casts(NodePtr node) const {
         auto* y = node->output();
-        if (!info_of<kernel::ConcatInfo>(*node->value.op) || !is_f32(y)) return false;
+        if (!is_f32(y)) return false;
+        if (info_of<kernel::TransposeInfo>(*node->value.op)) return is_low(node->input(0)) && is_fixed(y);
+        if (!info_of<kernel::ConcatInfo>(*node->value.op)) return false;
         auto inputs = node->inputs();
-        bool wide = std::any_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
-            return is_f32(x) && !x->value.constant && !casts_.contains({x, type_});
-        });
-        if (!wide && !is_fixed(y)) return false;
+        return is_fixed(y) || std::any_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
+                   return is_f32(x) && !x->value.constant && !casts_.contains({x, type_});
+               });
+    }
+
+    /// Moves what is f32 or low without casts in front, and, if users see the result, also in f32: keys and values for
+    /// later, and caches of them, are read and written as the model has them. False, and nothing changed, if no kernel
+    /// does that.
+    bool lower_movement(NodePtr node) {
+        if (!moves_and_casts(node)) return false;
+        auto* y = node->output();
         bool both = is_fixed(y) && !y->consumers().empty(), narrow = both || !is_fixed(y);
-        auto changes = [&](EdgePtr edge) { return edge == y && narrow; };
-        if (!accepts_as(node, type_, changes, context_, place_)) return false;
+        std::vector<DataType> types;
+        if (narrow) types.push_back(type_);
+        if (is_fixed(y)) types.push_back(DataType::F32);
+        if (!accepts_outputs(node, types)) return false;
         auto value = y->value;
         if (narrow) y->value.dtype = type_, lowered_.insert(y);
         if (both) {
@@ -189,7 +211,7 @@ public:
             bool kept = kept_.contains(node);
             if (info_of<kernel::ElementwiseInfo>(*node->value.op))
                 lower_expression(node, !kept);
-            else if (!kept && lower_concat(node))
+            else if (!kept && lower_movement(node))
                 continue;
             else if (!kept && takes_any_float(*node->value.op))
                 lower_node(node);

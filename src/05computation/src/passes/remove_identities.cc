@@ -46,6 +46,11 @@ bool is_identity(NodePtr node) {
     return elementwise && node->inputs().size() == 1 && is_forwarding(*elementwise);
 }
 
+/// A transpose that writes what it reads, once.
+bool is_plain(NodePtr node) {
+    return node->outputs().size() == 1 && node->input(0)->value.dtype == node->output()->value.dtype;
+}
+
 /// The transpose keeps the order of all axes that can be longer than 1.
 bool moves_only_ones(NodePtr node, kernel::TransposeInfo const& info) {
     int64_t previous = -1;
@@ -59,7 +64,7 @@ bool moves_only_ones(NodePtr node, kernel::TransposeInfo const& info) {
 
 bool merge_transposes(Graph& graph, NodePtr node, kernel::TransposeInfo const& outer) {
     auto const* inner = producer_info<kernel::TransposeInfo>(node->input(0));
-    if (!inner || node->input(0)->value.keep) return false;
+    if (!inner || node->input(0)->value.keep || !is_plain(node->input(0)->producer())) return false;
     kernel::TransposeInfo both;
     for (auto axis : outer.perm) both.perm.push_back(inner->perm[static_cast<size_t>(axis)]);
     auto* source = node->input(0)->producer()->input(0);
@@ -111,7 +116,7 @@ bool simplify(Graph& graph, NodePtr node) {
     if (auto const* recurrent = info_of<kernel::RecurrentInfo>(op)) return drop_zero_states(graph, node, *recurrent);
     if (auto const* transpose = info_of<kernel::TransposeInfo>(op)) {
         if (merge_transposes(graph, node, *transpose)) return true;
-        if (!moves_only_ones(node, *transpose)) return false;
+        if (!is_plain(node) || !moves_only_ones(node, *transpose)) return false;
         node->value.op = std::make_shared<Reshape>();
         return true;
     }

@@ -1,22 +1,12 @@
 #pragma once
-// Winograd F(4×4, 3×3) in integers; include behind `integer_product_impl.h`, for AVX2 only. The method is in
-// `integer_conv/integer_winograd.h`. As `integer_winograd_vnni.h`, with 16 channels in a vector of X and panels of two
-// vectors of sums.
+// Winograd F(4×4, 3×3) in integers, written against `Lanes` and `Words`; include behind `integer_product_impl.h`. The
+// method is in `integer_conv/integer_winograd.h`.
 
 namespace refactor::kernel {
 namespace {
 
-/// Sixteen numbers of 16 bits.
-struct Words {
-    __m256i v;
-    RG_SIMD static Words zero() { return {_mm256_setzero_si256()}; }
-    RG_SIMD static Words set(int32_t x) { return {_mm256_set1_epi16(static_cast<int16_t>(x))}; }
-    RG_SIMD void store(int16_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
-};
-RG_SIMD Words operator+(Words a, Words b) { return {_mm256_add_epi16(a.v, b.v)}; }
-RG_SIMD Words operator-(Words a, Words b) { return {_mm256_sub_epi16(a.v, b.v)}; }
-RG_SIMD Words four_times(Words a) { return {_mm256_slli_epi16(a.v, 2)}; }
-RG_SIMD Lanes four_times(Lanes a) { return {_mm256_slli_epi32(a.v, 2)}; }
+RG_SIMD Words four_times(Words a) { return a << 2; }
+RG_SIMD Lanes four_times(Lanes a) { return a << 2; }
 
 /// Bᵀ along one axis.
 RG_SIMD void spread_input(Words const (&x)[6], Words (&v)[6]) {
@@ -37,19 +27,10 @@ RG_SIMD void gather_output(Lanes const (&m)[6], Lanes (&y)[4]) {
     y[3] = d + four_times(q + q + m[5]);
 }
 
-/// The first `n` of 16 channels of a pixel.
-RG_SIMD Words load_pixel(uint8_t const* p, int64_t n, bool is_signed) {
-    alignas(16) uint8_t part[16] = {};
-    if (n < 16) {
-        copy_bytes(part, p, n);
-        p = part;
-    }
-    __m128i bytes = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
-    return {is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes)};
-}
-
-/// 16 channels of a tile whose corner is at (top, left), from channel `c` on.
+/// A vector of channels of a tile whose corner is at (top, left), from channel `c` on; those behind the last one are
+/// multiplied by zero.
 RG_SIMD void transform_input(IntegerWinograd const& t, int64_t top, int64_t left, int64_t c, int16_t* v, int64_t step) {
+    Words::Part part = Words::first(t.channels - c);
     Words zero = Words::set(t.x_zero), lines[6][6];
     for (int64_t i = 0; i < 6; ++i) {
         Words pixels[6];
@@ -57,7 +38,7 @@ RG_SIMD void transform_input(IntegerWinograd const& t, int64_t top, int64_t left
 #pragma GCC unroll 6
         for (int64_t j = 0; j < 6; ++j) {
             bool inside = top + i >= 0 && top + i < t.height && left + j >= 0 && left + j < t.width;
-            pixels[j] = inside ? load_pixel(line + j * t.channels, t.channels - c, t.x_signed) - zero : Words::zero();
+            pixels[j] = inside ? Words::load_bytes(line + j * t.channels, part, t.x_signed) - zero : Words::zero();
         }
         spread_input(pixels, lines[i]);
     }
@@ -70,6 +51,9 @@ RG_SIMD void transform_input(IntegerWinograd const& t, int64_t top, int64_t left
     }
 }
 
+/// A step reads a panel's line of U: of the next panel so much is asked for, in every other cache line.
+constexpr int kPrefetches = kPanel * 4 > 128 ? 2 : 1;
+
 /// rows × panel sums of products of i16.
 template <int rows>
 [[gnu::noinline]] void winograd_product(int16_t const* v, int64_t row, int64_t depth, int32_t const* u, Ahead ahead,
@@ -77,24 +61,25 @@ template <int rows>
     Lanes c[rows][kVectors];
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) c[i][k] = Lanes::zero();
     for (int64_t d = 0; d < depth; ++d, u += kPanel) {
         Lanes w[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) w[k] = Lanes::load(u + k * kWidth);
-        __builtin_prefetch(ahead.from, 0, 2);
+#pragma GCC unroll 2
+        for (int i = 0; i < kPrefetches; ++i) __builtin_prefetch(ahead.from + i * (ahead.step / kPrefetches), 0, 2);
         ahead.from += ahead.step;
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i) {
             Lanes x = Lanes::set(load_dword(reinterpret_cast<uint8_t const*>(v + i * row + 2 * d)));
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int k = 0; k < kVectors; ++k) c[i][k] = dot_words(c[i][k], x, w[k]);
         }
     }
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int k = 0; k < kVectors; ++k) c[i][k].store(m + i * kPanel + k * kWidth);
 }
 
@@ -138,10 +123,8 @@ RG_SIMD void transform_output(IntegerWinograd const& t, int64_t tile, int64_t co
             Lanes y[4];
             gather_output(line, y);
 #pragma GCC unroll 4
-            for (int64_t i = 0; i < 4; ++i) {
-                Lanes sum{_mm256_srai_epi32((y[i] * inverse).v, 6)};
-                (sum + add).store(sums + (i * 4 + x) * kPanel + k * kWidth);
-            }
+            for (int64_t i = 0; i < 4; ++i)
+                (((y[i] * inverse) >> 6) + add).store(sums + (i * 4 + x) * kPanel + k * kWidth);
         }
     }
 }
@@ -150,7 +133,7 @@ void winograd(IntegerWinograd const& t) {
     for (int64_t i = 0; i < t.tiles; ++i) {
         int64_t tile = t.first + i, top = tile / t.tile_columns * 4 - t.pad_top;
         int64_t left = tile % t.tile_columns * 4 - t.pad_left;
-        for (int64_t c = 0; c < t.channels; c += 16)
+        for (int64_t c = 0; c < t.channels; c += Words::width)
             transform_input(t, top, left, c, t.v + i * t.row + c, t.tiles * t.row);
     }
     Finish f = finish_of(t.y.tail);
@@ -170,7 +153,7 @@ void winograd(IntegerWinograd const& t) {
                     continue;
                 }
                 Lanes c[4][kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int j = 0; j < 4 * kVectors; ++j) c[j / kVectors][j % kVectors] = Lanes::load(from + j * kWidth);
                 store_tile(t.y, f, c, first, panel * kPanel);
             }
