@@ -1,6 +1,7 @@
 #include "passes/fold_affine.h"
 
 #include "kernel/ops/conv.h"
+#include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
