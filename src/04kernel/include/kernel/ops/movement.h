@@ -13,7 +13,8 @@ struct TransposeInfo {
 Candidates candidates(TransposeInfo const&, Request const&);
 
 /// Joins any number of inputs along `axis`. Accepts Blocked operands if axis is 1 and every input's channels are
-/// multiples of the block or the type is f32; on a GPU f32, f16 and bf16 mixed, converted to 1 or 2 outputs. Source: ONNX Concat-13.
+/// multiples of the block or the type is f32; on a GPU f32, f16 and bf16 mixed, converted to 1 or 2 outputs. Source:
+/// ONNX Concat-13.
 struct ConcatInfo {
     static constexpr char const* kType = "Concat";
     int64_t axis = 0;
