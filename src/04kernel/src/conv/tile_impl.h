@@ -10,6 +10,9 @@ constexpr int columns_of(int blocks) { return W == 16 || blocks == 2 ? kMaxColum
 /// Inputs of the positions behind a tile are asked for meanwhile: tiles of few positions end before the processor sees
 /// that their channels follow each other.
 constexpr bool kNarrow = W == 8;
+/// Input channels between two jumps. Twelve multiply-adds on AVX2 come with eight loads: what counts the loop would be
+/// the instructions too many, above all for a thread that shares its core's front end with another.
+constexpr int kStepsAtOnce = kNarrow ? W : 1;
 
 /// Applies an activation that takes more than a minimum and maximum to a tile that has just been stored.
 [[gnu::noinline]] void activate_rows(RowJob const& j, float* y, float const* residual, int rows, int cols) {
@@ -71,27 +74,39 @@ template <int B, int R, int Q, bool Planar>
     Vec acc[B][R][Q];
     begin(j, y, acc);
     float const* w = j.w;
-    int64_t const x_row = j.x_row;
-    for (int64_t t = 0; t < j.tap_count; ++t) {
-        float const* p = x + (j.taps ? j.taps[t] : t * j.tap_step);
-        int const first = Planar || t >= j.first_taps ? 0 : j.first_inner;
-        int const inner = Planar ? 1 : t < j.full_taps ? W : j.last_inner;
-        if constexpr (!Planar && kNarrow) prefetch_next<R, Q>(p, x_row), ahead.prefetch();
-        p += first;
-        for (int i = first; i < inner; ++i, ++p, w += B * W) {
-            Vec weights[B];
-            if constexpr (kNarrow) __builtin_prefetch(w + 24 * B * W);
+    int64_t const x_row = j.x_row, tap_step = j.tap_step, tap_count = j.tap_count;
+    int64_t const* const taps = j.taps;
+    auto input = [&](int64_t t) __attribute__((always_inline)) { return x + (taps ? taps[t] : t * tap_step); };
+    auto step = [&](float const* p, float const* of) __attribute__((always_inline)) {
+        Vec weights[B];
 #pragma GCC unroll 2
-            for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);
+        for (int b = 0; b < B; ++b) weights[b] = Vec::load(of + b * W);
 #pragma GCC unroll 4
-            for (int r = 0; r < R; ++r)
+        for (int r = 0; r < R; ++r)
 #pragma GCC unroll 14
-                for (int q = 0; q < Q; ++q) {
-                    Vec value = Vec::set(p[r * x_row + q * kStep]);
+            for (int q = 0; q < Q; ++q) {
+                Vec value = Vec::set(p[r * x_row + q * kStep]);
 #pragma GCC unroll 2
-                    for (int b = 0; b < B; ++b) acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
-                }
+                for (int b = 0; b < B; ++b) acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
+            }
+    };
+    if constexpr (Planar) {
+        for (int64_t t = 0; t < tap_count; ++t, w += B * W) step(input(t), w);
+    } else {
+        auto part = [&](int64_t t, int first, int inner) __attribute__((always_inline)) {
+            float const* p = input(t);
+            for (int i = first; i < inner; ++i, w += B * W) step(p + i, w);
+        };
+        int64_t const first_taps = j.first_taps, full_taps = j.full_taps;
+        int64_t t = 0;
+        for (; t < first_taps; ++t) part(t, j.first_inner, t < full_taps ? W : j.last_inner);
+        for (; t < full_taps; ++t, w += W * B * W) {
+            float const* p = input(t);
+            if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row), ahead.prefetch();
+#pragma GCC unroll kStepsAtOnce
+            for (int i = 0; i < W; ++i) step(p + i, w + i * B * W);
         }
+        for (; t < tap_count; ++t) part(t, 0, j.last_inner);
     }
     bool const clamp = simple(j.activation.kind);
     // Locals, since stores might alias the job.
