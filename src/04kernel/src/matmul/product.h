@@ -61,7 +61,8 @@ struct ProductFunctions {
     void (*multiply_few)(ProductBlock const&);
     /// One level of Strassen's algorithm: the source is Packed, a_k 1, k and block_k even, block_m a multiple of
     /// `group` unless m is less; if runs are shorter than k they are one vector, half of block_k a multiple of it, and
-    /// n one of two panels. `scratch` holds 2 * block_k * panel + 2 * rows * panel + block_k * block_m elements.
+    /// n one of two panels. `scratch` holds 2 * block_k * panel + 7 * (block_m / 2) * (half of block_k in whole
+    /// vectors) elements.
     void (*multiply_strassen)(ProductBlock const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);

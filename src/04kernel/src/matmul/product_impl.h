@@ -12,9 +12,22 @@ RG_SIMD void clear(Vec (&c)[rows][vectors]) {
         for (int v = 0; v < vectors; ++v) c[i][v] = Vec::zero();
 }
 
-/// Adds to rows × vectors their sums over `k`. `next_b` gives the vectors of B for one k after the other.
-template <int rows, int vectors, class F>
-RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, int64_t a_row, int64_t a_k, F&& next_b) {
+/// What is wanted after this panel, asked for while its tiles multiply: bytes from `from` on, `step` for each k.
+struct Ahead {
+    char const* from;
+    int64_t step;
+
+    RG_SIMD void prefetch(int steps) {
+        constexpr int64_t kLine = 64;
+        for (int64_t byte = 0; byte < steps * step; byte += kLine) __builtin_prefetch(from + byte, 0, 2);
+        from += steps * step;
+    }
+};
+
+/// Adds to rows × vectors their sums over `k`. `b` gives the vectors of B for one k after the other, and hears how many
+/// follow.
+template <int rows, int vectors, class B>
+RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, int64_t a_row, int64_t a_k, B&& b) {
     constexpr int kSets = sets_of(rows * vectors);
     Vec c[kSets][rows][vectors];
 #pragma GCC unroll 6
@@ -24,35 +37,39 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
             c[0][i][v] = sums[i][v];
             if constexpr (kSets == 2) c[1][i][v] = Vec::zero();
         }
-    auto step = [&](int s) __attribute__((always_inline)) {
+    float const* upper = a + 3 * a_row;
+    auto step = [&](int s, int64_t at) __attribute__((always_inline)) {
         Vec x[vectors];
-        next_b(x);
-        float const* upper = a + 3 * a_row;
+        b.next(x);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i) {
-            Vec w = Vec::set(i < 3 ? a[i * a_row] : upper[(i - 3) * a_row]);
+            Vec w = Vec::set(i < 3 ? a[i * a_row + at] : upper[(i - 3) * a_row + at]);
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) c[s][i][v] = fma(w, x[v], c[s][i][v]);
+            for (int v = 0; v < vectors; ++v) add_product(c[s][i][v], w, x[v]);
         }
-        a += a_k;
     };
-    if constexpr (kSets == 2) {
-        for (int64_t p = k / 2; p > 0; --p) step(0), step(1);
-        if (k & 1) step(0);
-    } else {
-        for (int64_t p = k; p > 0; --p) step(0);
-    }
+    int64_t p = k;
+    auto advance = [&](int steps) __attribute__((always_inline)) {
+        a += steps * a_k, upper += steps * a_k, p -= steps;
+    };
+    if constexpr (kStepsAtOnce > 1)
+        if (a_k == 1)
+            while (p >= kStepsAtOnce) {
+                // Else the compiler keeps an address for each element, on the stack.
+                asm volatile("" : "+r"(a), "+r"(upper), "+r"(a_row));
+                b.follow(kStepsAtOnce);
+#pragma GCC unroll 8
+                for (int i = 0; i < kStepsAtOnce; ++i) step(i % kSets, i);
+                advance(kStepsAtOnce);
+            }
+    if constexpr (kSets == 2)
+        while (p >= 2) b.follow(2), step(0, 0), step(1, a_k), advance(2);
+    while (p > 0) b.follow(1), step(0, 0), advance(1);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sums[i][v] = kSets == 2 ? c[0][i][v] + c[kSets - 1][i][v] : c[0][i][v];
 }
-
-/// What is wanted after this panel, asked for while its tiles multiply: bytes from `from` on, `step` for each k.
-struct Ahead {
-    char const* from;
-    int64_t step;
-};
 
 template <int rows, int vectors>
 RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWidth) {
@@ -62,6 +79,26 @@ RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWi
         for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * y_vector, 1);
 }
 
+/// Rows of B with `b_row` between them. `masked`: B ends with the `tail` columns of the last vector.
+template <int vectors, bool masked>
+struct PanelRows {
+    float const* b;
+    int64_t b_row;
+    int tail;
+    Ahead ahead;
+    bool asks;
+
+    RG_SIMD void next(Vec (&x)[vectors]) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
+        b += b_row;
+    }
+    RG_SIMD void follow(int steps) {
+        if (kPrefetches && asks) ahead.prefetch(steps);
+    }
+};
+
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`: B ends there.
 template <int rows, int vectors, bool masked>
 [[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
@@ -69,17 +106,7 @@ template <int rows, int vectors, bool masked>
     Vec c[rows][vectors];
     clear(c);
     prefetch_tile<rows, vectors>(y, y_row);
-    auto next_b = [&](Vec(&x)[vectors]) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v)
-            x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
-        if constexpr (kPrefetches && rows > 1) {
-            __builtin_prefetch(ahead.from, 0, 2);
-            ahead.from += ahead.step;
-        }
-        b += b_row;
-    };
-    accumulate(c, k, a, a_row, a_k, next_b);
+    accumulate(c, k, a, a_row, a_k, PanelRows<vectors, masked>{b, b_row, tail, ahead, rows > 1});
     store_tile(c, y, y_row, tail, f);
 }
 

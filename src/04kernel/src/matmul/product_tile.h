@@ -13,6 +13,11 @@ constexpr int kWidth = Vec::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPane
 /// the processor brings from L2 by itself.
 constexpr bool kPrefetches = kWidth == 8;
 
+/// Of k between two jumps, where A's rows are contiguous. Twelve multiply-adds on AVX2 come with eight loads: what
+/// counts the loop would be the instructions too many, above all for a thread that shares its core's front end with
+/// another.
+constexpr int kStepsAtOnce = kWidth == 8 ? 8 : 1;
+
 RG_SIMD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 RG_SIMD int64_t width_of(int64_t columns) { return (columns + kWidth - 1) / kWidth * kWidth; }

@@ -25,9 +25,13 @@ RG_SIMD int64_t pairs_of(int64_t rows) {
 /// The rows and depth that are worked on, and their part of the scratch.
 struct PairBlock {
     Range range;
-    int64_t half;   ///< of the depth
-    float *t, *uv;  ///< T1 … T4, U and V
-    float* s;       ///< for each pair of rows S1 … S4, [4, half]
+    int64_t half;  ///< of the depth
+    float* t;      ///< T1 … T4
+    float* a;      ///< for each pair of row tiles its operands
+
+    RG_SIMD int64_t operands(int64_t pairs) const {
+        return kOperands * pairs * ((half + kWidth - 1) / kWidth * kWidth);
+    }
 };
 
 template <class F>
@@ -38,34 +42,37 @@ RG_SIMD void for_groups(ProductBlock const& t, Range const& r, F&& f) {
 /// Where a row of A has element `k`.
 RG_SIMD int64_t place_of(ProductBlock const& t, int64_t k) { return k / t.run * t.run_step + k % t.run; }
 
-/// S1 … S4 of every group, each [pairs, half].
-void combine_rows(ProductBlock const& t, PairBlock const& block) {
-    float* target = block.s;
-    int64_t left_half = place_of(t, block.range.depth);
-    int64_t right_half = place_of(t, block.range.depth + block.half);
-    for_groups(t, block.range, [&](int64_t first, int64_t rows) {
-        int64_t pairs = pairs_of(rows), half = block.half, step = pairs * half;
-        for (int64_t i = 0; i < pairs; ++i, target += half) {
-            float const* upper = t.a + (first + i) * t.a_row;
-            float const* lower = upper + pairs * t.a_row;
-            for (int64_t p = 0; p < half; p += kWidth) {
-                int left = static_cast<int>(smaller(kWidth, half - p));
-                int64_t place = t.run == kWidth ? p / kWidth * t.run_step : p, l = left_half + place,
-                        r = right_half + place;
-                Vec a = load_part(upper + l, left), c = load_part(lower + l, left);
-                Vec s1 = c + load_part(lower + r, left), s2 = s1 - a;
-                Vec s[4] = {s1, s2, a - c, load_part(upper + r, left) - s2};
-#pragma GCC unroll 4
-                for (int q = 0; q < 4; ++q) {
-                    float* to = target + q * step + p;
-                    if (left == kWidth)
-                        s[q].store(to);
-                    else
-                        s[q].store_first(to, left);
-                }
-            }
+/// The operands of one pair of row tiles, whose rows begin at `upper` and `lower`.
+RG_SIMD void combine_rows(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower,
+                          int64_t rows, float* target) {
+    int64_t const half = block.half, operand = block.operands(rows) / kOperands;
+    int64_t const left_half = place_of(t, block.range.depth), right_half = place_of(t, block.range.depth + half);
+    for (int64_t i = 0; i < rows; ++i, upper += t.a_row, lower += t.a_row)
+        for (int64_t p = 0; p < half; p += kWidth) {
+            int left = static_cast<int>(smaller(kWidth, half - p));
+            int64_t place = t.run == kWidth ? p / kWidth * t.run_step : p, l = left_half + place,
+                    r = right_half + place;
+            Vec a11 = load_part(upper + l, left), a12 = load_part(upper + r, left);
+            Vec a21 = load_part(lower + l, left), a22 = load_part(lower + r, left);
+            Vec s1 = a21 + a22, s2 = s1 - a11;
+            float* to = target + p * rows + i * kWidth;
+            a11.store(to + A11 * operand), a12.store(to + A12 * operand), a22.store(to + A22 * operand);
+            s1.store(to + S1 * operand), s2.store(to + S2 * operand);
+            (a11 - a21).store(to + S3 * operand), (a12 - s2).store(to + S4 * operand);
         }
-        target += 3 * step;
+}
+
+/// Those of all pairs, tile after tile.
+void combine_rows(ProductBlock const& t, PairBlock const& block) {
+    float* target = block.a;
+    for_groups(t, block.range, [&](int64_t first, int64_t group) {
+        int64_t pairs = pairs_of(group);
+        for (int64_t i = 0; i < pairs;) {
+            int64_t rows = rows_of(pairs - i);
+            float const* upper = t.a + (first + i) * t.a_row;
+            combine_rows(t, block, upper, upper + pairs * t.a_row, rows, target);
+            target += block.operands(rows), i += rows;
+        }
     });
 }
 
@@ -98,14 +105,12 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
     bool after, first = true;
     Finish whole = finish_of(t, after);
     whole.load = block.range.depth > 0, whole.last = block.range.depth + block.range.k >= t.k;
-    float const *panel = t.b + j * t.k + block.range.depth * kPanel, *s = block.s;
+    float const *panel = t.b + j * t.k + block.range.depth * kPanel, *a = block.a;
     int64_t half = block.half, quadrant = half * kPanel, right = t.y_vector * kVectors;
     int64_t column = j / kWidth * t.y_vector;
-    PairTile tile{half,       {}, t.a_row,  smaller(t.run, half),      t.run_step, {},
-                  {},         {}, block.uv, block.uv + kRows * kPanel, {},         t.y_row,
-                  t.y_vector, {}, {}};
+    PairTile tile{half, nullptr, {}, {}, {}, t.y_row, t.y_vector, {}, {}};
     for (int q = 0; q < 4; ++q) {
-        tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + q * quadrant;
+        tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + (q + 3) % 4 * quadrant;
         tile.finish[q] = whole;
         if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
     }
@@ -119,17 +124,15 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
                 at[q] = r * t.y_row + column + (q & 1) * right;
-                tile.a[q] = t.a + r * t.a_row + place_of(t, block.range.depth + (q & 1) * half);
-                tile.s[q] = s + (q * pairs + i) * half;
                 tile.y[q] = t.y + at[q];
                 if (whole.residual) tile.finish[q].residual = whole.residual + at[q];
             }
+            tile.a = a, a += block.operands(rows);
             kPairTiles.of[rows][first](tile);
             first = false;
             for (int q = 0; after && whole.last && q < 4; ++q) activate_tile(t, at[q], rows);
             i += rows;
         }
-        s += 4 * pairs * half;
         for (int64_t i = row + 2 * pairs, end = row + group; i < end;) {
             int64_t rows = rows_of(end - i);
             for (int q = 0; q < 2; ++q) {
@@ -159,8 +162,7 @@ void multiply_strassen(ProductBlock const& t) {
         Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         for (; r.depth < t.k; r.depth += r.k) {
             r.k = smaller(t.block_k, t.k - r.depth);
-            float* after_t = t.scratch + 2 * r.k * kPanel;
-            PairBlock block{r, r.k / 2, t.scratch, after_t, after_t + 2 * kRows * kPanel};
+            PairBlock block{r, r.k / 2, t.scratch, t.scratch + 2 * r.k * kPanel};
             combine_rows(t, block);
             for (int64_t j = 0; j < paired; j += 2 * kPanel) multiply_pair_of_panels(t, block, j);
             for (int64_t j = paired; j < t.n; j += kPanel) {

@@ -51,7 +51,7 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
     auto rows = std::min(best.rows, m);
     best.group = gathers ? shape.m : ceil_div(rows, ceil_div(rows, most));
     best.block_m = gathers ? std::min(rows, most / shape.m * shape.m) : best.group;
-    auto scratch = (2 * block_k + 2 * functions.rows) * functions.panel + block_k * best.block_m;
+    auto scratch = 2 * block_k * functions.panel + 7 * (best.block_m / 2) * round_up(block_k / 2, functions.width);
     best.scratch_bytes = static_cast<size_t>(round_up(scratch * 4, 64));
     return best;
 }

@@ -5,15 +5,15 @@
 namespace refactor::kernel {
 namespace {
 
+/// Where a pair of row tiles has its operands, in the order of use, so that they are one stream of memory.
+enum Operand : uint8_t { A11, A12, S2, S3, A22, S1, S4, kOperands };
+
 /// A pair of row tiles and a pair of panels; quadrants in the order 11, 12, 21, 22.
 struct PairTile {
-    int64_t half;  ///< depth of a quadrant
-    float const* a[4];
-    int64_t a_row, run, run_step;  ///< runs of at most `half`
-    float const* s[4];             ///< S1 … S4, [rows, half]
-    float const* b[4];             ///< [half, panel]
-    float* t[4];                   ///< T1 … T4, likewise
-    float *u, *v;                  ///< [rows, panel]
+    int64_t half;       ///< depth of a quadrant
+    float const* a;     ///< [kOperands][half / vector, rounded up][rows][vector]
+    float const* b[4];  ///< [half, panel]
+    float* t[4];        ///< T1 … T4, likewise
     float* y[4];
     int64_t y_row, y_vector;
     Finish finish[4];
@@ -23,12 +23,11 @@ struct PairTile {
 /// The next vectors of B.
 struct Stored {
     float const* b;
-    Ahead& ahead;
-    RG_SIMD void operator()(Vec (&x)[kVectors]) {
-        if constexpr (kPrefetches) {
-            __builtin_prefetch(ahead.from, 0, 2);
-            ahead.from += ahead.step;
-        }
+    Ahead ahead;
+    RG_SIMD void follow(int steps) {
+        if constexpr (kPrefetches) ahead.prefetch(steps);
+    }
+    RG_SIMD void next(Vec (&x)[kVectors]) {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) x[v] = Vec::load(b + v * kWidth);
         b += kPanel;
@@ -39,7 +38,8 @@ template <bool three>
 struct Combined {
     float const *p, *q, *r;
     float* target;
-    RG_SIMD void operator()(Vec (&x)[kVectors]) {
+    RG_SIMD void follow(int) {}
+    RG_SIMD void next(Vec (&x)[kVectors]) {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
             x[v] = Vec::load(p + v * kWidth) - Vec::load(q + v * kWidth);
@@ -52,89 +52,100 @@ struct Combined {
 };
 
 template <int rows>
-RG_SIMD void save(Vec const (&c)[rows][kVectors], float* to) {
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) c[i][v].store(to + i * kPanel + v * kWidth);
-}
-template <int rows>
-RG_SIMD void add(Vec (&c)[rows][kVectors], float const* from) {
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) c[i][v] = c[i][v] + Vec::load(from + i * kPanel + v * kWidth);
-}
-/// The products of rows of A in runs.
+using Sums = Vec[rows][kVectors];
+
+/// target = begin (null: 0) + the products of an operand of `PairTile`. Not inlined: seven follow each other, and the
+/// processor keeps one loop decoded rather than seven.
 template <int rows, class B>
-RG_SIMD void accumulate_runs(Vec (&c)[rows][kVectors], int64_t k, float const* a, int64_t a_row, int64_t run,
-                             int64_t run_step, B& b) {
-    for (; k > 0; k -= run, a += run_step) accumulate(c, smaller(run, k), a, a_row, 1, b);
+[[gnu::noinline]] void multiply_rows(Sums<rows> const* begin, Sums<rows>& target, int64_t k, float const* a,
+                                     B const& operand) {
+    B b = operand;
+    Vec c[rows][kVectors];
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) c[i][v] = begin ? (*begin)[i][v] : Vec::zero();
+    auto step = [&](float const* element) __attribute__((always_inline)) {
+        Vec x[kVectors];
+        b.next(x);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; ++i) {
+            Vec w = Vec::set(element[i * kWidth]);
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v) add_product(c[i][v], w, x[v]);
+        }
+    };
+    for (; k >= kWidth; k -= kWidth, a += rows * kWidth) {
+        b.follow(kWidth);
+#pragma GCC unroll kStepsAtOnce
+        for (int i = 0; i < kWidth; ++i) step(a + i);
+    }
+    b.follow(static_cast<int>(k));
+    for (int i = 0; i < k; ++i) step(a + i);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) target[i][v] = c[i][v];
 }
+/// a += b
 template <int rows>
-[[gnu::noinline]] void finish_quadrant(Vec (&c)[rows][kVectors], PairTile const& t, int quadrant) {
-    store_tile(c, t.y[quadrant], t.y_row, kWidth, t.finish[quadrant], t.y_vector);
+RG_SIMD void add(Sums<rows>& a, Sums<rows> const& b) {
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) a[i][v] = a[i][v] + b[i][v];
+}
+
+template <int rows>
+[[gnu::noinline]] void finish_quadrant(Sums<rows>& sums, PairTile const& t, int quadrant) {
+    store_tile(sums, t.y[quadrant], t.y_row, kWidth, t.finish[quadrant], t.y_vector);
 }
 
 /// `first`: makes T1 … T4.
 template <int rows, bool first>
 [[gnu::noinline]] void pair_tile(PairTile const& t) {
-    Vec c[rows][kVectors];
+    Sums<rows> u, v, p, y;
+    int64_t const operand = (t.half + kWidth - 1) / kWidth * rows * kWidth;
+    auto multiply = [&](Sums<rows> const* begin, Sums<rows>& target, Operand a, auto b) __attribute__((always_inline)) {
+        multiply_rows<rows>(begin, target, t.half, t.a + a * operand, b);
+    };
     auto prefetch = [&](int quadrant) __attribute__((always_inline)) {
         prefetch_tile<rows, kVectors>(t.y[quadrant], t.y_row, t.y_vector);
     };
-    auto multiply_a = [&](int quadrant, auto b) __attribute__((always_inline)) {
-        accumulate_runs(c, t.half, t.a[quadrant], t.a_row, t.run, t.run_step, b);
-    };
-    auto multiply_s = [&](int sum, auto b) __attribute__((always_inline)) {
-        accumulate(c, t.half, t.s[sum], t.half, 1, b);
-    };
-    auto finish = [&](int quadrant) __attribute__((always_inline)) {
-        Vec sums[rows][kVectors];
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-            for (int v = 0; v < kVectors; ++v) sums[i][v] = c[i][v];
-        if (quadrant == 3) add(sums, t.v);
-        finish_quadrant(sums, t, quadrant);
+    Ahead ahead = t.ahead;
+    auto stored = [&](float const* b) __attribute__((always_inline)) {
+        Stored result{b, ahead};
+        ahead.from += t.half * ahead.step;
+        return result;
     };
     auto const& b = t.b;
-    Ahead ahead = t.ahead;
-    clear(c);
-    multiply_a(0, Stored{b[0], ahead});
-    save(c, t.u);
+    multiply(nullptr, u, A11, stored(b[0]));
     prefetch(0);
-    multiply_a(1, Stored{b[2], ahead});
-    finish(0);
-    clear(c);
-    add(c, t.u);
-    if constexpr (first)
-        multiply_s(1, Combined<true>{b[3], b[1], b[0], t.t[1]});
-    else
-        multiply_s(1, Stored{t.t[1], ahead});
-    save(c, t.u);
-    if constexpr (first)
-        multiply_s(2, Combined<false>{b[3], b[1], nullptr, t.t[2]});
-    else
-        multiply_s(2, Stored{t.t[2], ahead});
-    save(c, t.v);
-    prefetch(2);
-    if constexpr (first)
-        multiply_a(3, Combined<false>{b[2], t.t[1], nullptr, t.t[3]});
-    else
-        multiply_a(3, Stored{t.t[3], ahead});
-    finish(2);
-    clear(c);
+    multiply(&u, y, A12, stored(b[2]));
+    finish_quadrant<rows>(y, t, 0);
+    if constexpr (first) {
+        multiply(&u, u, S2, Combined<true>{b[3], b[1], b[0], t.t[1]});
+        multiply(&u, v, S3, Combined<false>{b[3], b[1], nullptr, t.t[2]});
+        prefetch(2);
+        multiply(&v, y, A22, Combined<false>{b[2], t.t[1], nullptr, t.t[3]});
+    } else {
+        multiply(&u, u, S2, stored(t.t[1]));
+        multiply(&u, v, S3, stored(t.t[2]));
+        prefetch(2);
+        multiply(&v, y, A22, stored(t.t[3]));
+    }
+    finish_quadrant<rows>(y, t, 2);
     prefetch(3);
     if constexpr (first)
-        multiply_s(0, Combined<false>{b[1], b[0], nullptr, t.t[0]});
+        multiply(nullptr, p, S1, Combined<false>{b[1], b[0], nullptr, t.t[0]});
     else
-        multiply_s(0, Stored{t.t[0], ahead});
-    finish(3);
-    add(c, t.u);
+        multiply(nullptr, p, S1, stored(t.t[0]));
+    add<rows>(v, p);
+    finish_quadrant<rows>(v, t, 3);
+    add<rows>(p, u);
     prefetch(1);
-    multiply_s(3, Stored{b[3], ahead});
-    finish(1);
+    multiply(&p, y, S4, stored(b[3]));
+    finish_quadrant<rows>(y, t, 1);
 }
 
 struct PairTiles {
@@ -148,7 +159,7 @@ struct PairTiles {
 };
 constexpr PairTiles kPairTiles;
 
-/// Rows that are not paired, `b` their panel; as PairTile otherwise.
+/// Rows that are not paired, `b` their panel.
 struct RestTile {
     int64_t k;
     float const *a, *b;
@@ -163,7 +174,8 @@ template <int rows>
     clear(c);
     Ahead ahead{reinterpret_cast<char const*>(t.b), 0};
     Stored b{t.b, ahead};
-    accumulate_runs(c, t.k, t.a, t.a_row, t.run, t.run_step, b);
+    float const* a = t.a;
+    for (int64_t k = t.k; k > 0; k -= t.run, a += t.run_step) accumulate(c, smaller(t.run, k), a, t.a_row, 1, b);
     store_tile(c, t.y, t.y_row, kWidth, t.finish, t.y_vector);
 }
 struct RestTiles {
