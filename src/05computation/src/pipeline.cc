@@ -10,6 +10,7 @@
 #include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_concats.h"
 #include "passes/fuse_conv_chains.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
@@ -77,6 +78,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"pool_means", pool_means},
         {"select_layouts", select_layouts},
+        {"fuse_concats", fuse_concats},
         {"fuse_conv_chains", fuse_conv_chains},
     };
     return kPasses;
