@@ -31,6 +31,7 @@
 #include "passes/store_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
+#include "passes/widen_recurrent_weights.h"
 
 #include <algorithm>
 #include <set>
@@ -47,6 +48,7 @@ std::span<Pass const> pipeline() {
         {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
+        {"widen_recurrent_weights", widen_recurrent_weights},
         {"widen_halves", widen_halves},
         {"narrow_attention", narrow_attention},
         {"fold_constants", fold_constants},
