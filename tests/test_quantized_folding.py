@@ -149,6 +149,73 @@ def test_convolutions(case, activations):
     assert not notes
 
 
+TRANSPOSED = {
+    "2x2s2": ((2, 6, 5, 7), (6, 9, 2, 2), {"strides": [2, 2]}),
+    "4x4s2": ((1, 8, 6, 5), (8, 5, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "3x3s2": (
+        (1, 7, 5, 6),
+        (7, 4, 3, 3),
+        {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+    ),
+    "3x3": ((1, 5, 6, 7), (5, 8, 3, 3), {"pads": [1, 0, 1, 2]}),
+    "grouped": ((2, 24, 5, 4), (24, 3, 2, 4), {"strides": [1, 2], "group": 3, "pads": [0, 1, 1, 0]}),
+    "wide pads": ((1, 4, 6, 5), (4, 3, 6, 4), {"strides": [2, 2], "pads": [3, 2, 4, 1]}),
+    "dilated": ((1, 4, 5, 6), (4, 6, 2, 2), {"strides": [2, 1], "dilations": [1, 2]}),
+    "same": ((1, 4, 5, 6), (4, 6, 3, 5), {"strides": [2, 3], "auto_pad": "SAME_UPPER"}),
+    "output shape": ((1, 4, 5, 6), (4, 6, 4, 4), {"strides": [2, 2], "output_shape": [11, 13]}),
+    "1d": ((2, 6, 9), (6, 5, 8), {"strides": [4], "pads": [2, 2]}),
+    "3d": ((1, 4, 3, 4, 2), (4, 3, 2, 2, 3), {"strides": [2, 1, 2]}),
+}
+
+
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case, activations):
+    x, w, attributes = TRANSPOSED[case]
+    n = Network(720, activations)
+    q = n.fake(n.input(x))
+    channels = w[1] * attributes.get("group", 1)
+    y = n.node("ConvTranspose", q, n.weights(w, 1), n.bias(channels), **attributes)
+    ops, notes = n.check([n.fake(n.node("Relu", y))], 0.051)
+    if n.target == "cpu":
+        assert "IntegerConv" in ops
+        assert "ConvTranspose" not in ops
+        assert not notes
+
+
+@pytest.mark.parametrize("axis", [None, 1], ids=["one", "channels"])
+@pytest.mark.parametrize("dtype", BYTES, ids=str)
+def test_weights_of_transposed_convolutions(dtype, axis):
+    n = Network(721)
+    x, w = n.fake(n.input((1, 16, 4, 5))), n.weights((16, 3, 3, 3), axis, dtype, zeros=True)
+    y = n.node("ConvTranspose", x, w, group=2, strides=[2, 2])
+    # No quantisation behind it: f32 leaves the convolution.
+    n.check([y], 1e-4, ["IntegerConv"] if n.target == "cpu" else [])
+
+
+def test_upsampling_stays_bytes():
+    """A level of a U-Net: bytes with the channels last from end to end."""
+    n = Network(722)
+    skip = n.fake(n.node("Conv", n.fake(n.input((1, 3, 12, 10))), n.weights((8, 3, 3, 3), 0), pads=[1, 1, 1, 1]))
+    x = n.fake(n.node("Conv", skip, n.weights((16, 8, 2, 2), 0), strides=[2, 2]))
+    quantum = n.quantum()
+    x = n.fake(n.node("ConvTranspose", x, n.weights((16, 8, 2, 2), 1), n.bias(8), strides=[2, 2]), quantum)
+    x = n.fake(n.node("Concat", x, n.fake(skip, quantum), axis=1), quantum)
+    x = n.fake(n.node("Add", n.node("ConvTranspose", x, n.weights((16, 8, 3, 3), 1), pads=[1, 1, 1, 1]), skip))
+    ops, notes = n.check([n.fake(n.node("Conv", x, n.weights((4, 8, 1, 1), 0)))], 0.051, ["IntegerConv"])
+    if n.target == "cpu":
+        assert ops.count("IntegerConv") == 5
+        assert ops.count("Transpose") <= 3  # the phases, and where images come and leave
+        assert not notes
+
+
+def test_transposed_convolutions_of_open_sizes():
+    n = Network(723)
+    x = n.fake(n.input((2, 4, 5, 6), ["N", 4, "H", "W"]))
+    y = n.fake(n.node("ConvTranspose", x, n.weights((4, 6, 4, 4), 1), strides=[2, 2], pads=[1, 1, 1, 1]))
+    n.check([n.fake(n.node("Relu", y))], 0.051, ["IntegerConv"] if n.target == "cpu" else [])
+
+
 @pytest.mark.parametrize("axis", [None, 0], ids=["one", "channels"])
 @pytest.mark.parametrize("dtype", BYTES, ids=str)
 def test_weights(dtype, axis):
@@ -334,7 +401,20 @@ def reasons():
     def dynamic_bias(n):
         return n.node("Conv", n.fake(n.input((1, 4, 6, 6))), n.weights((3, 4, 3, 3)), n.input((3,)))
 
+    def sparse_phases(n):
+        return n.node("ConvTranspose", n.fake(n.input((1, 4, 6, 6))), n.weights((4, 3, 1, 1), 1), strides=[2, 2])
+
+    def small_groups(n):
+        return n.node("ConvTranspose", n.fake(n.input((1, 4, 6, 6))), n.weights((4, 3, 2, 2), 1), group=2)
+
+    def transposed_weights(n):
+        return n.node("ConvTranspose", n.fake(n.input((1, 4, 6, 6))), n.weights((4, 3, 2, 2), 0))
+
+    on_gpu = "for the CPU" if Network.target != "cpu" else ""
     return {
+        sparse_phases: on_gpu or "3 of 4 taps of its phases would be zeros",
+        small_groups: on_gpu or "its groups have 2 channels, expected at least 8",
+        transposed_weights: on_gpu or "has scales along axis 0, expected 1",
         dynamic_scale: "is not dequantised from u8 or i8 with a constant scale",
         plain_weights: "the weights are not dequantised",
         plain_input: '"x0" is not dequantised',

@@ -10,6 +10,7 @@
 #include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_concats.h"
 #include "passes/fuse_conv_chains.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
@@ -30,6 +31,7 @@
 #include "passes/store_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
+#include "passes/widen_recurrent_weights.h"
 
 #include <algorithm>
 #include <set>
@@ -46,6 +48,7 @@ std::span<Pass const> pipeline() {
         {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
         {"cut_wide_strides", cut_wide_strides},
+        {"widen_recurrent_weights", widen_recurrent_weights},
         {"widen_halves", widen_halves},
         {"narrow_attention", narrow_attention},
         {"fold_constants", fold_constants},
@@ -77,6 +80,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"pool_means", pool_means},
         {"select_layouts", select_layouts},
+        {"fuse_concats", fuse_concats},
         {"fuse_conv_chains", fuse_conv_chains},
     };
     return kPasses;

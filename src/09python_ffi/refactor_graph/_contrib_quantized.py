@@ -11,16 +11,16 @@ from refactor_graph._errors import Unsupported
 _FLOAT, _INT32 = int(TensorProto.FLOAT), int(TensorProto.INT32)
 
 
-def _widened(b: Body, x: str, scale: str, zero: str, shape: list[int] | None = None) -> str:
-    """Append (x - zero) · scale in f32; scale and zero point get `shape` first."""
+def _widened(b: Body, x: str, scale: str, zero: str) -> str:
+    """Append (x - zero) · scale in f32, of scalars."""
 
-    def sized(value: str) -> str:
-        return str(b.add("Reshape", value, b.constant(shape))) if shape is not None else value
+    def scalar(value: str) -> str:
+        return str(b.add("Reshape", value, b.constant([])))
 
     wide = b.add("Cast", x, to=_FLOAT)
     if zero:
-        wide = b.add("Sub", wide, b.add("Cast", sized(zero), to=_FLOAT))
-    return str(b.add("Mul", wide, sized(scale)))
+        wide = b.add("Sub", wide, b.add("Cast", scalar(zero), to=_FLOAT))
+    return str(b.add("Mul", wide, scalar(scale)))
 
 
 def _where(b: Body) -> None:
@@ -86,23 +86,11 @@ def _matmul_16(b: Body) -> None:
     b.give(0, b.add("MatMul", *(b.add("Cast", x, to=_INT32) for x in b.inputs(0, 1))))
 
 
-def _lstm(b: Body) -> None:
-    x, w, r, *state = b.inputs(*range(8))
-    w_scale, w_zero, r_scale, r_zero = b.inputs(*range(8, 12))
-    directions = 2 if b.attributes["direction"] == "bidirectional" else 1
-    weights = [
-        b.add("Transpose", _widened(b, packed, scale, zero, [directions, 1, -1]), perm=[0, 2, 1])
-        for packed, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero))
-    ]
-    for index, value in enumerate(b.add("LSTM", x, *weights, *state, outputs=3, **b.attributes)):
-        b.give(index, value)
-
-
 def _embedding(b: Body) -> None:
     ids, segments, *tables = b.inputs(*range(7))
     mask = b.input(7)
     wide = [
-        _widened(b, table, b.input(8 + index), b.input(13 + index), []) if table else ""
+        _widened(b, table, b.input(8 + index), b.input(13 + index)) if table else ""
         for index, table in enumerate(tables)
     ]
     options = {"epsilon": b.attributes["epsilon"]}
@@ -187,15 +175,10 @@ def _bits_and_bytes(b: Body) -> None:
 
 
 _WINDOW = {"auto_pad": "NOTSET", "dilations": [int], "kernel_shape": [int], "pads": [int], "strides": [int]}
-_RECURRENT = {
-    **{"activation_alpha": [float], "activation_beta": [float], "activations": [str], "clip": float},
-    **{"direction": "forward", "hidden_size": int, "input_forget": 0},
-}
 _BLOCKS = {"bits": 4, "block_size": 128, "gather_axis": 0, "quantize_axis": 1}
 _BNB = {"K": int, "N": int, "block_size": int, "quant_type": int, "training_mode": 0, "transB": 1}
 
 QUANTIZED_OPS = (
-    BodyOp("DynamicQuantizeLSTM", (12, 12), (0, 3), _RECURRENT, _lstm),
     BodyOp("GatherBlockQuantized", (3, 4), (1, 1), _BLOCKS, _gather_blocks),
     BodyOp("MatMulBnb4", (3, 3), (1, 1), _BNB, _bits_and_bytes, frozenset({"K", "N", "block_size", "quant_type"})),
     BodyOp("MatMulInteger16", (2, 2), (1, 1), {}, _matmul_16),

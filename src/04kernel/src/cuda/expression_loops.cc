@@ -1,5 +1,7 @@
 #include "cuda/expression_source.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace refactor::kernel::cuda {
@@ -57,9 +59,10 @@ Walk walk_of(Dims const& steps, Dims const& sizes) {
 /// 16 bytes are the widest access of a thread. Rows must consist of whole vectors, unless all is one row.
 int vector_of(ExpressionLoops const& loops, int64_t widest) {
     auto vector = static_cast<int>(16 / widest);
-    if (loops.sizes.size() == 1) return vector;
+    if (loops.sizes.size() == 1 && loops.begins.empty()) return vector;
     for (; vector > 1; vector /= 2) {
         bool fits = loops.sizes.back() % vector == 0;
+        for (auto begin : loops.begins) fits &= begin % vector == 0;
         for (size_t i = 0; fits && i < loops.walks.size(); ++i) {
             if (loops.walks[i] != Walk::Strided) continue;
             auto const& steps = loops.steps[i];
@@ -74,9 +77,12 @@ int vector_of(ExpressionLoops const& loops, int64_t widest) {
 
 }  // namespace
 
-Result<ExpressionLoops, Rejection> ExpressionLoops::make(BindArgs const& args, std::vector<bool> const& used,
-                                                         int64_t widest) {
+Result<ExpressionLoops, Rejection> ExpressionLoops::make(BindArgs const& args, std::vector<bool> used, int64_t widest,
+                                                         Dims begins) {
     ExpressionLoops loops;
+    bool joined = !begins.empty();
+    loops.begins = std::move(begins);
+    if (joined) used[0] = false;  // where its elements lie does not follow from the axes
     auto const& y = args.outputs[0]->dims;
     auto inputs = args.inputs.size();
     std::vector<Dims> steps(inputs);
@@ -93,14 +99,18 @@ Result<ExpressionLoops, Rejection> ExpressionLoops::make(BindArgs const& args, s
         merge_axes(y, steps, loops);
     for (size_t i = 0; i < inputs; ++i)
         if (used[i]) loops.walks[i] = walk_of(loops.steps[i], loops.sizes);
+    if (joined) loops.walks[0] = Walk::Joined;
     // A grid's stride of 2^28 elements must not overflow the index either.
     loops.wide = loops.count >= std::numeric_limits<int32_t>::max();
     loops.vector = vector_of(loops, widest);
     return loops;
 }
 
+size_t ExpressionLoops::pieces() const { return begins.empty() ? 1 : std::bit_ceil(begins.size() - 1); }
+
 std::string ExpressionLoops::key() const {
     std::string key = std::to_string(sizes.size()) + (wide ? "w" : "n") + std::to_string(vector) + ':';
+    if (!begins.empty()) key += "j" + std::to_string(pieces());
     for (size_t i = 0; i < walks.size(); ++i) {
         key += static_cast<char>('0' + static_cast<int>(walks[i]));
         if (walks[i] == Walk::Strided) key += steps[i].back() == 0 ? 'c' : steps[i].back() == 1 ? 'r' : 's';
@@ -114,6 +124,9 @@ std::vector<uint64_t> expression_words(ExpressionLoops const& loops) {
     for (size_t i = 0; i < loops.walks.size(); ++i)
         if (loops.walks[i] == Walk::Strided)
             for (auto step : loops.steps[i]) words.push_back(static_cast<uint64_t>(step));
+    if (loops.begins.empty()) return words;
+    for (size_t i = 0; i <= loops.pieces(); ++i)
+        words.push_back(static_cast<uint64_t>(loops.begins[std::min(i, loops.begins.size() - 1)]));
     return words;
 }
 

@@ -84,13 +84,17 @@ class Writer {
     std::string const& name_;
     std::string text_;
 
-    size_t fault_word() const { return inputs_.size() + info_.outputs.size(); }
+    bool is_joined(size_t i) const { return loops_.walks[i] == Walk::Joined; }
+    size_t input_word(size_t i) const { return i ? loops_.pieces() + i - 1 : 0; }
+    size_t output_word(size_t i) const { return input_word(inputs_.size()) + i; }
+    size_t fault_word() const { return output_word(info_.outputs.size()); }
     size_t count_word() const { return fault_word() + can_fault(info_); }
     size_t words() const { return count_word() + expression_words(loops_).size(); }
     DataType output(size_t i) const { return info_.code[info_.outputs[i]].dtype; }
     std::string number(size_t i) const { return std::to_string(i); }
     bool varies(size_t i) const {
-        return loops_.walks[i] == Walk::Linear || (loops_.walks[i] == Walk::Strided && loops_.steps[i].back() != 0);
+        return loops_.walks[i] == Walk::Linear || is_joined(i) ||
+               (loops_.walks[i] == Walk::Strided && loops_.steps[i].back() != 0);
     }
 
     /// `name_body`: all instructions on one element of each input.
@@ -139,6 +143,21 @@ class Writer {
                     text_ += " o" + number(i) + " += c * (Index)a.w[" + number(first[i] + axis) + "];";
             text_ += " }\n";
         }
+    }
+
+    /// `p0`, the element of input 0 for element `i` of the output: in the last piece that begins at its column or
+    /// before.
+    void write_piece() {
+        auto first = words() - loops_.pieces() - 1;
+        auto type = std::string(storage_text(inputs_[0])) + " const*";
+        auto begin = [&](std::string const& at) { return "(Index)a.w[" + number(first) + " + " + at + "]"; };
+        text_ += "        const Index row = i / " + begin(number(loops_.pieces())) + ", column = i - row * " +
+                 begin(number(loops_.pieces())) + ";\n        int piece = 0;\n";
+        for (auto half = loops_.pieces() / 2; half > 0; half /= 2)
+            text_ += "        if (column >= " + begin("piece + " + number(half)) + ") piece += " + number(half) + ";\n";
+        text_ += "        const Index begin = " + begin("piece") + ";\n";
+        text_ += "        " + type + " p0 = (" + type + ")a.w[piece] + row * (" + begin("piece + 1") +
+                 " - begin) + column - begin;\n";
     }
 
     std::string offset(size_t i) const {
@@ -199,15 +218,16 @@ public:
             text_ += kMinifloatSource;
         write_body();
         text_ += "struct " + name_ + "_args { rg_u64 w[" + number(words()) + "]; };\n";
-        text_ += "RG_GLOBAL " + name_ + "(" + name_ + "_args a) {\n";
+        if (!loops_.begins.empty()) text_ += kArgumentSource;
+        text_ += "RG_GLOBAL " + name_ + "(" + (loops_.begins.empty() ? "" : "RG_ARGUMENT ") + name_ + "_args a) {\n";
         text_ += std::string("    typedef ") + (loops_.wide ? "rg_u64" : "unsigned") + " Index;\n";
         for (size_t i = 0; i < inputs_.size(); ++i)
-            if (loops_.walks[i] != Walk::Unused)
+            if (loops_.walks[i] != Walk::Unused && !is_joined(i))
                 text_ += std::string("    ") + storage_text(inputs_[i]) + " const* p" + number(i) + " = (" +
-                         storage_text(inputs_[i]) + " const*)a.w[" + number(i) + "];\n";
+                         storage_text(inputs_[i]) + " const*)a.w[" + number(input_word(i)) + "];\n";
         for (size_t i = 0; i < info_.outputs.size(); ++i)
             text_ += std::string("    ") + storage_text(output(i)) + "* q" + number(i) + " = (" +
-                     storage_text(output(i)) + "*)a.w[" + number(inputs_.size() + i) + "];\n";
+                     storage_text(output(i)) + "*)a.w[" + number(output_word(i)) + "];\n";
         if (can_fault(info_)) text_ += "    rg_u64* fault = (rg_u64*)a.w[" + number(fault_word()) + "];\n";
         auto width = std::to_string(loops_.vector);
         text_ += "    const Index n = (Index)a.w[" + number(count_word()) + "];\n";
@@ -215,11 +235,12 @@ public:
             "    RG_FOR(Index, g, (n + " + number(static_cast<size_t>(loops_.vector) - 1) + ") / " + width + ") {\n";
         text_ += "        Index i = g * " + width + ";\n";
         write_offsets();
+        if (!loops_.begins.empty()) write_piece();
         if (loops_.vector == 1) {
             write_call("        ", "");
         } else {
-            // Only a single row can end within a vector, and none of its inputs is strided.
-            if (loops_.sizes.size() == 1) {
+            // Only a single row can end within a vector, and none of its inputs is strided or joined.
+            if (loops_.sizes.size() == 1 && loops_.begins.empty()) {
                 text_ += "        if (i + " + width + " > n) {\n            for (; i < n; ++i)\n";
                 write_call("                ", "");
                 text_ += "            continue;\n        }\n";

@@ -27,7 +27,8 @@ void GeneratedLaunch::add_steps(Dims const& steps) {
 }
 
 void* Code::function(char const* name, std::string const& kind, char const* body) const {
-    return functions_.get(name, kind, [&] { return std::string(kPrelude) + kMovementPrelude + kind + body; });
+    return functions_.get(name, kind,
+                          [&] { return std::string(kPrelude) + kArgumentSource + kMovementPrelude + kind + body; });
 }
 
 std::string index_kind(bool narrow) {
@@ -113,15 +114,8 @@ void AxisList::merge() {
     sizes = merged, steps = walks;
 }
 
-// RG_ARGUMENT: a parameter that is indexed by what only the run knows, without a copy of it for each thread.
 // `rg_for_items`: all loads of a thread are under way before its first store.
-char const* const kMovementPrelude = R"cuda(
-#ifdef RG_HOST
-#define RG_ARGUMENT const
-#else
-#define RG_ARGUMENT const __grid_constant__
-#endif
-typedef rg_vec<rg_u64, 2> rg_pair;
+char const* const kMovementPrelude = R"cuda(typedef rg_vec<rg_u64, 2> rg_pair;
 struct rg_axis { rg_u64 size, magic; };
 RG_FN unsigned rg_quotient(unsigned n, rg_axis axis) {
     return (unsigned)((rg_u64)n * (unsigned)axis.magic >> (31 + (unsigned)(axis.magic >> 32)));

@@ -4,6 +4,7 @@
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/fourier.h"
 #include "kernel/ops/integer.h"
+#include "kernel/ops/joined_elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/quantize.h"
@@ -23,6 +24,8 @@ inline constexpr int kLibraryRanks = 3;
 /// Generated code, one pass over memory for any chain: f32, f64, f16, bf16, integers and bool; integers are divided by
 /// constants only.
 MaybeKernel elementwise_nvrtc(ElementwiseInfo const&, Request const&);
+/// The same over pieces of one type, at most 128.
+MaybeKernel joined_elementwise_nvrtc(JoinedElementwiseInfo const&, Request const&);
 /// cuBLASLt, the `rank`-th of its algorithms: f32 (TF32 if asked for), f64, f16 and bf16 with f32 accumulators; what
 /// its epilogues lack is done by generated code.
 MaybeKernel matmul_cublaslt(MatMulInfo const&, Request const&, int rank);

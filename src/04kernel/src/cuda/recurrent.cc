@@ -220,6 +220,7 @@ MaybeKernel recurrent_nvrtc(RecurrentInfo const& info, Request const& request) {
     if (!library) return Err{library.error()};
     auto on_host = host_request(request);
     if (!on_host) return Err{on_host.error()};
+    if (info.quantized) return reject("weights are bytes");
     if (auto answer = make_recurrent_reference(info, *on_host); !answer) return Err{answer.error()};
     return std::unique_ptr<Kernel>(std::make_unique<RecurrentKernel>(info, request.inputs[0].dtype, *library));
 }

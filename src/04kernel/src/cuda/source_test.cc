@@ -24,6 +24,7 @@ using testing::Tensor;
 struct Case {
     ElementwiseInfo info;
     std::vector<Tensor> inputs, outputs;
+    std::vector<Tensor> pieces;  ///< of input 0, if it is joined
     std::string name, source;
     std::vector<uint64_t> words;
 };
@@ -48,6 +49,20 @@ void replace_zeros(Tensor& t) {
         if (load_number(t.dtype, t.data(), i).integer == 0) store_number(t.dtype, t.data(), i, {1, 1});
 }
 
+/// Piece `i` of every row of `whole`.
+Tensor cut(Tensor& whole, Dims const& begins, size_t i) {
+    auto bytes = static_cast<size_t>(bits_of(whole.dtype)) / 8;
+    auto rows = static_cast<size_t>(whole.count() / begins.back());
+    auto first = static_cast<size_t>(begins[i]), width = static_cast<size_t>(begins[i + 1]) - first;
+    Tensor piece(whole.dtype, {static_cast<int64_t>(rows), static_cast<int64_t>(width)});
+    auto const* from = static_cast<std::byte const*>(whole.data());
+    auto* to = static_cast<std::byte*>(piece.data());
+    for (size_t row = 0; row < rows; ++row)
+        std::memcpy(to + row * width * bytes, from + (row * static_cast<size_t>(begins.back()) + first) * bytes,
+                    width * bytes);
+    return piece;
+}
+
 class Cases {
     std::mt19937 random_{20261121};
 
@@ -55,7 +70,7 @@ public:
     std::vector<Case> all;
 
     void add(ElementwiseInfo info, std::vector<std::pair<DataType, Dims>> const& inputs, Dims const& output,
-             bool special = true) {
+             bool special = true, Dims const& begins = {}) {
         Case c;
         c.info = std::move(info), c.name = "k" + std::to_string(all.size());
         for (auto const& [type, dims] : inputs) c.inputs.push_back(random_tensor(type, dims, random_, special));
@@ -73,10 +88,12 @@ public:
         }
         for (auto const& t : c.outputs) out.push_back(&t), widest = std::max<int64_t>(widest, bits_of(t.dtype) / 8);
         PackCache packs;
-        auto loops = ExpressionLoops::make({in, out, {}, packs, 1}, used, widest);
+        auto loops = ExpressionLoops::make({in, out, {}, packs, 1}, used, widest, begins);
         ASSERT_TRUE(loops.ok()) << loops.error().reason;
         c.source = expression_source(c.info, *loops, types, c.name);
         c.words = expression_words(*loops);
+        for (size_t i = 0; i < loops->pieces() && !begins.empty(); ++i)
+            c.pieces.push_back(cut(c.inputs[0], begins, std::min(i, begins.size() - 2)));
         all.push_back(std::move(c));
     }
 
@@ -139,6 +156,25 @@ public:
                      {2, 3}},
                     {{type, in.first}, {type, in.second}}, out);
     }
+
+    /// Rows of 1 to 9 pieces, whole vectors and not, before what is like the output, per column and a scalar.
+    void add_joined() {
+        using enum DataType;
+        std::pair<Dims, Dims> const shapes[] = {
+            {{0, 24}, {5, 24}},
+            {{0, 16, 48}, {3, 48}},
+            {{0, 8, 8, 24, 40}, {7, 40}},
+            {{0, 3, 4, 9}, {2, 3, 3}},
+            {{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}, {4, 18}},
+            {{0, 160, 320}, {1, 5, 8, 8}},
+        };
+        for (auto type : {F32, F16, F64, I64, U8})
+            for (auto const& [begins, out] : shapes)
+                for (auto const& other : {out, Dims{out.back()}, Dims{}})
+                    add({{input(0, type), input(1, type), {ExprOp::Sub, type, {0, 1}}, {ExprOp::Less, Bool, {2, 1}}},
+                         {2, 3}},
+                        {{type, out}, {type, other}}, out, true, begins);
+    }
 };
 
 /// Runs generated kernels on the host.
@@ -175,7 +211,9 @@ uint64_t launch(Case& c, std::vector<Tensor>& outputs, Emulator const& emulator,
         << text;
     std::vector<uint64_t> words;
     uint64_t fault = 0;
-    for (auto& t : c.inputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
+    for (auto& t : c.pieces) words.push_back(reinterpret_cast<uint64_t>(t.data()));
+    for (size_t i = c.pieces.empty() ? 0 : 1; i < c.inputs.size(); ++i)
+        words.push_back(reinterpret_cast<uint64_t>(c.inputs[i].data()));
     for (auto& t : outputs) words.push_back(reinterpret_cast<uint64_t>(t.data()));
     if (can_fault(c.info)) words.push_back(reinterpret_cast<uint64_t>(&fault));
     words.insert(words.end(), c.words.begin(), c.words.end());
@@ -213,7 +251,7 @@ void expect_like_reference(Case& c, Emulator const& emulator, std::string const&
 
 TEST(CudaSource, ComputesWhatTheReferenceComputes) {
     Cases cases;
-    cases.add_operators(), cases.add_casts(), cases.add_shapes();
+    cases.add_operators(), cases.add_casts(), cases.add_shapes(), cases.add_joined();
     ASSERT_GT(cases.all.size(), 500u);
     std::string source = kPrelude;
     for (auto const& c : cases.all) source += c.source;
@@ -249,7 +287,7 @@ TEST(CudaPlugin, CompilesGeneratedCodeWithoutADevice) {
     ASSERT_TRUE(kernels);
     ASSERT_EQ(kernels->bytes, sizeof(RefactorDeviceKernels));
     Cases operators, shapes;
-    operators.add_operators(), shapes.add_shapes();
+    operators.add_operators(), shapes.add_shapes(), shapes.add_joined();
     std::string singles = kPrelude, all = kPrelude;
     for (auto const& c : operators.all) {
         bool f32 = c.inputs[0].dtype == DataType::F32 && c.outputs[0].dtype == DataType::F32;

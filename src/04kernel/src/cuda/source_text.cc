@@ -5,6 +5,14 @@
 
 namespace refactor::kernel::cuda {
 
+char const* const kArgumentSource = R"cuda(
+#ifdef RG_HOST
+#define RG_ARGUMENT const
+#else
+#define RG_ARGUMENT const __grid_constant__
+#endif
+)cuda";
+
 char const* const kElementSource = R"cuda(
 #ifdef RG_HOST
 RG_FN float rg_mad(float x, float y, float z) { return x * y + z; }

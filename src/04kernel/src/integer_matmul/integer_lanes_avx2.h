@@ -94,6 +94,7 @@ RG_SIMD Floats round_float(Floats a) { return {_mm256_round_ps(a.v, 8)}; }
 RG_SIMD Floats operator+(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
 RG_SIMD Floats operator-(Floats a, Floats b) { return {_mm256_sub_ps(a.v, b.v)}; }
 RG_SIMD Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+RG_SIMD Floats operator/(Floats a, Floats b) { return {_mm256_div_ps(a.v, b.v)}; }
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Floats max(Floats a, Floats b) { return {_mm256_max_ps(a.v, b.v)}; }
 RG_SIMD Floats min(Floats a, Floats b) { return {_mm256_min_ps(a.v, b.v)}; }

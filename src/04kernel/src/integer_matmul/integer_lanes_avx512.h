@@ -77,6 +77,7 @@ RG_SIMD Floats round_float(Floats a) { return {_mm512_roundscale_ps(a.v, 8)}; }
 RG_SIMD Floats operator+(Floats a, Floats b) { return {_mm512_add_ps(a.v, b.v)}; }
 RG_SIMD Floats operator-(Floats a, Floats b) { return {_mm512_sub_ps(a.v, b.v)}; }
 RG_SIMD Floats operator*(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
+RG_SIMD Floats operator/(Floats a, Floats b) { return {_mm512_div_ps(a.v, b.v)}; }
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Floats max(Floats a, Floats b) { return {_mm512_max_ps(a.v, b.v)}; }
 RG_SIMD Floats min(Floats a, Floats b) { return {_mm512_min_ps(a.v, b.v)}; }

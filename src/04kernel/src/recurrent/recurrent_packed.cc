@@ -62,6 +62,7 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Rec
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    if (info.quantized) return reject("weights are bytes, expected f32");
     if (auto dtype = request.inputs[0].dtype; dtype != DataType::F32)
         return reject("X is " + std::string(name_of(dtype)) + ", expected f32");
     return std::unique_ptr<Kernel>(new PackedRecurrentKernel(functions, isa, info, request));

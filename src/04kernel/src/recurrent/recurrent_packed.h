@@ -29,6 +29,7 @@ void pack_gates(ProductFunctions const&, GateMatrix const&, int64_t hidden, floa
 struct RecurrentPlan {
     int64_t width = 0;                      ///< units in a block
     int64_t blocks = 0, padded = 0;         ///< blocks of units; units with padding
+    int64_t panel = 0;                      ///< columns that input products are cut by
     int64_t group = 1;                      ///< blocks whose columns are whole panels of every matrix
     bool split = false;                     ///< GRU, reset first: two products a step
     GateMatrix w{}, r{}, r_part{};          ///< input, state, state of the gate h (`split`)
@@ -40,7 +41,7 @@ struct RecurrentPlan {
 
     /// Offsets; of one direction unless it says otherwise.
     size_t gx = 0, gr = 0, part = 0, h = 0, c = 0, reset = 0, bias = 0, r_bias = 0, peepholes = 0, packed_w = 0,
-           packed_r = 0, packed_part = 0, direction = 0;
+           packed_r = 0, packed_part = 0, terms = 0, direction = 0;
     size_t rows = 0, total = 0;  ///< scratch of packing; all
 
     RecurrentPlan(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&, int threads, bool constant_w,

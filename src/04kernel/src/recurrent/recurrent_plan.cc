@@ -35,7 +35,7 @@ void pack_gates(ProductFunctions const& product, GateMatrix const& m, int64_t hi
 
 bool RecurrentPlan::is_streamed(RecurrentInfo const& info, RecurrentShape const& s) {
     bool split = info.cell == RecurrentCell::Gru && !info.linear_before_reset;
-    return s.batch == 1 && !split && s.lengths < 0;
+    return s.batch == 1 && !split && s.lengths < 0 && !info.quantized;
 }
 
 RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo const& info, RecurrentShape const& s,
@@ -49,6 +49,7 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     for (auto gates : {s.gates, first, int64_t{split ? 1 : s.gates}})
         group = std::lcm(group, panels / std::gcd(panels, gates));
     packs_w = !constant_w, packs_r = !constant_r;
+    panel = info.quantized ? s.gates * width : functions.product.panel;
 
     // The products of a chunk stay in half of L2; reversed sequences of different lengths begin at different positions.
     auto fit = static_cast<int64_t>(cpu_features().l2 / 2 / sizeof(float)) / std::max<int64_t>(1, w.columns);
@@ -79,6 +80,7 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     packed_w = take(packs_w ? static_cast<int64_t>(w.floats()) : 0);
     packed_r = take(packs_r ? static_cast<int64_t>(r.floats()) : 0);
     packed_part = take(packs_r ? static_cast<int64_t>(r_part.floats()) : 0);
+    terms = take(info.quantized ? 6 * w.columns : 0);
     direction = at;
     rows = direction * static_cast<size_t>(s.directions);
     auto deepest = std::max(packs_w ? s.inputs : 0, packs_r ? s.hidden : 0);

@@ -68,9 +68,39 @@ class Sequence {
         return at(s_.bias, (direction_ * 2 + of_r) * s_.gates * s_.hidden + row);
     }
 
+    /// Of the row `x(0)` to `x(depth - 1)` with quantised weights.
+    template <class Row>
+    void quantized_product(int matrix, int64_t depth, Row&& x, double* sums) const {
+        float low = 0, high = 0, odd = 0;
+        for (int64_t k = 0; k < depth; ++k) low = std::min(low, x(k)), high = std::max(high, x(k)), odd += x(k) * 0;
+        auto range = code_range(low + odd, high);
+        auto columns = s_.gates * s_.hidden;
+        auto weights = matrix == 1 ? s_.w_layout.of(arguments_, s_.w_scale, s_.w_zero)
+                                   : s_.r_layout.of(arguments_, s_.r_scale, s_.r_zero);
+        auto const* bytes = static_cast<uint8_t const*>(arguments_[matrix]) + direction_ * depth * columns;
+        for (int64_t j = 0; j < columns; ++j) {
+            int64_t sum = 0;
+            auto zero = weights.zero(direction_, j);
+            for (int64_t k = 0; k < depth && range.scale > 0; ++k) {
+                auto code =
+                    std::min(std::max(std::nearbyint(x(k) / range.scale) + static_cast<float>(range.zero), 0.f), 255.f);
+                auto byte = bytes[k * columns + j];
+                auto weight = weights.is_signed ? static_cast<int8_t>(byte) : byte;
+                sum += (static_cast<int64_t>(code) - range.zero) * (weight - zero);
+            }
+            sums[j] = static_cast<double>(sum) * static_cast<double>(range.scale * weights.scale(direction_, j));
+        }
+    }
+
     /// `gates_` = W x + its bias, `parts_` = R h + its bias.
     void products(T const* x) {
         auto rows = s_.gates * s_.hidden;
+        if (info_.quantized) {
+            quantized_product(1, s_.inputs, [&](int64_t k) { return static_cast<float>(widen(x[k])); }, gates_);
+            quantized_product(2, s_.hidden, [&](int64_t k) { return static_cast<float>(h_[k]); }, parts_);
+            for (int64_t g = 0; g < rows; ++g) gates_[g] += bias(g, false), parts_[g] += bias(g, true);
+            return;
+        }
         for (int64_t g = 0; g < rows; ++g) {
             auto const* w = input(1) + (direction_ * rows + g) * s_.inputs;
             double sum = bias(g, false);
@@ -185,6 +215,8 @@ public:
 MaybeKernel make_recurrent_reference(RecurrentInfo const& info, Request const& request) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     auto dtype = request.inputs[0].dtype;
+    if (info.quantized)
+        if (auto why = why_not_quantized(info, request); !why.empty()) return reject(why);
     if (!is_any_float(dtype)) return reject("dtype " + std::string(refactor::name_of(dtype)) + " is not a float");
     return std::unique_ptr<Kernel>(
         new InfoKernel<RecurrentInfo, RecurrentReference>(id_of("recurrent", "reference", dtype), info));

@@ -7,7 +7,8 @@ namespace refactor::kernel {
 RecurrentTask::Direction RecurrentTask::direction_of(void* const* arguments, float* workspace, int64_t d) const {
     auto* base = workspace + static_cast<size_t>(d) * p_.direction;
     auto pick = [&](std::shared_ptr<mem_manager::Blob const> const& blob, size_t at, GateMatrix const& m) {
-        return blob ? static_cast<float const*>(blob->data()) + static_cast<size_t>(d) * m.floats() : base + at;
+        return blob && !info_.quantized ? static_cast<float const*>(blob->data()) + static_cast<size_t>(d) * m.floats()
+                                        : base + at;
     };
     return {d,
             base,
@@ -76,14 +77,20 @@ ProductBlock RecurrentTask::product_of(GateMatrix const& m, float const* b, int6
     return t;
 }
 
-void RecurrentTask::multiply_states(Direction const& d, bool part, float const* h, int64_t first, int64_t rows,
-                                    int64_t first_block, int64_t last_block) const {
-    auto const& m = part ? p_.r_part : p_.r;
-    auto column = first_block * m.gates * p_.width;
-    auto t = product_of(m, part ? d.part : d.r, column, (last_block - first_block) * m.gates * p_.width);
-    t.m = rows, t.a = h, t.a_row = p_.padded;
-    t.y = d.base + (part ? p_.part : p_.gr) + first * m.columns + column;
+void RecurrentTask::multiply(Direction const& d, Weights weights, Rows const& rows, int) const {
+    auto const& m = matrix_of(weights);
+    auto const* b = weights == Weights::W ? d.w : weights == Weights::R ? d.r : d.part;
+    auto t = product_of(m, b, rows.column, rows.columns);
+    t.m = rows.count, t.a = rows.a, t.a_row = rows.a_row, t.bias = rows.bias, t.y = rows.y;
     functions_.product.multiply(t);
+}
+
+void RecurrentTask::multiply_states(Direction const& d, Weights weights, float const* h, int64_t first, int64_t rows,
+                                    int64_t first_block, int64_t last_block, int worker) const {
+    auto const& m = matrix_of(weights);
+    auto column = first_block * m.gates * p_.width, columns = (last_block - first_block) * m.gates * p_.width;
+    auto* y = d.base + (weights == Weights::Part ? p_.part : p_.gr) + first * m.columns + column;
+    multiply(d, weights, {h, p_.padded, rows, column, columns, nullptr, y}, worker);
 }
 
 CellBlock RecurrentTask::cell_of(Direction const& d, int64_t step, int64_t first, int64_t rows) const {

@@ -57,8 +57,22 @@ protected:
     }
     bool is_reverse(Direction const& d) const { return s_.is_reverse(info_, d.index); }
     ProductBlock product_of(GateMatrix const&, float const* b, int64_t column, int64_t columns) const;
-    void multiply_states(Direction const&, bool part, float const* h, int64_t first, int64_t rows, int64_t first_block,
-                         int64_t last_block) const;
+    /// `y`, from `column` on, is `count` rows of `a` times some columns of weights, plus a bias if there is one.
+    struct Rows {
+        float const* a;
+        int64_t a_row, count, column, columns;
+        float const* bias;
+        float* y;
+    };
+    enum class Weights : uint8_t { W, R, Part };
+    virtual void multiply(Direction const&, Weights, Rows const&, int worker) const;
+    void multiply_states(Direction const&, Weights, float const* h, int64_t first, int64_t rows, int64_t first_block,
+                         int64_t last_block, int worker) const;
+    GateMatrix const& matrix_of(Weights weights) const {
+        return weights == Weights::W ? p_.w : weights == Weights::R ? p_.r : p_.r_part;
+    }
+    /// Brings weights that are no constants, or what belongs to them, into form. `rows`: scratch.
+    virtual void pack(Direction const&, float* rows) const;
     /// What the cell reads and writes at a step, for `rows` sequences from `first` on; `x` is left to the caller.
     CellBlock cell_of(Direction const&, int64_t step, int64_t first, int64_t rows) const;
     /// Blocks of units of one of the parts that meet after every step.
@@ -66,7 +80,6 @@ protected:
 
 private:
     Direction direction_of(void* const* arguments, float* workspace, int64_t d) const;
-    void pack(Direction const&, float* rows) const;
     void gather_bias(Direction const&) const;
     void prepare(Direction const&, float* rows) const;
     void store_states(Direction const&) const;

@@ -104,9 +104,24 @@ class Region : ChannelsLastRegion {
         return true;
     }
 
+    /// Bytes, or what a convolution of the region made and others moved.
+    static bool belongs(NodePtr node) {
+        if (node->outputs().size() != 1) return false;
+        auto* edge = node->output();
+        if (edge->value.dtype == DataType::U8 || edge->value.dtype == DataType::I8) return true;
+        while (auto* maker = edge->producer()) {
+            auto const& op = *maker->value.op;
+            if (auto const* conv = info_of<kernel::IntegerConvInfo>(op)) return conv->channels_last;
+            if (!op.is_alias() && !info_of<kernel::TransposeInfo>(op) && !info_of<kernel::SliceInfo>(op)) break;
+            edge = maker->input(0);
+        }
+        return false;
+    }
+
 public:
     explicit Region(Graph& graph) : ChannelsLastRegion(graph) {}
     bool take(NodePtr node) {
+        if (belongs(node) && adopt(node)) return false;
         return convert_conv(node) || convert_max_pool(node) || convert_average(node) || convert_concat(node) ||
                follow(node, true);
     }

@@ -89,6 +89,16 @@ EdgePtr ChannelsLastRegion::with_channels_last(EdgePtr edge) {
     return last_[edge] = moved;
 }
 
+bool ChannelsLastRegion::adopt(NodePtr node) {
+    auto const* info = info_of<kernel::TransposeInfo>(*node->value.op);
+    auto* y = node->outputs().empty() ? nullptr : node->output();
+    if (!info || !is_image(y) || y->value.dtype != node->input(0)->value.dtype) return false;
+    auto rank = static_cast<int64_t>(info->perm.size());
+    for (int64_t i = 0; i < rank; ++i)
+        if (info->perm[static_cast<size_t>(i)] != moved_axis(i, info->perm.size())) return false;
+    return last_.try_emplace(y, node->input(0)).second;
+}
+
 void ChannelsLastRegion::produce(EdgePtr moved, EdgePtr y) {
     moved->value = moved_value(y);
     last_[y] = moved;

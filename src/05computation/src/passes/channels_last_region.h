@@ -23,6 +23,8 @@ protected:
     explicit ChannelsLastRegion(Graph& graph) : graph_(graph) {}
 
     EdgePtr with_channels_last(EdgePtr edge);
+    /// Remembers that what `node` brings into the usual order exists with channels last.
+    bool adopt(NodePtr node);
     /// `y` is what `moved` is with channels in front.
     void produce(EdgePtr moved, EdgePtr y);
     /// Replaces a node by `op`, with the inputs that `follow` last; its output is, too.

@@ -8,6 +8,7 @@
 #include "mem_manager/device.h"
 #include "passes/fold_constants.h"
 #include "passes/integer_tail.h"
+#include "passes/transposed_phases.h"
 
 #include <array>
 #include <cmath>
@@ -199,6 +200,60 @@ public:
         return {};
     }
 
+    /// The same constants for the phases of each channel.
+    void spread_constants(TransposedPhases const& phases, std::vector<EdgePtr>& inputs) {
+        for (auto i : {I::kBias, I::kScale, I::kShift}) {
+            if (!inputs[i]) continue;
+            auto numbers = phases.of_channels(*numbers_of(inputs[i]));
+            auto name = inputs[i]->value.name;
+            if (i == I::kBias)
+                inputs[i] = add_numbers(graph_, name, std::vector<int32_t>(numbers.begin(), numbers.end()));
+            else
+                inputs[i] = add_numbers(graph_, name, std::vector<float>(numbers.begin(), numbers.end()));
+        }
+    }
+
+    /// Sums, and what follows them, of all phases; then the bytes are moved.
+    Reason fold_transposed(NodePtr node, kernel::ConvTransposeInfo const& conv) {
+        std::optional<QuantizedOperand> x;
+        std::optional<Quantum> x_quantum;
+        if (auto why = why_not_activation(node->input(0), x, x_quantum); !why.empty()) return why;
+        auto w = dequantized(node->input(1));
+        if (!w || !w->data->value.constant) return "the weights are not dequantised from constants of u8 or i8";
+        if (conv.epilogue.residual || conv.epilogue.activation.kind != kernel::ActivationKind::None)
+            return "it has been fused already";
+        TransposedPhases phases;
+        if (auto why = phases.init(node, conv); !why.empty()) return why;
+        std::vector<double> scales, bias;
+        if (auto why = weight_scales(*w, 1, phases.channels_of_group(), scales); !why.empty()) return why;
+        if (auto why = bias_of(node, conv.epilogue.bias, bias); !why.empty()) return why;
+        for (auto& scale : scales) scale *= static_cast<double>(x_quantum->scale);
+        while (scales.size() > 1 && static_cast<int64_t>(scales.size()) < phases.channels())
+            scales.push_back(scales[scales.size() - static_cast<size_t>(phases.channels_of_group())]);
+        auto zeros = w->zero ? *numbers_of(w->zero) : std::vector<double>{0};
+        std::vector<EdgePtr> inputs{phases.channels_last(graph_, x->data), phases.weights(graph_, w->data, zeros),
+                                    x->zero, nullptr};
+        if (w->zero)
+            inputs[I::kBZero] =
+                add_bytes(graph_, node->value.name + ".w_zero", w->data->value.dtype, phases.of_channels(zeros));
+        inputs.resize(I::kInputs);
+        IntegerTail tail(1, phases.channels(), node->output(), std::move(scales), std::move(bias));
+        tail.refuse_residual();
+        tail.follow();
+        kernel::IntegerConvInfo info{phases.window(), phases.group(), {}, true};
+        info.result = tail.finish(graph_, node->value.name, inputs);
+        spread_constants(phases, inputs);
+        auto* y = tail.output();
+        auto* old = y->producer();
+        auto* made = graph_.insert({node->value.name, make_operator(std::move(info))}, inputs);
+        made->output()->value = {
+            y->value.name + "/phases", y->value.dtype, phases.shape(y->value.shape[0]), {}, nullptr, false};
+        phases.spread(graph_, made->output(), y);
+        if (old->alive()) graph_.erase_unused(old);
+        if (node->alive() && node->output()->use_count() == 0) graph_.erase_unused(node);
+        return {};
+    }
+
     Reason fold_product(NodePtr node, kernel::MatMulInfo const& product) {
         std::optional<QuantizedOperand> a;
         std::optional<Quantum> a_quantum;
@@ -253,6 +308,10 @@ int fold_quantization(Model& model, PassContext const& context) {
         Reason why;
         if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
             why = folding.fold_conv(node, kernel::ConvInfo(*conv));
+        else if (auto const* transposed = info_of<kernel::ConvTransposeInfo>(*node->value.op))
+            why = context.options.device == "cpu"
+                      ? folding.fold_transposed(node, kernel::ConvTransposeInfo(*transposed))
+                      : "bytes of transposed convolutions are for the CPU";
         else if (auto const* product = info_of<kernel::MatMulInfo>(*node->value.op))
             why = folding.fold_product(node, kernel::MatMulInfo(*product));
         else

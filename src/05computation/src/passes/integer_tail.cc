@@ -102,7 +102,8 @@ bool IntegerTail::take_addend(NodePtr node) {
 }
 
 bool IntegerTail::take_residual(EdgePtr other) {
-    if (s_.residual || other->value.shape != s_.output->value.shape || other->value.constant) return false;
+    if (!takes_residual_ || s_.residual || other->value.shape != s_.output->value.shape || other->value.constant)
+        return false;
     auto operand = dequantized(other);
     auto quantum = operand ? quantum_of(*operand) : std::nullopt;
     if (quantum)

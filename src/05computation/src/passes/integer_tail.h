@@ -12,6 +12,7 @@ class IntegerTail {
     size_t axis_;
     int64_t channels_;
     EdgePtr scale_edge_ = nullptr;
+    bool takes_residual_ = true;
 
     struct State {
         EdgePtr output = nullptr;
@@ -53,6 +54,8 @@ public:
         : axis_(axis), channels_(channels), scale_edge_(scale) {
         s_.output = output, s_.scale = {1};
     }
+    /// Leaves the addition of other tensors to other nodes.
+    void refuse_residual() { takes_residual_ = false; }
     void follow();
     EdgePtr output() const { return s_.output; }
     /// Fills inputs from `kBias` on; the rest is in the result.

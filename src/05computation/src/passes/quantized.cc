@@ -66,6 +66,14 @@ EdgePtr add_numbers(Graph& graph, std::string name, std::vector<int32_t> const& 
                         values.data(), values.size() * sizeof(int32_t));
 }
 
+EdgePtr add_bytes(Graph& graph, std::string name, DataType byte, std::vector<double> const& values) {
+    std::vector<uint8_t> bytes;
+    for (auto value : values) bytes.push_back(static_cast<uint8_t>(static_cast<int32_t>(value)));
+    Shape shape;
+    if (bytes.size() > 1) shape.push_back(DimExpr(static_cast<int64_t>(bytes.size())));
+    return add_constant(graph, std::move(name), byte, std::move(shape), bytes.data(), bytes.size());
+}
+
 EdgePtr add_scalar(Graph& graph, std::string name, DataType byte, int32_t value) {
     auto bits = static_cast<uint8_t>(value);
     return add_constant(graph, std::move(name), byte, {}, &bits, 1);

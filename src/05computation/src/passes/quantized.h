@@ -36,6 +36,7 @@ std::optional<std::vector<double>> numbers_of(EdgePtr edge);
 /// A new constant.
 EdgePtr add_numbers(Graph& graph, std::string name, std::vector<float> const& values);
 EdgePtr add_numbers(Graph& graph, std::string name, std::vector<int32_t> const& values);
+EdgePtr add_bytes(Graph& graph, std::string name, DataType byte, std::vector<double> const& values);
 EdgePtr add_scalar(Graph& graph, std::string name, DataType byte, int32_t value);
 
 }  // namespace refactor::computation

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-// LSTM, GRU, RNN. Since opset 7 only the outputs decide what is computed (before: output_sequence), since 14 `layout`.
+// LSTM, GRU, RNN, DynamicQuantizeLSTM. Since opset 7 only the outputs decide what is computed (before:
+// output_sequence), since 14 `layout`.
 
 namespace refactor::onnx {
 
@@ -39,8 +40,12 @@ constexpr NamedFunction kFunctions[]{
     {"softplus", CellFunction::Softplus},
 };
 
+bool is_quantized(NodeView const& n) { return n.op_type == "DynamicQuantizeLSTM"; }
+
 RecurrentCell cell_of(NodeView const& n) {
-    return n.op_type == "LSTM" ? RecurrentCell::Lstm : n.op_type == "GRU" ? RecurrentCell::Gru : RecurrentCell::Rnn;
+    return n.op_type == "LSTM" || is_quantized(n) ? RecurrentCell::Lstm
+           : n.op_type == "GRU"                   ? RecurrentCell::Gru
+                                                  : RecurrentCell::Rnn;
 }
 
 std::string lower_case(std::string text) {
@@ -97,7 +102,8 @@ Inferred<RecurrentInfo> info_of(InferContext const& c, NodeView const& n) {
     if (info.clip < 0) return Err{invalid("clip is ", info.clip, ", expected at least 0")};
     info.input_forget = n.integer("input_forget", 0) != 0;
     info.linear_before_reset = n.integer("linear_before_reset", 0) != 0;
-    auto hidden = c.shape(2).back().constant();
+    info.quantized = is_quantized(n);
+    auto hidden = c.shape(2)[info.quantized ? 1 : 2].constant();
     if (!hidden && !n.has("hidden_size"))
         return Err{unsupported("R has the shape ", c.text(c.shape(2)), ": the hidden size must be known")};
     info.hidden = hidden ? *hidden : n.integer("hidden_size", 0);
@@ -117,6 +123,28 @@ Status expect_shape(InferContext& c, size_t i, std::string_view role, Shape cons
     return std::nullopt;
 }
 
+/// Whose scale or zero point an input of a quantised layer is.
+constexpr size_t matrix_of(size_t input) { return input < 10 ? 1 : 2; }
+constexpr std::string_view kTerms[]{"scale of W", "zero point of W", "scale of R", "zero point of R"};
+
+/// Scales and zero points of quantised weights.
+Status check_terms(InferContext& c, DimExpr const& directions, DimExpr const& rows) {
+    for (size_t i = 8; i < 12; ++i) {
+        auto role = kTerms[i - 8];
+        bool zero = i % 2;
+        if (auto type = c.dtype(matrix_of(i)); zero && c.has(i) && c.dtype(i) != type)
+            return invalid("the ", role, " is ", name_of(c.dtype(i)), ", expected ", name_of(type));
+        if (!c.has(i)) {
+            if (zero) continue;
+            return invalid("the ", role, " is missing");
+        }
+        if (c.shape(i).size() > 2) return invalid("the ", role, " has the shape ", c.text(c.shape(i)));
+        if (element_count(c.shape(i)) == DimExpr(1)) continue;
+        RG_CHECK_STATUS(expect_shape(c, i, role, c.shape(i).size() == 1 ? Shape{directions} : Shape{directions, rows}));
+    }
+    return std::nullopt;
+}
+
 struct OutputShapes {
     Shape y, state;
 };
@@ -133,8 +161,14 @@ Status infer_recurrent(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(info, info_of(c, n));
     auto shapes = output_shapes(info, c.shape(0));
     DimExpr directions(info.bidirectional ? 2 : 1), rows(kernel::gates_of(info.cell) * info.hidden);
-    RG_CHECK_STATUS(expect_shape(c, 1, "W", {directions, rows, c.shape(0)[2]}));
-    RG_CHECK_STATUS(expect_shape(c, 2, "R", {directions, rows, DimExpr(info.hidden)}));
+    if (info.quantized) {
+        RG_CHECK_STATUS(expect_shape(c, 1, "W", {directions, c.shape(0)[2], rows}));
+        RG_CHECK_STATUS(expect_shape(c, 2, "R", {directions, DimExpr(info.hidden), rows}));
+        RG_CHECK_STATUS(check_terms(c, directions, rows));
+    } else {
+        RG_CHECK_STATUS(expect_shape(c, 1, "W", {directions, rows, c.shape(0)[2]}));
+        RG_CHECK_STATUS(expect_shape(c, 2, "R", {directions, rows, DimExpr(info.hidden)}));
+    }
     RG_CHECK_STATUS(expect_shape(c, 3, "B", {directions, rows + rows}));
     RG_CHECK_STATUS(expect_shape(c, 4, "sequence_lens", {c.shape(0)[!info.batch_first]}));
     RG_CHECK_STATUS(expect_shape(c, 5, "initial_h", shapes.state));
@@ -156,7 +190,10 @@ Status lower_recurrent(LowerContext& c, NodeView const& n) {
     }
     std::vector<LowerContext::Edge> edges;
     for (size_t i = 0; i < c.input_count(); ++i)
-        if (c.has(i)) edges.push_back(c.edge(i));
+        if (c.has(i))
+            edges.push_back(c.edge(i));
+        else if (i == 9 || i == 11)  // zero points of quantised weights
+            edges.push_back(c.scalar(c.dtype(matrix_of(i)), 0));
     auto results = c.emit_all(computation::make_operator(info), edges, std::move(specs));
     for (size_t i = 0, next = 0; i < 3; ++i)
         if (*flags[i]) c.set_output(i, results[next++]);
@@ -193,12 +230,44 @@ void define(Definitions& all, std::string_view name, int inputs, std::vector<Att
     all.push_back(std::move(def));
 }
 
+void define_quantized(Definitions& all) {
+    using K = AttributeKind;
+    constexpr auto kBytes = types(DataType::U8, DataType::I8);
+    constexpr auto kF32 = types(DataType::F32);
+    all.push_back({.name = "DynamicQuantizeLSTM",
+                   .inputs = {3, 12},
+                   .outputs = {0, 3},
+                   .types = {{kF32},
+                             {kBytes},
+                             {kBytes},
+                             {kF32},
+                             {types(DataType::I32)},
+                             {kF32},
+                             {kF32},
+                             {kF32},
+                             {kF32},
+                             {kBytes},
+                             {kF32},
+                             {kBytes}},
+                   .attributes = {{"activation_alpha", K::Floats},
+                                  {"activation_beta", K::Floats},
+                                  {"activations", K::Strings},
+                                  {"clip", K::Float},
+                                  {"direction", K::String},
+                                  {"hidden_size", K::Int},
+                                  {"input_forget", K::Int}},
+                   .infer = infer_recurrent,
+                   .lower = lower_recurrent,
+                   .domain = "com.microsoft"});
+}
+
 }  // namespace
 
 void define_recurrent(Definitions& all) {
     define(all, "GRU", 6, {{"linear_before_reset", AttributeKind::Int}});
     define(all, "LSTM", 8, {{"input_forget", AttributeKind::Int}});
     define(all, "RNN", 6, {});
+    define_quantized(all);
 }
 
 }  // namespace refactor::onnx

@@ -39,6 +39,12 @@ struct CellActivation {
 /// InvalidInput.
 ///
 /// Any float type; f32 is computed in f32, the others in f64. Source: ONNX LSTM-22, GRU-22, RNN-22.
+///
+/// `quantized` (LSTM of f32): W [D, I, G·H] and R [D, H, G·H] are u8 or i8, and four more inputs follow: scale of W
+/// (f32) and zero point of W (its type), of one element, [D] or [D, G·H], and those of R. Each row that meets them, X at
+/// a position of a sequence or a state of one, is rounded to u8 as DynamicQuantizeLinear says, `s` and `z` being its
+/// scale and zero point: `(Σ (q - z) (w - w_zero)) · (s · w_scale)`. A row with an infinity or NaN gives NaN. Source:
+/// com.microsoft DynamicQuantizeLSTM-1, which leaves open what shares a scale.
 struct RecurrentInfo {
     static constexpr char const* kType = "Recurrent";
     RecurrentCell cell = RecurrentCell::Lstm;
@@ -47,6 +53,7 @@ struct RecurrentInfo {
     bool linear_before_reset = false;  ///< GRU: h = g(W x + r ∘ (R h + b) + b), else g(W x + R (r ∘ h) + b + b)
     bool input_forget = false;         ///< LSTM: f = 1 - i
     bool bias = false, lengths = false, initial_h = false, initial_c = false, peepholes = false;
+    bool quantized = false;
     bool y = true, y_h = false, y_c = false;
     float clip = 0;  ///< 0: none; bounds the sums of the gates to [-clip, clip] (not the cell state, as onnxruntime)
     std::vector<CellActivation> activations;  ///< for each direction: RNN f; GRU f, g; LSTM f, g, h
