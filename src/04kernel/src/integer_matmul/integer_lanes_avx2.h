@@ -53,8 +53,12 @@ RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi32(a.v, b.v)};
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator<<(Lanes a, int n) { return {_mm256_slli_epi32(a.v, n)}; }
 RG_SIMD Lanes operator>>(Lanes a, int n) { return {_mm256_srai_epi32(a.v, n)}; }
-/// c + sums of two products of i16.
-RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) { return {_mm256_add_epi32(c.v, _mm256_madd_epi16(a.v, b.v))}; }
+/// c + sums of two products of i16. The compiler must not regroup many of them, nor let the product's register become
+/// the sum's: it would keep sums on the stack.
+RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) {
+    asm("vpaddd %1, %0, %0" : "+x"(c.v) : "x"(_mm256_madd_epi16(a.v, b.v)));
+    return c;
+}
 
 /// Sixteen 16-bit integers.
 struct Words {

@@ -125,7 +125,17 @@ namespace {
 struct Ahead {
     char const* from;
     int64_t step;
+
+    RG_SIMD void prefetch(int dwords) {
+        constexpr int64_t kLine = 64;
+        for (int64_t byte = 0; byte < dwords * step; byte += kLine) __builtin_prefetch(from + byte, 0, 2);
+        from += dwords * step;
+    }
 };
+
+/// Dwords of k between two jumps. AVX2 takes two instructions for 16 products, so that what counts the loop would be a
+/// large part of all, above all for a thread that shares its core's front end with another.
+constexpr int kStepsAtOnce = RG_VECTORS == 2 ? 4 : 1;
 
 /// rows × vectors sums of a panel, from row `first` and column `column` of the block on.
 template <int rows, int vectors>
@@ -150,19 +160,25 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         int64_t offset = t.tap_offsets[tap];
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) x[i] = a[i] + offset;
-        for (int64_t d = 0; d < t.depth; ++d, b += kPanel) {
+        auto step = [&](int64_t d, int32_t const* of) __attribute__((always_inline)) {
             Lanes y[vectors];
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(b + v * kWidth);
-            __builtin_prefetch(ahead.from, 0, 2);
-            ahead.from += ahead.step;
+            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(of + v * kWidth);
 #pragma GCC unroll 12
             for (int i = 0; i < rows; ++i) {
                 Lanes w = Lanes::set(load_dword(x[i] + 4 * d));
 #pragma GCC unroll 4
                 for (int v = 0; v < vectors; ++v) c[i][v] = dot(c[i][v], w, y[v]);
             }
+        };
+        int64_t d = 0;
+        for (; d + kStepsAtOnce <= t.depth; d += kStepsAtOnce, b += kStepsAtOnce * kPanel) {
+            ahead.prefetch(kStepsAtOnce);
+#pragma GCC unroll kStepsAtOnce
+            for (int i = 0; i < kStepsAtOnce; ++i) step(d + i, b + i * kPanel);
         }
+        ahead.from += (t.depth - d) * ahead.step;
+        for (; d < t.depth; ++d, b += kPanel) step(d, b);
     }
 }
 
