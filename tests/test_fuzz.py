@@ -95,6 +95,23 @@ def test_wrong_values_are_noticed(monkeypatch):
     assert "t2: 1 of 15 elements differ, first at [1, 2]" in verdict.detail
 
 
+def test_weights_are_finite():
+    """What is multiplied with padding or with a first state, which oracles leave out or not."""
+    seen = 0
+    for seed in range(60):
+        for op in ("Conv", "ConvTranspose", "GRU", "LSTM", "RNN"):
+            draft = graphs.Draft(np.random.default_rng(seed), 21)
+            draft.special = True
+            try:
+                GENERATORS[op](draft, op)
+            except graphs.Reject:
+                continue
+            for name in draft.graph.nodes[-1].input[1 : 2 if "Conv" in op else 3]:
+                assert np.isfinite(draft.value(name)).all(), f"{op}, seed {seed}"
+            seen += 1
+    assert seen > 100
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [

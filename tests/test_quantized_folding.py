@@ -378,6 +378,20 @@ def test_kept_and_shared_tensors(shape):
     assert "MatMul" not in ops
 
 
+@pytest.mark.parametrize("guarded", ["bytes", "floats", "others"])
+def test_guards_against_nan(guarded):
+    """Bytes are numbers: guards of what they stand for go, and the bytes before and behind a guard are the same."""
+    n = Network(724)
+    x, quantum = n.input((3, 8)), n.quantum()
+    y = n.node("Softmax", x, axis=-1)
+    y = n.fake(y, quantum) if guarded == "bytes" else y
+    test = n.node("IsNaN", n.fake(x, n.quantum()) if guarded == "others" else y)
+    y = n.node("Where", test, n.constant(np.float32(0)), y)
+    ops, _ = n.check([n.node("MatMul", n.fake(y, quantum), n.weights((8, 5)))], 1e-4, ["IntegerMatMul"])
+    if guarded == "bytes" and n.target == "cpu":
+        assert ops == ["Softmax", "Elementwise", "IntegerMatMul"]
+
+
 def reasons():
     """Networks that stay f32, and the words that say why."""
 

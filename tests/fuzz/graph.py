@@ -288,6 +288,13 @@ class Draft:
         """Add a tensor of random values."""
         return self.leaf(self.array(dtype, shape), constant=constant)
 
+    def finite(self, dtype: np.dtype[Any], shape: Sequence[int], constant: bool | None = None) -> str:
+        """Add weights: zeros, as padding and first states are, are multiplied with them, or left out."""
+        array = self.array(dtype, shape)
+        if not np.isfinite(array).all():
+            raise Reject("not finite")
+        return self.leaf(array, constant=constant)
+
     def pick(
         self,
         types: Iterable[np.dtype[Any]] = TYPES,

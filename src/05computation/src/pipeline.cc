@@ -3,6 +3,7 @@
 #include "passes/channels_last_convolutions.h"
 #include "passes/channels_last_integers.h"
 #include "passes/cut_wide_strides.h"
+#include "passes/drop_nan_guards.h"
 #include "passes/eliminate_common_subexpressions.h"
 #include "passes/expand_quantization.h"
 #include "passes/fold_affine.h"
@@ -43,6 +44,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"remove_identities", remove_identities},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+        {"drop_nan_guards", drop_nan_guards},
         {"move_quantization", move_quantization},
         {"fold_quantization", fold_quantization},
         {"channels_last_integers", channels_last_integers},

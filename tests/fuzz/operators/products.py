@@ -81,7 +81,8 @@ def recurrent(draft: Draft, op: str) -> None:
     if number == 2:
         raise Reject("no oracle for two directions")
     inputs = [draft.new(F32, (sequence, batch, size))]
-    inputs += [draft.new(F32, (number, gates * hidden, size)), draft.new(F32, (number, gates * hidden, hidden))]
+    # numpy leaves out products of single zeros with NaN, and only those.
+    inputs += [draft.finite(F32, (number, gates * hidden, width)) for width in (size, hidden)]
     if draft.chance(0.6):
         inputs.append(draft.new(F32, (number, 2 * gates * hidden)))
         if draft.chance(0.5):

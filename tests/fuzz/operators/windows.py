@@ -52,14 +52,6 @@ def _picture(draft: Draft, rank: int, channels: int | None = None) -> tuple[str,
     return x, draft.value(x).shape
 
 
-def _weights(draft: Draft, shape: tuple[int, ...], constant: bool | None = None) -> str:
-    """Return finite numbers: padding is multiplied with them."""
-    w = draft.new(F32, shape, constant)
-    if not np.isfinite(draft.value(w)).all():
-        raise Reject("not finite")
-    return w
-
-
 @operator("Conv")
 def conv(draft: Draft, op: str) -> None:
     """One to three spatial axes, groups, depthwise."""
@@ -72,7 +64,7 @@ def conv(draft: Draft, op: str) -> None:
     options = _window(draft, shape[2:], kernel)
     if any(k > s + 2 for k, s in zip(kernel, shape[2:], strict=True)):
         raise Reject("the window does not fit")
-    inputs = [x, _weights(draft, (out, shape[1] // groups, *kernel), draft.chance(0.8))]
+    inputs = [x, draft.finite(F32, (out, shape[1] // groups, *kernel), draft.chance(0.8))]
     if draft.chance(0.6):
         inputs.append(draft.new(F32, (out,)))
     draft.add(op, inputs, group=groups if groups > 1 or draft.chance(0.3) else None, **options)
@@ -92,7 +84,7 @@ def conv_transpose(draft: Draft, op: str) -> None:
         options["pads"] = [draft.integer(0, max(0, k - 1)) for k in (*kernel, *kernel)]
     if draft.chance(0.3):
         options["output_padding"] = [draft.integer(0, s - 1) for s in options["strides"]]
-    inputs = [x, _weights(draft, (shape[1], draft.integer(1, 4), *kernel))]
+    inputs = [x, draft.finite(F32, (shape[1], draft.integer(1, 4), *kernel))]
     if draft.chance(0.5):
         inputs.append(draft.new(F32, (draft.value(inputs[1]).shape[1] * groups,)))
     draft.add(op, inputs, group=groups, **options)

@@ -87,7 +87,7 @@ template <int B, int R, int Q, bool Planar>
             for (int q = 0; q < Q; ++q) {
                 Vec value = Vec::set(p[r * x_row + q * kStep]);
 #pragma GCC unroll 2
-                for (int b = 0; b < B; ++b) add_product(acc[b][r][q], weights[b], value);
+                for (int b = 0; b < B; ++b) acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
             }
     };
     if constexpr (Planar) {

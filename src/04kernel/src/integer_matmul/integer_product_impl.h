@@ -1,7 +1,8 @@
 #pragma once
 // Loops of the integer product, written against `Lanes` and `dot`; include `integer_lanes_*.h`, define `dot`, RG_GROUP
 // (k in a dword) and RG_ROWS × RG_VECTORS, the register tile: AVX-512 6 × 4 (24 of 32 registers accumulate, 4 hold B,
-// 1 A), AVX2 6 × 2 (12 of 16, 2, 1, and one for products).
+// 1 A), AVX2 6 × 2 (12 of 16, 2, 1, and one for products), and 4 × 3 where
+// a panel and a vector are left.
 #include "integer_matmul/integer_product.h"
 
 namespace refactor::kernel {
@@ -14,6 +15,9 @@ constexpr int rows_of(int vectors) {
     return rows < 12 ? rows : 12;
 }
 constexpr int kMostRows = rows_of(1);
+/// Of a tile: a narrow panel takes what is left behind it along, one vector, whose own tiles would read an element of A
+/// for each product.
+constexpr int kMostVectors = RG_VECTORS == 2 ? 3 : RG_VECTORS;
 
 /// What is done with sums, the same for all of a block.
 struct Finish {
@@ -144,6 +148,7 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) a[i] = t.a + (t.a_offsets ? t.a_offsets[first + i] : (first + i) * t.a_row);
     int32_t const* b = t.b + column * t.taps * t.depth;
+    int64_t const panel = kPanel * t.taps * t.depth;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
         Lanes add = Lanes::load(t.column_add + column + v * kWidth);
@@ -163,7 +168,7 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         auto step = [&](int64_t d, int32_t const* of) __attribute__((always_inline)) {
             Lanes y[vectors];
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(of + v * kWidth);
+            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(v < kVectors ? of + v * kWidth : of + panel);
 #pragma GCC unroll 12
             for (int i = 0; i < rows; ++i) {
                 Lanes w = Lanes::set(load_dword(x[i] + 4 * d));
@@ -223,7 +228,7 @@ template <int rows, int vectors>
 
 using Tile = void (*)(IntegerBlock const&, Finish const&, Ahead, int64_t, int64_t);
 struct Tiles {
-    Tile of[kMostRows + 1][kVectors + 1] = {};
+    Tile of[kMostRows + 1][kMostVectors + 1] = {};
     template <int rows, int vectors>
     constexpr void fill() {
         of[rows][vectors] = tile<rows, vectors>;
@@ -232,7 +237,7 @@ struct Tiles {
         else if constexpr (vectors > 1)
             fill<rows_of(vectors - 1), vectors - 1>();
     }
-    constexpr Tiles() { fill<rows_of(kVectors), kVectors>(); }
+    constexpr Tiles() { fill<rows_of(kMostVectors), kMostVectors>(); }
 };
 constexpr Tiles kTiles;
 
@@ -240,9 +245,10 @@ void multiply(IntegerBlock const& t) {
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
     int64_t depth = t.taps * t.depth;
-    for (int64_t column = 0; column < t.columns; column += kPanel) {
+    for (int64_t column = 0, vectors; column < t.columns; column += vectors * kWidth) {
         int64_t left = t.columns - column;
-        int64_t vectors = left >= kPanel ? kVectors : (left + kWidth - 1) / kWidth;
+        vectors = (left + kWidth - 1) / kWidth;
+        if (vectors > kMostVectors) vectors = kVectors;
         int64_t rows = rows_of(static_cast<int>(vectors)), tiles = (t.rows + rows - 1) / rows;
         auto const* next = reinterpret_cast<char const*>(t.b + (column + kPanel) * depth);
         // All tiles of a panel together ask for the one behind it, if L2 has room for both beside A.

@@ -17,9 +17,9 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
 
 constexpr bool is_added(Finish::Kind kind) { return kind == Finish::Kind::Added || kind == Finish::Kind::AddedSigned; }
 
-/// A row of 16 to bytes, with nothing but a scale, or rounded in between.
+/// A row of 16, two vectors, to bytes, with nothing but a scale, or rounded in between.
 template <Finish::Kind kind>
-RG_SIMD void store_row(Lanes const (&c)[2], Floats const (&scale)[2], uint8_t* y, Finish const& f) {
+RG_SIMD void store_row(Lanes const* c, Floats const (&scale)[2], uint8_t* y, Finish const& f) {
     Lanes result[2];
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
@@ -34,16 +34,18 @@ RG_SIMD void store_row(Lanes const (&c)[2], Floats const (&scale)[2], uint8_t* y
 template <Finish::Kind kind, int rows, int vectors>
 RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                         int64_t column) {
-    if constexpr (vectors == 2 && (kind == Finish::Kind::Scaled || kind == Finish::Kind::Rounded))
+    int start = 0;
+    if constexpr (vectors >= 2 && (kind == Finish::Kind::Scaled || kind == Finish::Kind::Rounded))
         if (t.columns - column >= kPanel) {
             Floats const scale[2] = {Floats::load(t.scale + column), Floats::load(t.scale + column + kWidth)};
 #pragma GCC unroll 6
             for (int i = 0; i < rows; ++i)
                 store_row<kind>(c[i], scale, static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column, f);
-            return;
+            start = 2;
         }
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int v = 0; v < vectors; ++v) {
+        if (v < start) continue;
         int64_t j = column + v * kWidth, left = t.columns - j;
         Floats scale = Floats::load(t.scale + j);
 #pragma GCC unroll 12

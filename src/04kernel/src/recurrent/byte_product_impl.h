@@ -22,6 +22,8 @@ template <int rows, int vectors>
         for (int v = 0; v < vectors; ++v) c[i][v] = Lanes::set(t.row_start[first + i]);
     uint8_t const* a = t.a + first * t.a_row;
     int8_t const* b = t.b + column / kPanel * kPanel * t.depth * 4 + column % kPanel * 4;
+    // Two quads a turn: half as many copies of sums between turns.
+#pragma GCC unroll 2
     for (int64_t d = 0; d < t.depth; ++d, a += RG_QUAD_BYTES, b += kPanel * 4) {
         Weights w[vectors];
 #pragma GCC unroll 4

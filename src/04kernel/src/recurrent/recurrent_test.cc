@@ -3,6 +3,8 @@
 #include "common/error.h"
 #include "reduce/kernel_test.h"
 
+#include <limits>
+
 namespace refactor::kernel::test {
 namespace {
 
@@ -101,6 +103,26 @@ TEST(Recurrent, EmptySequencesAndBatches) {
         Layer layer(info, s, random, true);
         check_candidates(info, layer.inputs, layer.outputs, kTolerance);
     }
+}
+
+/// A state of zeros times NaN is NaN: from the first step on.
+TEST(Recurrent, NanInStateWeightsShowsAtOnce) {
+    std::mt19937 random(seed_of(86));
+    for (auto cell : {RecurrentCell::Rnn, RecurrentCell::Gru, RecurrentCell::Lstm})
+        for (int64_t batch : {1, 3})
+            for (int64_t hidden : {1, 40}) {
+                auto info = info_of(cell, hidden, 8);
+                Layer layer(info, {2, batch, 3, hidden}, random, true);
+                auto gates = gates_of(cell);
+                layer.inputs[2].as<float>()[(gates - 1) * hidden * hidden] = std::numeric_limits<float>::quiet_NaN();
+                check_candidates(info, layer.inputs, layer.outputs, kTolerance);
+                auto in = operands_of(layer.inputs), out = operands_of(layer.outputs);
+                auto found = candidates(info, request_of(in, out, Isa::Scalar, 1));
+                ThreadPool pool(1);
+                PackCache packs;
+                run(*found.kernels.back(), layer.inputs, layer.outputs, packs, pool);
+                EXPECT_TRUE(std::isnan(layer.outputs[0].as<float>()[0]));
+            }
 }
 
 /// h = tanh(x w + h r + b) by hand.
