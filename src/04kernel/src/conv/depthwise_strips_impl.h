@@ -34,20 +34,23 @@ RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
 template <int Q>
 RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) {
     bool const clamp = simple(j.activation.kind);
-    bool const before = s.residual && !j.residual_last, after = s.residual && j.residual_last && clamp;
     Range const range(clamp ? j.activation : Activation{});
     Mask const lanes = first_lanes(j.lanes);
+    // Locals, since stores might alias the strip.
     float* const y = s.y;
     float const* const residual = s.residual;
     int64_t const y_step = s.y_step;
+    auto each = [&](auto&& result) __attribute__((always_inline)) {
 #pragma GCC unroll 14
-    for (int q = 0; q < Q; ++q) {
-        Vec v = acc[q];
-        if (before) v = v + Vec::load(residual + q * y_step);
-        v = min(range.high, max(range.low, v));
-        if (after) v = v + Vec::load(residual + q * y_step);
-        select(lanes, v, Vec::zero()).store(y + q * y_step);
-    }
+        for (int q = 0; q < Q; ++q) select(lanes, result(acc[q], q * y_step), Vec::zero()).store(y + q * y_step);
+    };
+    auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    if (!residual || (j.residual_last && !clamp))
+        each([&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
+    else if (j.residual_last)
+        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v) + Vec::load(residual + at); });
+    else
+        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v + Vec::load(residual + at)); });
     if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
 }
 

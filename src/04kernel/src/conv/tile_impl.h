@@ -45,6 +45,37 @@ RG_SIMD void begin(RowJob const& j, float const* y, Vec (&acc)[B][R][Q]) {
             for (int q = 0; q < Q; ++q) acc[b][r][q] = Vec::load(y + b * y_block + r * y_row + q * y_step);
 }
 
+/// Applies the epilogue to the sums of a tile and stores them.
+template <int B, int R, int Q>
+RG_SIMD void store(RowJob const& j, Vec const (&acc)[B][R][Q], float* y, float const* residual) {
+    bool const clamp = simple(j.activation.kind);
+    // Locals, since stores might alias the job.
+    int64_t const y_block = j.y_block, y_row = j.y_row, y_step = j.y_step;
+    Range const range(clamp ? j.activation : Activation{});
+    Mask const lanes = first_lanes(j.last_lanes);
+    auto each = [&](auto&& result) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+        for (int b = 0; b < B; ++b)
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+                for (int q = 0; q < Q; ++q) {
+                    int64_t at = b * y_block + r * y_row + q * y_step;
+                    Vec v = result(acc[b][r][q], at);
+                    if (b + 1 == B) v = select(lanes, v, Vec::zero());
+                    v.store(y + at);
+                }
+    };
+    auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    if (!residual || (j.residual_last && !clamp))
+        each([&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
+    else if (j.residual_last)
+        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v) + Vec::load(residual + at); });
+    else
+        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v + Vec::load(residual + at)); });
+    if (!clamp) activate_rows(j, y, residual, R, Q);
+}
+
 /// Asks for the inputs of the positions behind a tile's.
 template <int R, int Q>
 RG_SIMD void prefetch_next(float const* p, int64_t x_row) {
@@ -108,27 +139,7 @@ template <int B, int R, int Q, bool Planar>
         }
         for (; t < tap_count; ++t) part(t, 0, j.last_inner);
     }
-    bool const clamp = simple(j.activation.kind);
-    // Locals, since stores might alias the job.
-    bool const before = residual && !j.residual_last, after = residual && j.residual_last && clamp;
-    int64_t const y_block = j.y_block, y_row = j.y_row, y_step = j.y_step;
-    Range const range(clamp ? j.activation : Activation{});
-    Mask const lanes = first_lanes(j.last_lanes);
-#pragma GCC unroll 2
-    for (int b = 0; b < B; ++b)
-#pragma GCC unroll 4
-        for (int r = 0; r < R; ++r)
-#pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q) {
-                int64_t at = b * y_block + r * y_row + q * y_step;
-                Vec v = acc[b][r][q];
-                if (before) v = v + Vec::load(residual + at);
-                v = min(range.high, max(range.low, v));
-                if (after) v = v + Vec::load(residual + at);
-                if (b + 1 == B) v = select(lanes, v, Vec::zero());
-                v.store(y + at);
-            }
-    if (!clamp) activate_rows(j, y, residual, R, Q);
+    store(j, acc, y, residual);
 }
 
 using Tile = void (*)(RowJob const&, float const*, float*, float const*, Ahead);
