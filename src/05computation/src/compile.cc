@@ -172,12 +172,21 @@ class Lowering {
         });
     }
 
+    static kernel::PartRule parts_of(Operator const& op) {
+        if (auto const* concat = info_of<kernel::ConcatInfo>(op)) return {kernel::PartRule::Join, concat->axis};
+        if (auto const* split = info_of<kernel::SplitInfo>(op)) return {kernel::PartRule::Cut, split->axis};
+        auto const* slice = info_of<kernel::SliceInfo>(op);
+        bool run = slice && std::all_of(slice->steps.begin(), slice->steps.end(), [](int64_t s) { return s == 1; });
+        return {run ? kernel::PartRule::Slice : kernel::PartRule::None, 0};
+    }
+
     void add(NodePtr node) {
         auto const& op = *node->value.op;
         kernel::ProgramNode lowered{node->value.name, std::string(op.type()), {}, {}, {}, {}, {}};
         for (auto* edge : node->inputs()) lowered.inputs.push_back(number_of(edge));
         for (auto* edge : node->outputs()) lowered.outputs.push_back(number_of(edge));
         lowered.params.assign(op.params().begin(), op.params().end());
+        lowered.parts = parts_of(op);
         if (!op.is_alias()) {
             auto candidates = ask_kernels(node, context_, device_, place_);
             if (candidates.kernels.empty()) {

@@ -22,7 +22,7 @@ namespace refactor::runtime {
 inline constexpr uint32_t kNoTensor = UINT32_MAX;
 
 enum class Storage : uint8_t {
-    Arena,     ///< at `offset` in the executor's arena
+    Arena,     ///< at `offset` in block `index` of the executor's arena
     Input,     ///< the user's input number `index`
     Output,    ///< the output value number `index`
     Constant,  ///< at `address`, owned by the Program

@@ -21,6 +21,17 @@ struct ProgramEdge {
     std::shared_ptr<mem_manager::Blob const> constant;  ///< row-major host data
 };
 
+/// What a node does if all it does is to move runs of elements.
+struct PartRule {
+    enum How : uint8_t {
+        None,
+        Join,   ///< output 0 is all inputs, side by side along `axis`
+        Cut,    ///< the outputs, side by side along `axis`, are input 0
+        Slice,  ///< output 0 is a part of input 0; the params are its first place along every axis
+    } how = None;
+    int64_t axis = 0;
+};
+
 /// An operator with the kernels that accepted it. No kernels: an alias, whose output is its first input under another
 /// shape.
 struct ProgramNode {
@@ -29,6 +40,7 @@ struct ProgramNode {
     std::vector<DimExpr> params;
     std::vector<std::unique_ptr<Kernel>> kernels;
     std::string attributes;  ///< canonical text, for tuning
+    PartRule parts = {};
 };
 
 /// What must hold of the sizes of a run for a node to be right.

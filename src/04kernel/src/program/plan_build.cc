@@ -5,6 +5,7 @@
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "mem_manager/memory_planner.h"
+#include "program/part_placement.h"
 #include "runtime/value.h"
 
 #include <algorithm>
@@ -76,10 +77,9 @@ void PlanBuild::fill_descs() {
     auto edges = parts_.edges.size();
     static auto const kQuarter = mem_manager::cpu_device().memory().total / 4;
     auto limit = parts_.max_tensor_bytes ? parts_.max_tensor_bytes : kQuarter;
-    descs_.resize(edges), roots_.resize(edges);
+    descs_.resize(edges), roots_.resize(edges), offsets_.resize(edges);
     for (uint32_t edge = 0; edge < edges; ++edge) {
         auto& desc = descs_[edge];
-        roots_[edge] = edge;
         desc.dtype = parts_.edges[edge].dtype, desc.layout = parts_.edges[edge].layout;
         int64_t bytes = 16;
         for (auto i = sizes_.edge_slots[edge]; i < sizes_.edge_slots[edge + 1]; ++i) {
@@ -106,19 +106,31 @@ void PlanBuild::check_alias(uint32_t node) const {
     throw InvalidInput(where(node) + ": " + text(from) + " cannot become " + text(to));
 }
 
+/// Decides where all tensors are; the nodes that have nothing to do then.
+std::vector<bool> PlanBuild::place_parts() {
+    for (uint32_t node = 0; node < parts_.nodes.size(); ++node)
+        if (parts_.nodes[node].kernels.empty()) check_alias(node);
+    PartPlacement placement(parts_, sizes_, descs_);
+    placement.run();
+    for (uint32_t edge = 0; edge < parts_.edges.size(); ++edge) {
+        auto place = placement.place_of(edge);
+        roots_[edge] = place.root, offsets_[edge] = place.offset;
+    }
+    std::vector<bool> needless;
+    for (uint32_t node = 0; node < parts_.nodes.size(); ++node)
+        needless.push_back(parts_.nodes[node].kernels.empty() || placement.is_needless(node));
+    return needless;
+}
+
 /// Nodes that execute, with their tasks. In order, or on all threads where weights are to be packed or code is to be
 /// compiled: that takes far longer than binding.
 void PlanBuild::bind_nodes() {
+    auto needless = place_parts();
     for (uint32_t node = 0; node < parts_.nodes.size(); ++node) {
         auto const& n = parts_.nodes[node];
-        if (n.kernels.empty()) {
-            check_alias(node);
-            roots_[n.outputs[0]] = roots_[n.inputs[0]];
-            continue;
-        }
         bool empty = true;
         for (auto edge : n.outputs) empty &= edge == kNoEdge || descs_[edge].count() == 0;
-        if (!empty) bound_.push_back({node, {}});
+        if (!empty && !needless[node]) bound_.push_back({node, {}});
     }
     auto first = packs_weights() ? 0 : bind_in_order();
     if (first == bound_.size()) return;
@@ -224,7 +236,7 @@ void PlanBuild::fill_blocks() {
         auto const& inputs = parts_.nodes[step.node].inputs;
         auto allowed = step.task->in_place_inputs();
         for (uint32_t k = 0; allowed && k < inputs.size() && k < 64; ++k) {
-            if (!(allowed >> k & 1) || inputs[k] == kNoEdge) continue;
+            if (!(allowed >> k & 1) || inputs[k] == kNoEdge || !may_overwrite(i, k)) continue;
             auto candidate = blocks_[roots_[inputs[k]]];
             if (candidate == kNoTensor || lives[candidate].last_step != i ||
                 lives[candidate].bytes < lives[block].bytes)
@@ -238,6 +250,20 @@ void PlanBuild::fill_blocks() {
     plan.blocks.reserve(lives.size());
     for (size_t i = 0; i < lives.size(); ++i)
         plan.blocks.push_back({lives[i].bytes, memory.offsets[i], lives[i].first_step, lives[i].last_step});
+}
+
+bool PlanBuild::is_whole(uint32_t edge) const {
+    return offsets_[edge] == 0 && bytes_of(edge) == bytes_of(roots_[edge]);
+}
+
+/// Neither the output nor the input is a part of something, and no other input is a part of that one.
+bool PlanBuild::may_overwrite(uint32_t step, uint32_t input) const {
+    auto const& node = parts_.nodes[plan_->steps[step].node];
+    auto edge = node.inputs[input];
+    if (!is_whole(edge) || !is_whole(node.outputs[0])) return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](uint32_t other) {
+        return other == kNoEdge || roots_[other] != roots_[edge] || is_whole(other);
+    });
 }
 
 void PlanBuild::fill_tensors() {
@@ -256,7 +282,7 @@ void PlanBuild::fill_tensors() {
         } else if (auto const& constant = parts_.edges[root].constant) {
             tensor.storage = Storage::Constant, tensor.constant = constant.get();
         } else {
-            tensor.storage = Storage::Arena, tensor.index = blocks_[root];
+            tensor.storage = Storage::Arena, tensor.index = blocks_[root], tensor.offset = offsets_[tensor.edge];
         }
     }
     for (auto const& step : plan.steps)

@@ -19,6 +19,7 @@ class PlanBuild {
     TaskChoice choice_;
     std::vector<TensorDesc> descs_;  ///< by edge
     std::vector<uint32_t> roots_;    ///< by edge: the edge whose memory it uses
+    std::vector<size_t> offsets_;    ///< by edge: where in that memory, in bytes
     std::vector<uint32_t> tensors_;  ///< by edge: its number in the plan, or `runtime::kNoTensor`
     struct Bound {
         uint32_t node;
@@ -37,12 +38,15 @@ class PlanBuild {
     void check_alias(uint32_t node) const;
     void fill_descs();
     void fill_steps();
+    std::vector<bool> place_parts();
     void bind_nodes();
     size_t bind_in_order();
     bool packs_weights() const;
     void bind(Bound&);
     void fill_blocks();
     void fill_tensors();
+    bool may_overwrite(uint32_t step, uint32_t input) const;
+    bool is_whole(uint32_t edge) const;
     uint32_t tensor_of(uint32_t edge);
     size_t bytes_of(uint32_t edge) const;
     std::string where(uint32_t node) const;
