@@ -47,7 +47,7 @@ RG_SIMD Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
 RG_SIMD Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
 RG_SIMD Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
 RG_SIMD Vec operator-(Vec a) { return {_mm256_xor_ps(a.v, _mm256_set1_ps(-0.f))}; }
-RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }    ///< a * b + c
+RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }  ///< a * b + c
 /// c += a * b for sums that fill the registers: the compiler would let some products take over the register of a factor
 /// that is needed no more, and copy it back.
 RG_SIMD void add_product(Vec& c, Vec a, Vec b) { asm("vfmadd231ps %2, %1, %0" : "+x"(c.v) : "x"(a.v), "x"(b.v)); }

@@ -47,7 +47,7 @@ RG_SIMD Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
 RG_SIMD Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
 RG_SIMD Vec operator-(Vec a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.f))}; }
 RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }    ///< a * b + c
-RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }  ///< c += a * b
+RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }                 ///< c += a * b
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }

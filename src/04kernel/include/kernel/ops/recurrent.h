@@ -41,8 +41,8 @@ struct CellActivation {
 /// Any float type; f32 is computed in f32, the others in f64. Source: ONNX LSTM-22, GRU-22, RNN-22.
 ///
 /// `quantized` (LSTM of f32): W [D, I, G·H] and R [D, H, G·H] are u8 or i8, and four more inputs follow: scale of W
-/// (f32) and zero point of W (its type), of one element, [D] or [D, G·H], and those of R. Each row that meets them, X at
-/// a position of a sequence or a state of one, is rounded to u8 as DynamicQuantizeLinear says, `s` and `z` being its
+/// (f32) and zero point of W (its type), of one element, [D] or [D, G·H], and those of R. Each row that meets them, X
+/// at a position of a sequence or a state of one, is rounded to u8 as DynamicQuantizeLinear says, `s` and `z` being its
 /// scale and zero point: `(Σ (q - z) (w - w_zero)) · (s · w_scale)`. A row with an infinity or NaN gives NaN. Source:
 /// com.microsoft DynamicQuantizeLSTM-1, which leaves open what shares a scale.
 struct RecurrentInfo {
