@@ -13,6 +13,8 @@ constexpr bool kNarrow = W == 8;
 /// Input channels between two jumps. Twelve multiply-adds on AVX2 come with eight loads: what counts the loop would be
 /// the instructions too many, above all for a thread that shares its core's front end with another.
 constexpr int kStepsAtOnce = kNarrow ? W : 1;
+/// Taps that repay a call with the sums in memory.
+constexpr int64_t kManyTaps = 16;
 
 /// Applies an activation that takes more than a minimum and maximum to a tile that has just been stored.
 [[gnu::noinline]] void activate_rows(RowJob const& j, float* y, float const* residual, int rows, int cols) {
@@ -98,44 +100,85 @@ struct Ahead {
     }
 };
 
+/// Adds what one input channel of a tap contributes. `Pinned`: every sum keeps its register.
+template <int Step, bool Pinned, int B, int R, int Q>
+RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, float const* w) {
+    Vec weights[B];
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+        for (int q = 0; q < Q; ++q) {
+            Vec value = Vec::set(p[r * x_row + q * Step]);
+#pragma GCC unroll 2
+            for (int b = 0; b < B; ++b)
+                if constexpr (Pinned)
+                    add_product(acc[b][r][q], weights[b], value);
+                else
+                    acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
+        }
+}
+
+template <int B, int R, int Q>
+RG_SIMD void copy(Vec (&to)[B][R][Q], Vec const (&from)[B][R][Q]) {
+#pragma GCC unroll 2
+    for (int b = 0; b < B; ++b)
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q) to[b][r][q] = from[b][r][q];
+}
+
+/// Adds the taps [t, end), which read whole blocks. Apart from `tile`, whose other loops leave too few registers.
+template <int B, int R, int Q>
+[[gnu::noinline]] void add_taps(RowJob const& j, float const* x, float const* w, int64_t t, int64_t end, Ahead ahead,
+                                Vec (&sums)[B][R][Q]) {
+    Vec acc[B][R][Q];
+    copy(acc, sums);
+    int64_t const x_row = j.x_row, tap_step = j.tap_step;
+    int64_t const* const taps = j.taps;
+    for (; t < end; ++t, w += W * B * W) {
+        float const* p = x + (taps ? taps[t] : t * tap_step);
+        prefetch_next<R, Q>(p, x_row), ahead.prefetch();
+#pragma GCC unroll kStepsAtOnce
+        for (int i = 0; i < W; ++i) add_channel<W, true>(acc, p + i, x_row, w + i * B * W);
+    }
+    copy(sums, acc);
+}
+
 /// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
 template <int B, int R, int Q, bool Planar>
 [[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual, Ahead ahead) {
-    constexpr int kStep = Planar ? 1 : W;
     Vec acc[B][R][Q];
     begin(j, y, acc);
     float const* w = j.w;
     int64_t const x_row = j.x_row, tap_step = j.tap_step, tap_count = j.tap_count;
     int64_t const* const taps = j.taps;
     auto input = [&](int64_t t) __attribute__((always_inline)) { return x + (taps ? taps[t] : t * tap_step); };
-    auto step = [&](float const* p, float const* of) __attribute__((always_inline)) {
-        Vec weights[B];
-#pragma GCC unroll 2
-        for (int b = 0; b < B; ++b) weights[b] = Vec::load(of + b * W);
-#pragma GCC unroll 4
-        for (int r = 0; r < R; ++r)
-#pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q) {
-                Vec value = Vec::set(p[r * x_row + q * kStep]);
-#pragma GCC unroll 2
-                for (int b = 0; b < B; ++b) acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
-            }
-    };
     if constexpr (Planar) {
-        for (int64_t t = 0; t < tap_count; ++t, w += B * W) step(input(t), w);
+        for (int64_t t = 0; t < tap_count; ++t, w += B * W) add_channel<1, false>(acc, input(t), x_row, w);
     } else {
         auto part = [&](int64_t t, int first, int inner) __attribute__((always_inline)) {
             float const* p = input(t);
-            for (int i = first; i < inner; ++i, w += B * W) step(p + i, w);
+            for (int i = first; i < inner; ++i, w += B * W) add_channel<W, false>(acc, p + i, x_row, w);
         };
         int64_t const first_taps = j.first_taps, full_taps = j.full_taps;
         int64_t t = 0;
         for (; t < first_taps; ++t) part(t, j.first_inner, t < full_taps ? W : j.last_inner);
+        if constexpr (kNarrow)
+            if (full_taps - t >= kManyTaps) {
+                Vec sums[B][R][Q];
+                copy(sums, acc);
+                add_taps(j, x, w, t, full_taps, ahead, sums);
+                copy(acc, sums);
+                w += (full_taps - t) * W * B * W, t = full_taps;
+            }
         for (; t < full_taps; ++t, w += W * B * W) {
             float const* p = input(t);
             if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row), ahead.prefetch();
 #pragma GCC unroll kStepsAtOnce
-            for (int i = 0; i < W; ++i) step(p + i, w + i * B * W);
+            for (int i = 0; i < W; ++i) add_channel<W, false>(acc, p + i, x_row, w + i * B * W);
         }
         for (; t < tap_count; ++t) part(t, 0, j.last_inner);
     }
