@@ -12,8 +12,9 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
-/// a cycle): the first rows make the sums of B, 6 cycles a vector; sums of A take 3; U, V, Y and what a tile begins and
-/// ends with 8 for each quadrant; an odd row as long as three.
+/// a cycle, before A11, A12 and A22 were copied beside their sums): the first rows make the sums of B, 6 cycles a
+/// vector; sums of A take 3; U, V, Y and what a tile begins and ends with 8 for each quadrant; an odd row as long as
+/// three.
 double work_of(int64_t rows, int64_t columns, int64_t depth) {
     auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
     return 7 * m * n * k + 4 * 6 * n * k + 4 * 3 * m * k + 4 * 8 * m * n + (rows % 2 ? 8 * n * k : 0);
@@ -21,9 +22,10 @@ double work_of(int64_t rows, int64_t columns, int64_t depth) {
 
 }  // namespace
 
-/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: A and its sums (2 m × k)
-/// may be twice as large as L2, for each pair of panels reads them once and in order. Several whole matrices that share
-/// B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of panels.
+/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: the operands that A
+/// makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order. Several whole
+/// matrices that share B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of
+/// panels.
 StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, bool blocked) {
     threads = std::max(1, threads);
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
