@@ -10,10 +10,13 @@ namespace {
 
 /// Rows (queries of all heads that share keys) of a block; a multiple of the register tile.
 constexpr int64_t kMostRows = 48;
-/// Rows that share a block of packed keys: packing costs as much as 4 rows of products.
+/// Rows that share a block of packed keys and values: packing costs as much as 4 rows of products.
 constexpr int64_t kMostSharing = 8 * kMostRows;
-/// Up to so many rows, keys are read in place.
+/// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 8;
+
+/// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
+constexpr int64_t kLine = 16;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -32,7 +35,9 @@ class TiledAttention final : public runtime::Task {
     int64_t q_step_, y_step_;      // between rows of a set
     int64_t sets_, part_, parts_;  // rows of a part of a set, parts of each set
     int64_t block_, keys_;         // rows and keys that are worked on at a time
-    size_t state_bytes_, keys_bytes_;
+    int64_t score_step_;           // between rows of scores
+    int64_t keys_floats_;          // of packed keys
+    size_t state_bytes_, packed_bytes_;
     int threads_;
 
     /// A part, then a block of its rows.
@@ -42,7 +47,7 @@ class TiledAttention final : public runtime::Task {
         float* y;
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the set
-        float *scores, *maxima, *sums, *packed_keys;
+        float *scores, *maxima, *sums, *packed_keys, *packed_values;
     };
     Place block(Place p, int64_t first, int64_t count) const {
         p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
@@ -50,7 +55,7 @@ class TiledAttention final : public runtime::Task {
         return p;
     }
 
-    bool reads_keys_in_place(Place const& p) const { return p.rows <= kFewRows; }
+    bool reads_in_place(Place const& p) const { return p.rows <= kFewRows; }
     float const* keys_from(Place const& p, int64_t first) const {
         return p.k + first * (info_.k_transposed ? 1 : shape_.k.row);
     }
@@ -59,34 +64,36 @@ class TiledAttention final : public runtime::Task {
         ProductBlock t{};
         t.m = p.rows, t.n = count, t.k = shape_.depth;
         t.a = p.q, t.a_row = q_step_, t.a_k = 1;
-        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
+        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row, t.panel_rows = shape_.depth;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
-        t.y = p.scores, t.y_row = keys_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
-        t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);
+        t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
+        t.near = true, t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);
         if (in_place && !info_.k_transposed)
             functions_.product.multiply_dots(t);
         else
             functions_.product.multiply(t);
     }
-    void multiply_values(Place const& p, int64_t first, int64_t count) const {
+    /// The first `seen` of the `count` values from `first`.
+    void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place) const {
         ProductBlock t{};
-        t.m = p.rows, t.n = shape_.value_depth, t.k = count;
-        t.a = p.scores, t.a_row = keys_, t.a_k = 1;
-        t.b = p.v + first * shape_.v.row, t.b_row = shape_.v.row, t.source = ProductSource::Rows;
+        t.m = p.rows, t.n = shape_.value_depth, t.k = seen;
+        t.a = p.scores, t.a_row = score_step_, t.a_k = 1;
+        t.b = in_place ? p.v + first * shape_.v.row : p.packed_values, t.b_row = shape_.v.row, t.panel_rows = count;
+        t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.y, t.y_row = y_step_, t.alpha = 1;
         t.residual = first ? p.y : nullptr;  // adds to what is there
-        t.block_m = p.rows, t.block_k = count;
+        t.near = true, t.block_m = p.rows, t.block_k = seen;
         functions_.product.multiply(t);
     }
     void update_scores(Place const& p, int64_t first, int64_t count) const {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
-        r.step = keys_, r.scale = info_.scale > 0 ? info_.scale : 1;
+        r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1;
         r.count = count, r.one_mask = step[3] == 0, r.y_step = y_step_, r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
-            r.scores = p.scores + i * keys_, r.maxima = p.maxima + i, r.sums = p.sums + i;
+            r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;
             r.y = first ? p.y + i * y_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
@@ -118,8 +125,9 @@ class TiledAttention final : public runtime::Task {
         p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + shape_.y.at(p.batch, p.head) +
               p.row * y_step_;
         p.scores = reinterpret_cast<float*>(workspace);
-        p.maxima = p.scores + block_ * keys_, p.sums = p.maxima + part_;
+        p.maxima = p.scores + block_ * score_step_, p.sums = p.maxima + part_;
         p.packed_keys = reinterpret_cast<float*>(workspace + state_bytes_);
+        p.packed_values = p.packed_keys + keys_floats_;
         return p;
     }
     void begin(Place const& p, float const* sinks, bool any_keys) const {
@@ -131,13 +139,16 @@ class TiledAttention final : public runtime::Task {
     void run_part(void* const* arguments, int64_t task, std::byte* workspace) const {
         auto p = place(arguments, task, workspace);
         auto end = end_of_keys(p);
-        auto in_place = reads_keys_in_place(p);
+        auto in_place = reads_in_place(p);
         begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
-            if (!in_place)
+            if (!in_place) {
                 functions_.product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count,
                                         shape_.depth);
+                functions_.product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false,
+                                        shape_.value_depth, count);
+            }
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
@@ -145,7 +156,7 @@ class TiledAttention final : public runtime::Task {
                 seen = std::max<int64_t>(1, seen);
                 multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
                 update_scores(b, first, seen);
-                multiply_values(b, first, seen);
+                multiply_values(b, first, count, seen, in_place);
             }
         }
         for (int64_t i = 0; i < p.rows; ++i)
@@ -176,17 +187,19 @@ public:
         keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
         part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), 6), parts_ = ceil_div(rows_, part_);
         block_ = round_up(ceil_div(part_, ceil_div(part_, kMostRows)), 6);
-        state_bytes_ = static_cast<size_t>(round_up((block_ * keys_ + 2 * part_) * 4, 64));
-        auto packed = rows_ <= kFewRows ? 0 : shape.depth * round_up(keys_, functions.product.width) * 4;
-        keys_bytes_ = static_cast<size_t>(round_up(packed, 64));
+        score_step_ = keys_ + kLine;
+        state_bytes_ = static_cast<size_t>(round_up((block_ * score_step_ + 2 * part_) * 4, 64));
+        keys_floats_ = shape.depth * round_up(keys_, functions.product.width);
+        auto values = keys_ * round_up(shape.value_depth, functions.product.width);
+        packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up((keys_floats_ + values) * 4, 64));
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto bytes = state_bytes_ + keys_bytes_;
+        auto bytes = state_bytes_ + packed_bytes_;
         context.pool.parallel_for(sets_ * parts_, [&](int64_t task, int worker) {
             run_part(arguments, task, context.workspace + static_cast<size_t>(worker) * bytes);
         });
     }
-    size_t workspace_bytes() const override { return (state_bytes_ + keys_bytes_) * static_cast<size_t>(threads_); }
+    size_t workspace_bytes() const override { return (state_bytes_ + packed_bytes_) * static_cast<size_t>(threads_); }
     double operations() const override { return shape_.operations(); }
 };
 

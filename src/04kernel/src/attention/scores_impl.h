@@ -85,12 +85,12 @@ float exponentials(float* scores, int64_t count, int64_t visible, float scale, f
         }
         factor = kLog2E, shift = 0;
     }
-    Vec times = Vec::set(factor), minus = Vec::set(-shift), sums[2] = {Vec::zero(), Vec::zero()};
+    Vec times = Vec::set(factor), minus = Vec::set(-shift), total = Vec::zero();
     int64_t i = 0;
     for (; i + 2 * kWidth <= visible; i += 2 * kWidth) {
         Vec a = exp2_of_negative(fma(Vec::load(scores + i), times, minus)),
             b = exp2_of_negative(fma(Vec::load(scores + i + kWidth), times, minus));
-        sums[0] = sums[0] + a, sums[1] = sums[1] + b;
+        total = total + (a + b);  // one accumulator: AVX2 has no register for another
         a.store(scores + i), b.store(scores + i + kWidth);
     }
     for (; i < count; i += kWidth) {
@@ -98,10 +98,10 @@ float exponentials(float* scores, int64_t count, int64_t visible, float scale, f
         Vec a = exp2_of_negative(fma(load_part(scores + i, left), times, minus));
         int64_t seen = visible - i;
         a = select(first_lanes(seen < 0 ? 0 : left_of(seen)), a, Vec::zero());
-        sums[0] = sums[0] + a;
+        total = total + a;
         store_part(a, scores + i, left);
     }
-    return sum(sums[0] + sums[1]);
+    return sum(total);
 }
 
 /// Nothing has been seen so far, unless it was NaN, which no maximum shows.

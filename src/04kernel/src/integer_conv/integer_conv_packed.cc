@@ -14,6 +14,7 @@ class PackedKernel final : public Kernel {
     DataType type_;
     std::shared_ptr<mem_manager::Blob const> w_, w_zero_;
     bool zero_known_;
+    std::optional<int64_t> spills_ = 0;  // the most of any group of W; nothing: too many
 
     /// Depthwise weights are packed with their zero points.
     std::string format_of(IntegerConvPlan const& plan) const {
@@ -31,14 +32,31 @@ class PackedKernel final : public Kernel {
         });
     }
 
+    std::optional<int64_t> most_spills(Operand const& w) const {
+        auto out = w.dims[0] / info_.group, channels = w.dims[1], taps = w.count() / (w.dims[0] * channels);
+        auto const& dilations = info_.window.dilations;
+        auto offsets = WindowRuns(taps, w.dims.back(), dilations.empty() ? 1 : dilations.back(), channels).offsets(f_);
+        std::optional<int64_t> most = 0;
+        for (int64_t group = 0; group < info_.group && most; ++group) {
+            auto const* first = static_cast<uint8_t const*>(w_->data()) + group * out * channels * taps;
+            auto count = count_spills(f_, first, w.dtype == DataType::I8, offsets, out, channels * taps);
+            most = count ? std::optional(std::max(*most, *count)) : std::nullopt;
+        }
+        return most;
+    }
+
 public:
     PackedKernel(IntegerFunctions const& f, Isa isa, IntegerConvInfo info, Request const& request)
         : f_(f), isa_(isa), info_(std::move(info)), type_(request.inputs[I::kA].dtype) {
         auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
         if (w.constant && w.count() > 0) w_ = w.constant;
         w_zero_ = zero.constant, zero_known_ = zero.absent() || zero.constant;
+        if (f_.spills && w_) spills_ = most_spills(w);
     }
-    std::string id() const override { return id_of("integer_conv", w_ ? "packed" : "blocked", type_, isa_); }
+    bool spills_too_much() const { return !spills_; }
+    std::string id() const override {
+        return id_of("integer_conv", f_.spills ? "bytes" : w_ ? "packed" : "blocked", type_, isa_);
+    }
     /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle, with lanes that have no channel; staging
     /// X and storing Y at about 3 bytes a ns.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
@@ -48,13 +66,14 @@ public:
         auto lanes = static_cast<double>(shape.group_out());
         auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto staging = static_cast<double>(args.inputs[I::kA]->count() + args.outputs[0]->count()) * 0.3;
-        return 2000 + (shape.operations() * padded / lanes / (f_.width * f_.group * 5.) + staging) / args.threads;
+        auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, IntegerConvPlan(f_, info_, shape, *spills_).size);
+        return 2000 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         IntegerConvShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         if (shape.empty()) return reject("nothing to compute");
-        IntegerConvPlan plan(f_, info_, shape);
+        IntegerConvPlan plan(f_, info_, shape, *spills_);
         return make_integer_conv_task(plan, pack(plan, args.packs), args.inputs[I::kShift] != nullptr, args.threads);
     }
 };
@@ -65,7 +84,14 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
     if (types.residual != DataType::Undefined && !info.channels_last) return reject("a residual needs channels_last");
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    return std::unique_ptr<Kernel>(new PackedKernel(functions(), isa, info, request));
+    auto const& w = request.inputs[I::kB];
+    if (functions().spills) {
+        if (!w.constant || w.count() == 0 || w.dims.size() < 3) return reject("W is not constant");
+        if (info.group > 1 && w.dims[1] == 1) return reject("one channel for each group");
+    }
+    auto kernel = std::make_unique<PackedKernel>(functions(), isa, info, request);
+    if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
+    return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 }  // namespace
@@ -80,6 +106,9 @@ MaybeKernel make_integer_conv_avx512(IntegerConvInfo const& info, Request const&
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
+MaybeKernel make_integer_conv_avx2_bytes(IntegerConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, integer_functions_avx2_bytes);
+}
 #else
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
@@ -88,6 +117,9 @@ MaybeKernel make_integer_conv_avx512(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_conv_avx2_bytes(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 #endif

@@ -4,6 +4,17 @@
 
 namespace refactor::kernel {
 
+/// The window of a convolution as rows of A: `runs` runs of `run` elements of X that are next to each other.
+struct WindowRuns {
+    int64_t taps, channels, run, runs;
+
+    /// `width`, `dilation`: of the window's last axis.
+    WindowRuns(int64_t all_taps, int64_t width, int64_t dilation, int64_t channels_of_group);
+    int64_t depth(IntegerFunctions const& f) const { return (run + f.group - 1) / f.group; }  ///< dwords of a run
+    /// Of the elements of runs among the weights [channels][taps] of an output channel, as `pack_columns` wants them.
+    std::vector<int64_t> offsets(IntegerFunctions const& f) const;
+};
+
 /// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
 struct IntegerConvPlan {
     IntegerFunctions const& f;
@@ -11,13 +22,14 @@ struct IntegerConvPlan {
     IntegerResult result;
     bool depthwise;  ///< one channel in, one out, for each group
     StagedImage image;
-    int64_t run;        ///< elements of X that are contiguous under the window
-    int64_t runs;       ///< of them
+    WindowRuns window;
     int64_t run_depth;  ///< dwords of a run
     PackedSize size;    ///< of one group
     int64_t quads;      ///< of a depthwise window, if its positions are computed in pairs, see `DepthwiseBlock`; or 0
 
-    IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape);
+    /// `spills`: the most of any group of W.
+    IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape,
+                    int64_t spills);
 
     /// Bytes of W when packed, for all groups.
     size_t packed_bytes() const;

@@ -16,8 +16,25 @@ bool is_depthwise(IntegerConvShape const& s) { return s.group > 1 && s.group_in(
 
 }  // namespace
 
+WindowRuns::WindowRuns(int64_t all_taps, int64_t width, int64_t dilation, int64_t channels_of_group)
+    : taps(all_taps),
+      channels(channels_of_group),
+      // Without dilation the columns of the window are next to each other.
+      run(dilation == 1 || width == 1 ? width * channels : channels),
+      runs(taps * channels / std::max<int64_t>(1, run)) {}
+
+std::vector<int64_t> WindowRuns::offsets(IntegerFunctions const& f) const {
+    // Elements of a run: the window's columns, and within each the channels.
+    auto row = depth(f) * f.group, columns = run / channels;
+    std::vector<int64_t> offsets(static_cast<size_t>(runs * row), -1);
+    for (int64_t r = 0; r < runs; ++r)
+        for (int64_t i = 0; i < run; ++i)
+            offsets[static_cast<size_t>(r * row + i)] = i % channels * taps + r * columns + i / channels;
+    return offsets;
+}
+
 IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info,
-                                 IntegerConvShape const& shape)
+                                 IntegerConvShape const& shape, int64_t spills)
     : f(functions),
       s(shape),
       result(info.result),
@@ -26,11 +43,9 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
             // Whole dwords or vectors are read.
             depthwise ? shape.in_channels % functions.width == 0
                       : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
-      // Without dilation the columns of the window are next to each other.
-      run(s.dilation[2] == 1 || s.kernel[2] == 1 ? s.kernel[2] * s.group_in() : s.group_in()),
-      runs(s.taps() * s.group_in() / std::max<int64_t>(1, run)),
-      run_depth(ceil_div(run, f.group)),
-      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : runs * run_depth),
+      window(s.taps(), s.kernel[2], s.dilation[2], s.group_in()),
+      run_depth(window.depth(f)),
+      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : window.runs * run_depth, spills),
       // Two positions share the pixels of a window's line if these are next to each other.
       quads(depthwise && f.depthwise_bytes && s.stride[2] == 1 && s.dilation[2] == 1
                 ? s.kernel[0] * s.kernel[1] * ceil_div(s.kernel[2] + 1, 4)
@@ -79,7 +94,8 @@ void IntegerConvPlan::pack_depthwise_bytes(int32_t const* words, void* target) c
 std::string IntegerConvPlan::format() const {
     return "integer_conv:" + (depthwise ? f.depthwise_bytes ? "bytes" : "words" : std::to_string(f.group)) + ":" +
            std::to_string(f.panel) + ":" + (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" +
-           std::to_string(run) + (quads ? ":pairs" + std::to_string(s.kernel[2]) : "");
+           std::to_string(window.run) + (f.spills ? ":spills" : "") +
+           (quads ? ":pairs" + std::to_string(s.kernel[2]) : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
@@ -96,16 +112,10 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
         if (f.depthwise_bytes) pack_depthwise_bytes(words, static_cast<std::byte*>(target) + size.bytes());
         return;
     }
-    // Elements of a run: the window's columns, and within each the channels.
-    std::vector<int64_t> offsets(static_cast<size_t>(runs * run_depth * f.group), -1);
-    auto columns = run / s.group_in();
-    for (int64_t r = 0; r < runs; ++r)
-        for (int64_t i = 0; i < run; ++i)
-            offsets[static_cast<size_t>(r * run_depth * f.group + i)] =
-                i % s.group_in() * s.taps() + r * columns + i / s.group_in();
     auto step = s.group_in() * s.taps();
-    pack_columns(f, static_cast<uint8_t const*>(w) + group * s.group_out() * step, s.w_signed, offsets, s.group_out(),
-                 step, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
+    pack_columns(f, static_cast<uint8_t const*>(w) + group * s.group_out() * step, s.w_signed, window.offsets(f),
+                 s.group_out(), step, size, run_depth,
+                 words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
 }
 
 int32_t IntegerConvPlan::x_zero(void const* zero) const {

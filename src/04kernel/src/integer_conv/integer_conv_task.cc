@@ -165,11 +165,13 @@ class IntegerConvTask final : public runtime::Task {
         b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
-        b.depth = p_.run_depth, b.b = w + column * p_.runs * p_.run_depth;
+        b.depth = p_.run_depth, b.b = w + column * p_.window.runs * p_.run_depth;
+        b.spills = p_.size.spills_of(w, column);
         if (sums) {
             for (int64_t i = 0; i < positions; ++i) {
                 row_sums[i] = 0;
-                for (auto tap : taps_) row_sums[i] += p_.f.sum(b.a + (linear_ ? i * row : offsets[i]) + tap, p_.run);
+                for (auto tap : taps_)
+                    row_sums[i] += p_.f.sum(b.a + (linear_ ? i * row : offsets[i]) + tap, p_.window.run);
             }
             b.row_sum = row_sums, b.b_zero = t.zero + column;
         }
@@ -246,7 +248,7 @@ public:
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
             columns_ = std::max<int64_t>(1, ceil_div(panels, ceil_div(2 * threads_, position_parts_))) * p_.f.panel;
         column_parts_ = std::max<int64_t>(1, ceil_div(s.out_channels / groups_, columns_));
-        auto by_column = p_.depthwise || p_.run == s.group_in();
+        auto by_column = p_.depthwise || p_.window.run == s.group_in();
         for (int64_t z = 0; z < s.kernel[0]; ++z)
             for (int64_t y = 0; y < s.kernel[1]; ++y)
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)

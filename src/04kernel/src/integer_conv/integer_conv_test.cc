@@ -105,6 +105,29 @@ TEST(IntegerConv, CandidatesAgreeOnWinograd) {
         check(p, random);
 }
 
+TEST(IntegerConv, CandidatesAgreeOnSumsThatWouldSaturate) {
+    std::mt19937 random(seed_of(318));
+    for (auto const& p : {Convolution{{2, 40, 9, 11}, {37, 40, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                          Convolution{{1, 18, 7, 6}, {70, 18, 3, 3}, {1, 1}, {2, 2}, {2, 1}, {2, 2}},
+                          Convolution{{1, 64, 13, 12}, {130, 64, 1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+                          Convolution{{1, 48, 7, 5}, {48, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2},
+                          Convolution{{1, 3, 17, 19}, {35, 3, 5, 7}, {2, 3}, {1, 1}, {2, 0}, {1, 3}}})
+        for (auto x : {DataType::U8, DataType::I8})
+            for (bool last : {true, false}) {
+                IntegerCase c{x, DataType::I8, DataType::U8, true, false, true};
+                auto x_dims = last ? channels_last(p.x) : p.x, y_dims = last ? channels_last(p.y()) : p.y();
+                auto inputs = with_operands(c, random_bytes(x, x_dims, random),
+                                            random_small_bytes(p.w, element_count(p.w) / p.w[0] / p.w[1], random), {},
+                                            {}, p.w[0], element_count(p.w) / p.w[0], true, y_dims, random);
+                IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), last};
+                Tensor y(DataType::U8, y_dims);
+                check_candidates(info, inputs, {y}, {});
+                if (cpu_features().isa >= Isa::Avx2) {
+                    EXPECT_EQ(saturating_candidates(info, inputs, y), 1);
+                }
+            }
+}
+
 TEST(IntegerConv, WinogradDeclinesSumsBeyondItsRange) {
     Tensor w(DataType::I8, {1, 150, 3, 3});
     std::fill(w.bytes.begin(), w.bytes.end(), std::byte{127});

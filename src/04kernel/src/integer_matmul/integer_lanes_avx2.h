@@ -60,6 +60,17 @@ RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) {
     return c;
 }
 
+/// c + sums of four products of bytes, a unsigned and b signed, of which neighbours must not sum to more than i16
+/// holds. One temporary: with two, the compiler would keep sums on the stack.
+RG_SIMD Lanes dot_bytes(Lanes c, Lanes a, Lanes b) {
+    alignas(32) static constexpr int16_t kOnes[16]{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    __m256i pairs;
+    asm("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+        : "+x"(c.v), "=&x"(pairs)
+        : "x"(a.v), "xm"(b.v), "m"(kOnes));
+    return c;
+}
+
 /// Sixteen 16-bit integers.
 struct Words {
     static constexpr int width = 16;

@@ -13,9 +13,9 @@ using mem_manager::Blob;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Offsets of the rows of B [K, N], padded to whole dwords.
-std::vector<int64_t> row_offsets(IntegerFunctions const& f, IntegerShape const& shape) {
-    std::vector<int64_t> offsets(static_cast<size_t>(ceil_div(shape.k, f.group) * f.group), -1);
-    for (int64_t k = 0; k < shape.k; ++k) offsets[static_cast<size_t>(k)] = k * shape.n;
+std::vector<int64_t> row_offsets(IntegerFunctions const& f, int64_t k, int64_t n) {
+    std::vector<int64_t> offsets(static_cast<size_t>(ceil_div(k, f.group) * f.group), -1);
+    for (int64_t i = 0; i < k; ++i) offsets[static_cast<size_t>(i)] = i * n;
     return offsets;
 }
 
@@ -126,7 +126,7 @@ class IntegerProductTask final : public runtime::Task {
         if (!packed_ && f_.pack_rows)
             f_.pack_rows({b, b_signed_, s_.k, s_.n, target, target + size_.dwords});
         else if (!packed_)
-            pack_columns(f_, b, b_signed_, k_offsets_, s_.n, 1, target);
+            pack_columns(f_, b, b_signed_, k_offsets_, s_.n, 1, size_, depth_, target);
         auto t = terms(workspace, matrix);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
         f_.terms({.n = s_.n,
@@ -163,6 +163,7 @@ class IntegerProductTask final : public runtime::Task {
               first * b.a_row;
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
         b.b = panels(workspace, matrix) + column * depth_;
+        b.spills = size_.spills_of(panels(workspace, matrix), column);
         b.column_add = t.add + column, b.scale = t.scale + column;
         auto const* row_sums = reinterpret_cast<int32_t const*>(workspace + row_sums_) + first;
         if (sums && one_b_zero())
@@ -183,7 +184,7 @@ class IntegerProductTask final : public runtime::Task {
 
 public:
     IntegerProductTask(IntegerFunctions const& f, IntegerResult const& result, IntegerShape const& shape,
-                       std::shared_ptr<Blob const> packed, BindArgs const& args)
+                       std::shared_ptr<Blob const> packed, int64_t spills, BindArgs const& args)
         : f_(f),
           result_(result),
           s_(shape),
@@ -194,7 +195,7 @@ public:
           b_signed_(args.inputs[I::kB]->dtype == DataType::I8),
           threads_(std::max(1, args.threads)),
           depth_(ceil_div(shape.k, f.group)),
-          size_(f, shape.n, depth_) {
+          size_(f, shape.n, depth_, spills) {
         auto matrices = [&](size_t i) {
             auto const& dims = args.inputs[i]->dims;
             return element_count(std::span<int64_t const>(dims).first(dims.size() - 2));
@@ -202,7 +203,7 @@ public:
         a_matrices_ = matrices(I::kA), b_matrices_ = matrices(I::kB);
         in_place_ = f_.is_bytes() && !a_signed_ && s_.k % f_.group == 0;
         many_row_zeros_ = s_.a_zero.element && a_matrices_ * s_.m > 1;
-        if (!packed_ && !f.pack_rows) k_offsets_ = row_offsets(f, shape);
+        if (!packed_ && !f.pack_rows) k_offsets_ = row_offsets(f, shape.k, shape.n);
         if (s_.batches > 1 && b_matrices_ == 1 && s_.folds_rows(false) && s_.a_zero.element == 0)
             s_.m *= s_.batches, a_matrices_ = s_.batches = 1, s_.batch.clear();
         split();
@@ -234,6 +235,7 @@ class IntegerProductKernel final : public Kernel {
     Isa isa_;
     IntegerMatMulInfo info_;
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
+    std::optional<int64_t> spills_ = 0;     // of it; nothing: too many
     DataType type_;
     bool b_signed_;
 
@@ -245,15 +247,23 @@ public:
         auto matrices =
             b.dims.size() < 2 ? 1 : element_count(std::span<int64_t const>(b.dims).first(b.dims.size() - 2));
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
+        if (!f_.spills || !constant_) return;
+        auto n = b.dims.back();
+        spills_ = count_spills(f_, constant_->data(), b_signed_, row_offsets(f_, b.count() / n, n), n, 1);
     }
-    std::string id() const override { return id_of("integer_matmul", constant_ ? "packed" : "blocked", type_, isa_); }
+    bool is_constant() const { return constant_ != nullptr; }
+    bool spills_too_much() const { return !spills_; }
+    std::string id() const override {
+        return id_of("integer_matmul", f_.spills ? "bytes" : constant_ ? "packed" : "blocked", type_, isa_);
+    }
     /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle; a read of B at 10 bytes/ns; two passes
     /// over the operands.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
         auto bytes = static_cast<double>(shape.n) * static_cast<double>(shape.k);
-        auto rate = f_.width * f_.group * 5.;
+        PackedSize size(f_, shape.n, ceil_div(shape.k, f_.group), *spills_);
+        auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, size);
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
                        (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()));
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
@@ -263,16 +273,18 @@ public:
         if (auto why = shape.init(args); !why.empty()) return reject(why);
         std::shared_ptr<Blob const> packed;
         if (constant_) {
-            auto offsets = row_offsets(f_, shape);
-            PackedSize size(f_, shape.n, static_cast<int64_t>(offsets.size()) / f_.group);
-            auto format = "integer_matmul:" + std::to_string(f_.group) + ":" + std::to_string(f_.panel) + ":" +
-                          std::string(name_of(args.inputs[I::kB]->dtype)) + ":" + std::to_string(shape.n) + "x" +
-                          std::to_string(shape.k);
+            auto offsets = row_offsets(f_, shape.k, shape.n);
+            auto depth = static_cast<int64_t>(offsets.size()) / f_.group;
+            PackedSize size(f_, shape.n, depth, *spills_);
+            auto format = "integer_matmul:" + std::to_string(f_.group) + (f_.spills ? "s:" : ":") +
+                          std::to_string(f_.panel) + ":" + std::string(name_of(args.inputs[I::kB]->dtype)) + ":" +
+                          std::to_string(shape.n) + "x" + std::to_string(shape.k);
             packed = args.packs.get(*constant_, format, size.bytes(), [&](void const* from, void* target) {
-                pack_columns(f_, from, b_signed_, offsets, shape.n, 1, static_cast<int32_t*>(target));
+                pack_columns(f_, from, b_signed_, offsets, shape.n, 1, size, depth, static_cast<int32_t*>(target));
             });
         }
-        return std::unique_ptr<runtime::Task>(new IntegerProductTask(f_, info_.result, shape, std::move(packed), args));
+        return std::unique_ptr<runtime::Task>(
+            new IntegerProductTask(f_, info_.result, shape, std::move(packed), *spills_, args));
     }
 };
 
@@ -282,7 +294,10 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    return std::unique_ptr<Kernel>(new IntegerProductKernel(functions(), isa, info, request));
+    auto kernel = std::make_unique<IntegerProductKernel>(functions(), isa, info, request);
+    if (functions().spills && !kernel->is_constant()) return reject("B is no constant matrix");
+    if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
+    return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 }  // namespace
@@ -320,6 +335,9 @@ MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const& info, Request co
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
+MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, integer_functions_avx2_bytes);
+}
 #else
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
@@ -328,6 +346,9 @@ MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&)
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 #endif

@@ -68,6 +68,38 @@ TEST(IntegerMatMul, CandidatesAgreeOnBroadcasting) {
         check(p, random);
 }
 
+TEST(IntegerMatMul, CandidatesAgreeOnSumsThatWouldSaturate) {
+    std::mt19937 random(seed_of(305));
+    for (auto const& p : {Product{{13, 36}, {36, 64}, {13, 64}, {}, {}}, Product{{7, 260}, {260, 97}, {7, 97}, {}, {}},
+                          Product{{41, 67}, {67, 40}, {41, 40}, {}, {}}, Product{{6, 512}, {512, 8}, {6, 8}, {}, {}}})
+        for (auto a : {DataType::U8, DataType::I8})
+            for (bool extreme : {true, false}) {
+                IntegerCase c{a, DataType::I8, DataType::I32, true, false, true};
+                auto inputs = with_operands(c, random_bytes(a, p.a, random), random_small_bytes(p.b, p.b[1], random),
+                                            {}, {}, p.b[1], p.a[1], false, p.y, random);
+                // The largest of A, as u8.
+                if (extreme)
+                    std::fill(inputs[0].bytes.begin(), inputs[0].bytes.end(),
+                              std::byte{static_cast<uint8_t>(a == DataType::U8 ? 255 : 127)});
+                Tensor y(DataType::I32, p.y);
+                check_candidates(IntegerMatMulInfo{}, inputs, {y}, {});
+                if (cpu_features().isa >= Isa::Avx2) {
+                    EXPECT_EQ(saturating_candidates(IntegerMatMulInfo{}, inputs, y), 1);
+                }
+            }
+}
+
+TEST(IntegerMatMul, ManySumsThatWouldSaturateAreLeftToWords) {
+    std::mt19937 random(seed_of(306));
+    std::vector<Tensor> inputs{random_bytes(DataType::U8, {5, 64}, random),
+                               random_bytes(DataType::I8, {64, 16}, random)};
+    inputs.resize(IntegerMatMulInfo::kInputs);
+    inputs[1].constant = true;
+    Tensor y(DataType::I32, {5, 16});
+    EXPECT_EQ(saturating_candidates(IntegerMatMulInfo{}, inputs, y), 0);
+    check_candidates(IntegerMatMulInfo{}, inputs, {y}, {});
+}
+
 TEST(IntegerMatMul, SumsWrap) {
     // 40000 products of 255 · 255 and a bias exceed an i32.
     std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 40000}), Tensor(DataType::U8, {40000, 3})};

@@ -2,6 +2,7 @@
 #include "integer_matmul/integer_product.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 // What brings operands into the form that `integer_product.h` describes.
@@ -12,20 +13,43 @@ namespace refactor::kernel {
 inline int32_t a_shift(IntegerFunctions const& f, bool is_signed) { return f.is_bytes() && is_signed ? 128 : 0; }
 inline int32_t b_shift(IntegerFunctions const& f, bool is_signed) { return f.is_bytes() && !is_signed ? -128 : 0; }
 
-/// Packed B: panels, then one sum of (shifted) elements for each column.
+/// Packed B: panels, then one sum of (shifted) elements for each column, then spills.
 struct PackedSize {
     int64_t columns;  ///< rounded up to panels
     int64_t dwords;   ///< of panels
+    int64_t width;    ///< columns in a vector
+    int64_t spills;   ///< as many as `count_spills` says; negative: the loops want none
 
-    PackedSize(IntegerFunctions const& f, int64_t n, int64_t depth)
-        : columns((n + f.panel - 1) / f.panel * f.panel), dwords(columns * depth) {}
-    size_t bytes() const { return static_cast<size_t>(dwords + columns) * sizeof(int32_t); }
+    PackedSize(IntegerFunctions const& f, int64_t n, int64_t depth, int64_t spill_count = 0)
+        : columns((n + f.panel - 1) / f.panel * f.panel),
+          dwords(columns * depth),
+          width(f.width),
+          spills(f.spills ? spill_count : -1) {}
+    size_t bytes() const {
+        auto table = spills < 0 ? 0 : columns / width + 1 + spills * (2 + width);
+        return static_cast<size_t>(dwords + columns + table) * sizeof(int32_t);
+    }
+    /// From column `column` on, a whole number of vectors.
+    IntegerSpills spills_of(int32_t const* packed, int64_t column) const {
+        if (spills <= 0) return {};
+        auto const* first = packed + dwords + columns;
+        auto const* places = first + columns / width + 1;
+        return {first + column / width, places, places + 2 * spills};
+    }
 };
 
 /// Packs B from bytes: element k of column j is `b[k_offsets[k] + j * column_step]`, or zero where the offset is
-/// negative. The number of offsets is a multiple of `group`.
+/// negative. The number of offsets is a multiple of `group`. Spills, `size.spills` of them, go behind the sums of
+/// columns; `run_depth` dwords of k are of one tap.
 void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
-                  int64_t n, int64_t column_step, int32_t* target);
+                  int64_t n, int64_t column_step, PackedSize const& size, int64_t run_depth, int32_t* target);
+/// Vectors of dwords of packed B of which something is taken out, see `IntegerSpills`; nothing if they are so many that
+/// products of i16 are faster (of every eighth panel, then of all).
+std::optional<int64_t> count_spills(IntegerFunctions const& f, void const* b, bool is_signed,
+                                    std::span<int64_t const> k_offsets, int64_t n, int64_t column_step);
+/// Time of a product over that of one whose dot product of dwords is one instruction, as measured on Zen 3: three
+/// instructions, and spills, of which one of a vector costs 0.8 of a dword of the two of a tile.
+double slowdown_of_spills(IntegerFunctions const& f, PackedSize const& size);
 
 /// Bytes of a row of A of `k` elements, a whole number of dwords.
 inline int64_t row_bytes(IntegerFunctions const& f, int64_t k) { return (k + f.group - 1) / f.group * 4; }

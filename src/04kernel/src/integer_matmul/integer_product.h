@@ -5,7 +5,8 @@
 // for each instruction set).
 //
 // Both operands are consumed in dwords of `group` consecutive k: four bytes, A unsigned and B signed, where the
-// processor multiplies those (VNNI; never vpmaddubsw, whose sums of two saturate), else two i16. Operands of the other
+// processor multiplies those (VNNI; AVX2's vpmaddubsw, whose sums of two saturate, with weights of which what may not
+// fit has been taken out, see `IntegerSpills`), else two i16. Operands of the other
 // sign are shifted by 128, which zero points shifted alike undo. B lies in panels of `panel` columns, [dwords][panel],
 // zeros behind the last column and the last k; A in rows, anything behind the last k.
 
@@ -25,6 +26,14 @@ struct IntegerTail {
     int32_t residual_zero;
 };
 
+/// What was taken out of B's dwords so that no sum of two products leaves i16, whatever the bytes of A: dwords of their
+/// own, multiplied by the same dwords of A.
+struct IntegerSpills {
+    int32_t const* first;    ///< of each vector of columns, and one more; null: nothing was taken out
+    int32_t const* places;   ///< [spills][2]: tap, and bytes from it
+    int32_t const* weights;  ///< [spills][width]
+};
+
 /// One block of `Y = finish(A · B)`.
 ///
 /// sums(i, j) = A·B(i, j) + column_add[j] + row_add[i] - row_sum[i] * b_zero[j] - row_zero[i] * column_sum[j], modulo
@@ -38,6 +47,7 @@ struct IntegerBlock {
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
     int32_t const* b;  ///< panels of taps * depth * panel dwords
+    IntegerSpills spills;
     int32_t const* column_add;
     int32_t const* row_add;                ///< null: none
     int32_t const *row_sum, *b_zero;       ///< null: none
@@ -145,12 +155,14 @@ struct IntegerFunctions {
     /// none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
+    bool spills = false;  ///< sums of two products of bytes must fit i16
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }
 };
 
 IntegerFunctions const& integer_functions_avx2();
+IntegerFunctions const& integer_functions_avx2_bytes();
 IntegerFunctions const& integer_functions_avx512();
 IntegerFunctions const& integer_functions_avx512vnni();
 

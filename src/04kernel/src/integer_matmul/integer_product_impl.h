@@ -19,6 +19,12 @@ constexpr int kMostRows = rows_of(1);
 /// for each product.
 constexpr int kMostVectors = RG_VECTORS == 2 ? 3 : RG_VECTORS;
 
+#ifdef RG_SPILLS
+constexpr bool kSpills = true;
+#else
+constexpr bool kSpills = false;
+#endif
+
 /// What is done with sums, the same for all of a block.
 struct Finish {
     IntegerStore store, residual;
@@ -141,6 +147,21 @@ struct Ahead {
 /// large part of all, above all for a thread that shares its core's front end with another.
 constexpr int kStepsAtOnce = RG_VECTORS == 2 ? 4 : 1;
 
+/// What was taken out of vector `v` of the columns from `column` on.
+template <int v, int rows, int vectors>
+RG_SIMD void add_spills(IntegerBlock const& t, uint8_t const* const (&a)[rows], int64_t column,
+                        Lanes (&c)[rows][vectors]) {
+    int32_t const* first = t.spills.first + column / kWidth + v;
+    int32_t const *place = t.spills.places + 2 * first[0], *end = t.spills.places + 2 * first[1];
+    for (int32_t const* w = t.spills.weights + kWidth * first[0]; place != end; place += 2, w += kWidth) {
+        int64_t offset = t.tap_offsets[place[0]] + place[1];
+        Lanes y = Lanes::load(w);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; ++i) c[i][v] = dot(c[i][v], Lanes::set(load_dword(a[i] + offset)), y);
+    }
+    if constexpr (v + 1 < vectors) add_spills<v + 1>(t, a, column, c);
+}
+
 /// rows × vectors sums of a panel, from row `first` and column `column` of the block on.
 template <int rows, int vectors>
 RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64_t column, Lanes (&c)[rows][vectors]) {
@@ -185,6 +206,8 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         ahead.from += (t.depth - d) * ahead.step;
         for (; d < t.depth; ++d, b += kPanel) step(d, b);
     }
+    if constexpr (kSpills)
+        if (t.spills.first) add_spills<0>(t, a, column, c);
 }
 
 /// What zero points that differ by row or column take from a sum.

@@ -17,6 +17,32 @@ inline Tensor random_bytes(DataType dtype, Dims dims, std::mt19937& random) {
     return t;
 }
 
+/// Signed bytes of which few neighbours (`step` apart) sum to more than 128: products of bytes with saturating sums are
+/// then used.
+inline Tensor random_small_bytes(Dims dims, int64_t step, std::mt19937& random) {
+    Tensor t(DataType::I8, dims);
+    for (int64_t i = 0; i < t.desc.count(); ++i) {
+        auto small = static_cast<int8_t>(static_cast<int>(random() % 65) - 32);
+        constexpr int8_t kLargest[]{-128, -127, 127, 126};
+        // Two in a row: one alone makes no sum too large.
+        if (auto which = random() % 1200; which < 4 && i >= step)
+            t.as<int8_t>()[i - step] = t.as<int8_t>()[i] = kLargest[which];
+        else
+            t.as<int8_t>()[i] = small;
+    }
+    return t;
+}
+
+/// How many candidates multiply bytes with saturating sums.
+template <class Info>
+int saturating_candidates(Info const& info, std::vector<Tensor> const& inputs, Tensor const& output) {
+    auto in = operands_of(inputs), results = operands_of({output});
+    int count = 0;
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels)
+        count += kernel->id().find(":bytes:") != std::string::npos;
+    return count;
+}
+
 /// One combination of types and optional operands.
 struct IntegerCase {
     DataType a, b, y;

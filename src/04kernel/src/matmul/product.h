@@ -29,7 +29,9 @@ struct ProductBlock {
     float const* a;
     int64_t a_row, a_k;
     float const* b;
-    int64_t b_row;  ///< between rows of B as it is stored (not used for panels)
+    int64_t b_row;       ///< between rows of B as it is stored (not used for panels)
+    int64_t panel_rows;  ///< k of the panels of which the first `k` are used; 0: `k`
+    bool near;           ///< panels are in L2: they need not be asked for
     ProductSource source;
     WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`
     std::byte const* weights;

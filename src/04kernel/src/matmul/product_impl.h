@@ -19,7 +19,9 @@ struct Ahead {
 
     RG_SIMD void prefetch(int steps) {
         constexpr int64_t kLine = 64;
-        for (int64_t byte = 0; byte < steps * step; byte += kLine) __builtin_prefetch(from + byte, 0, 2);
+        if (!step) return;
+        __builtin_prefetch(from, 0, 2);
+        for (int64_t byte = kLine; byte < steps * step; byte += kLine) __builtin_prefetch(from + byte, 0, 2);
         from += steps * step;
     }
 };
@@ -218,7 +220,8 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
 
 /// What follows the packed panel before column `j`; null: nothing.
 RG_SIMD float const* next_panel(ProductBlock const& t, Range const& r, int64_t j) {
-    if (j < t.n) return t.b + j * t.k + r.depth * width_of(smaller(kPanel, t.n - j));
+    int64_t height = t.panel_rows ? t.panel_rows : t.k;
+    if (j < t.n) return t.b + j * height + r.depth * width_of(smaller(kPanel, t.n - j));
     int64_t depth = r.depth + r.k;
     return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
@@ -234,7 +237,7 @@ void multiply(ProductBlock const& t) {
                 int64_t b_row = wide;
                 switch (t.source) {
                     case ProductSource::Packed:
-                        b = t.b + j * t.k + r.depth * wide;
+                        b = t.b + j * (t.panel_rows ? t.panel_rows : t.k) + r.depth * wide;
                         break;
                     case ProductSource::Rows:
                         b = t.b + r.depth * t.b_row + j, b_row = t.b_row;
@@ -250,7 +253,7 @@ void multiply(ProductBlock const& t) {
                         break;
                 }
                 multiply_panel(t, r, j, b, b_row,
-                               t.source == ProductSource::Packed ? next_panel(t, r, j + wide) : nullptr);
+                               t.source == ProductSource::Packed && !t.near ? next_panel(t, r, j + wide) : nullptr);
             }
             r.depth += r.k;
         } while (r.depth < t.k);
