@@ -18,6 +18,8 @@ struct Axis {
 /// Coordinate in the input, in f32 as other implementations compute it, so that nearest neighbours agree.
 float source_coordinate(Axis const& a, int64_t o) {
     auto x = static_cast<float>(o), in = static_cast<float>(a.in), out = static_cast<float>(a.out);
+    bool resized = a.in != a.out || a.scale != 1 || a.info.coordinates == ResizeCoordinates::TfCropAndResize;
+    if (!resized) return x;
     switch (a.info.coordinates) {
         case ResizeCoordinates::HalfPixel:
             return (x + 0.5f) / a.scale - 0.5f;
@@ -115,6 +117,32 @@ std::optional<Rejection> refuse_resize_shapes(ResizeInfo const& info, BindArgs c
     if (fits) return std::nullopt;
     return Rejection{"input " + movement::to_string(x.dims) + ", output " + movement::to_string(y.dims) + ", " +
                      std::to_string(info.scales.size()) + " scales"};
+}
+
+namespace {
+
+/// Blocked tensors as plain ones: [N, blocks, spatial…, block].
+void split_channels(Layout layout, Dims& dims) {
+    auto block = block_of(layout);
+    if (block == 1) return;
+    dims[1] = (dims[1] + block - 1) / block;
+    dims.push_back(block);
+}
+
+}  // namespace
+
+Result<std::vector<AxisTaps>, Rejection> axes_of(ResizeInfo const& info, BindArgs const& args) {
+    if (auto no = refuse_resize_shapes(info, args)) return Err{*no};
+    auto const &x = *args.inputs[0], &y = *args.outputs[0];
+    auto in = x.dims, out = y.dims;
+    split_channels(x.layout, in), split_channels(y.layout, out);
+    std::vector<AxisTaps> axes;
+    for (size_t i = 0; i < in.size(); ++i) {
+        bool channels = x.layout != Layout::Plain && (i == 1 || i == x.dims.size());
+        axes.push_back(channels ? AxisTaps::make({}, 0, 1, in[i], out[i])
+                                : AxisTaps::make(info, i, x.dims.size(), in[i], out[i]));
+    }
+    return axes;
 }
 
 }  // namespace refactor::kernel

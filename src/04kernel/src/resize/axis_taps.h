@@ -22,4 +22,7 @@ struct AxisTaps {
 /// Shapes that a Resize may have, or why not.
 std::optional<Rejection> refuse_resize_shapes(ResizeInfo const& info, BindArgs const& args);
 
+/// Taps of all axes, of tensors in blocks of channels those of [N, blocks, spatial…, block].
+Result<std::vector<AxisTaps>, Rejection> axes_of(ResizeInfo const& info, BindArgs const& args);
+
 }  // namespace refactor::kernel

@@ -83,25 +83,13 @@ struct Interpolation {
     }
 };
 
-/// Blocked tensors as plain ones: [N, blocks, spatial…, block].
-void split_channels(Layout layout, Dims& dims) {
-    auto block = block_of(layout);
-    if (block == 1) return;
-    dims[1] = (dims[1] + block - 1) / block;
-    dims.push_back(block);
-}
-
 TaskResult bind_reference(ResizeInfo const& info, BindArgs const& args, Isa) {
-    if (auto no = refuse_resize_shapes(info, args)) return Err{*no};
-    auto const &x = *args.inputs[0], &y = *args.outputs[0];
-    auto in = x.dims, out = y.dims;
-    split_channels(x.layout, in), split_channels(y.layout, out);
-    Interpolation sum{{}, strides_of(in), x.dtype, element_bytes(x.dtype)};
-    for (size_t i = 0; i < in.size(); ++i) {
-        bool channels = x.layout != Layout::Plain && (i == 1 || i == x.dims.size());
-        sum.axes.push_back(channels ? AxisTaps::make({}, 0, 1, in[i], out[i])
-                                    : AxisTaps::make(info, i, x.dims.size(), in[i], out[i]));
-    }
+    auto axes = axes_of(info, args);
+    if (!axes) return Err{axes.error()};
+    Dims in, out;
+    for (auto const& a : *axes) in.push_back(a.in), out.push_back(a.out);
+    auto type = args.inputs[0]->dtype;
+    Interpolation sum{std::move(*axes), strides_of(in), type, element_bytes(type)};
     return make_task([=, nearest = info.mode == ResizeMode::Nearest, extrapolation = info.extrapolation,
                       output = args.inputs.size()](void* const* a, runtime::RunContext const&) {
         auto* from = static_cast<std::byte const*>(a[0]);

@@ -59,6 +59,7 @@ TEST(Resize, NearestEqualsReference) {
         y[2] = seed % 2 ? 2 * x[2] : pick(random, 1, 30), y[3] = seed % 2 ? 2 * x[3] : pick(random, 1, 30);
         auto info =
             make(ResizeMode::Nearest, static_cast<ResizeCoordinates>(seed % 5), static_cast<ResizeRounding>(seed % 4));
+        if (seed % 10 == 9) info.coordinates = ResizeCoordinates::TfHalfPixelForNn;
         expect_equal(info, {Tensor(type, x, layout).fill(random)}, {Tensor(type, y, layout)});
         if (HasFatalFailure()) return;
     }
@@ -84,6 +85,58 @@ TEST(Resize, LinearIsCloseToReference) {
             for (int64_t i = 0; i < expected.stored_count(); ++i)
                 ASSERT_NEAR(answer.outputs[0].as<float>()[i], expected.as<float>()[i], 3 * 5 * 6e-8f)
                     << answer.id << " " << i;
+    }
+}
+
+/// Every mode and coordinate system, any axes, all layouts and element types.
+TEST(Resize, SeparableIsCloseToReference) {
+    constexpr DataType kTypes[]{DataType::F32, DataType::F64, DataType::U8, DataType::I8, DataType::I32, DataType::F32};
+    for (uint32_t seed = 0; seed < 120; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto layout = seed % 4 ? Layout::Plain : seed % 8 ? Layout::Blocked16 : Layout::Blocked8;
+        auto type = layout == Layout::Plain ? kTypes[seed % 6] : DataType::F32;
+        Dims x{2, 16 * pick(random, 1, 2), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
+        y[2] = pick(random, 1, 30), y[3] = pick(random, 1, 30);
+        if (layout == Layout::Plain && seed % 3 == 0) y[pick(random, 0, 1)] += pick(random, 0, 5);
+        auto info = make(seed % 2 ? ResizeMode::Cubic : ResizeMode::Linear, static_cast<ResizeCoordinates>(seed % 7));
+        info.antialias = seed % 5 == 1, info.exclude_outside = seed % 3 == 1;
+        if (info.coordinates == ResizeCoordinates::TfCropAndResize)
+            info.roi = {0, 0, 0.2f, -0.1f, 1, 1, 1.3f, 0.9f}, info.extrapolation = 7;
+        Tensor data(type, x, layout);
+        std::normal_distribution<float> normal;
+        if (type == DataType::F32)
+            for (int64_t i = 0; i < data.stored_count(); ++i) data.as<float>()[i] = normal(random);
+        else if (type == DataType::F64)
+            for (int64_t i = 0; i < data.stored_count(); ++i) data.as<double>()[i] = normal(random);
+        else
+            data.fill(random);
+        std::vector<Tensor> inputs{data};
+        auto answers = run_all(info, inputs, {Tensor(type, y, layout)});
+        auto& expected = answers.back().outputs[0];
+        int separable = 0;
+        for (auto& answer : answers) {
+            separable += answer.id.find("separable") != std::string::npos;
+            if (type != DataType::F32) {
+                ASSERT_EQ(std::memcmp(answer.outputs[0].data(), expected.data(), expected.bytes()), 0) << answer.id;
+                continue;
+            }
+            // A rounding for each of up to 32 taps of two axes, of values and partial sums below 10.
+            for (int64_t i = 0; i < expected.stored_count(); ++i)
+                ASSERT_NEAR(answer.outputs[0].as<float>()[i], expected.as<float>()[i], 64 * 10 * 6e-8f)
+                    << answer.id << " " << i;
+        }
+        EXPECT_GE(separable, 1);
+    }
+}
+
+TEST(Resize, ElementsOfNoWeightAreNotRead) {
+    auto cubic = make(ResizeMode::Cubic, ResizeCoordinates::Asymmetric);
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 4}).set(std::vector<float>{1, INFINITY, 3, 4})};
+    for (auto& answer : run_all(cubic, inputs, {Tensor(DataType::F32, {1, 4})})) {
+        auto* y = answer.outputs[0].as<float>();
+        EXPECT_EQ(y[0], 1) << answer.id;
+        EXPECT_EQ(y[3], 4) << answer.id;
     }
 }
 
