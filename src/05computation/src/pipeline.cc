@@ -27,6 +27,7 @@
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
+#include "passes/reorder_channels_last.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
 #include "passes/store_weights.h"
@@ -82,6 +83,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"pool_means", pool_means},
         {"select_layouts", select_layouts},
+        {"reorder_channels_last", reorder_channels_last},
         {"fuse_concats", fuse_concats},
         {"fuse_conv_chains", fuse_conv_chains},
     };

@@ -124,8 +124,7 @@ struct ResizedAxis {
 
 /// Whether every element stays what and where it is.
 bool keeps(ResizeInfo const& info, float scale, int64_t in, int64_t out) {
-    return in == out && scale == 1 && info.coordinates != ResizeCoordinates::TfCropAndResize &&
-           info.coordinates != ResizeCoordinates::TfHalfPixelForNn;
+    return in == out && scale == 1 && info.coordinates != ResizeCoordinates::TfCropAndResize;
 }
 
 std::vector<ResizedAxis> axes_of(ResizeInfo const& info, Dims const& x, Dims const& y) {

@@ -2,7 +2,8 @@
 
 namespace refactor::kernel {
 
-std::string reorder_mismatch(Request const& request) {
+std::string reorder_mismatch(ReorderInfo const& info, Request const& request) {
+    if (info.channels_last) return "is for channels in front";
     if (request.device != "cpu") return "runs on the CPU, not on " + std::string(request.device);
     if (request.inputs.size() != 1 || request.outputs.size() != 1)
         return "expects 1 input and 1 output, got " + std::to_string(request.inputs.size()) + " and " +

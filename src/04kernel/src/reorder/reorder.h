@@ -8,7 +8,7 @@ namespace refactor::kernel {
 #include "reorder/reorder_kernels.inc"
 #undef RG_REORDER_KERNEL
 
-/// Why the operands do not fit a reorder, or nothing.
-std::string reorder_mismatch(Request const&);
+/// Why the operands do not fit a reorder without `channels_last`, or nothing.
+std::string reorder_mismatch(ReorderInfo const&, Request const&);
 
 }  // namespace refactor::kernel

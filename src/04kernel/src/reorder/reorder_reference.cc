@@ -58,8 +58,8 @@ public:
 
 }  // namespace
 
-KernelResult reorder_reference(ReorderInfo const&, Request const& request) {
-    if (auto reason = reorder_mismatch(request); !reason.empty()) return Err{Rejection{reason}};
+KernelResult reorder_reference(ReorderInfo const& info, Request const& request) {
+    if (auto reason = reorder_mismatch(info, request); !reason.empty()) return Err{Rejection{reason}};
     auto dtype = request.inputs[0].dtype;
     auto bits = bits_of(dtype);
     if (bits < 8 || bits > 64)

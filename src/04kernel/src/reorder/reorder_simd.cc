@@ -35,8 +35,8 @@ public:
     }
 };
 
-KernelResult make(Request const& request, Isa isa, ReorderIsa const& functions) {
-    if (auto reason = reorder_mismatch(request); !reason.empty()) return Err{Rejection{reason}};
+KernelResult make(ReorderInfo const& info, Request const& request, Isa isa, ReorderIsa const& functions) {
+    if (auto reason = reorder_mismatch(info, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
     if (bits_of(x.dtype) != 32)
@@ -51,11 +51,11 @@ KernelResult make(Request const& request, Isa isa, ReorderIsa const& functions) 
 
 }  // namespace
 
-KernelResult reorder_transpose_avx512(ReorderInfo const&, Request const& request) {
-    return make(request, Isa::Avx512, reorder_avx512());
+KernelResult reorder_transpose_avx512(ReorderInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, reorder_avx512());
 }
-KernelResult reorder_transpose_avx2(ReorderInfo const&, Request const& request) {
-    return make(request, Isa::Avx2, reorder_avx2());
+KernelResult reorder_transpose_avx2(ReorderInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, reorder_avx2());
 }
 
 }  // namespace refactor::kernel

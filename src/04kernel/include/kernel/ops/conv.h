@@ -70,9 +70,13 @@ struct GlobalPoolInfo {
 Candidates candidates(GlobalPoolInfo const&, Request const&);
 
 /// Copies between layouts: Plain ↔ Blocked, channels zero-padded.
+///
+/// With `channels_last` the side that is Plain is [N, …, C] beside the other's [N, C, …]; what lies between are the
+/// same positions, divided into axes as each side likes.
 struct ReorderInfo {
     static constexpr char const* kType = "Reorder";
-    std::string attributes() const { return {}; }
+    bool channels_last = false;
+    std::string attributes() const { return channels_last ? "channels_last" : ""; }
 };
 Candidates candidates(ReorderInfo const&, Request const&);
 
