@@ -70,7 +70,7 @@ AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_
     Axis a{info, in, out, info.scales.empty() ? ratio : info.scales[axis], 0, 1, static_cast<float>(out)};
     if (!info.scales.empty()) a.length = a.scale * static_cast<float>(in);
     if (info.roi.size() == 2 * rank) a.start = info.roi[axis], a.end = info.roi[rank + axis];
-    AxisTaps result{in, out, 1, {}, {}, {}};
+    AxisTaps result{in, out, 1, {}, {}, {}, {}, {}};
     // A minified axis is filtered over the wider support of a stretched kernel.
     double stretch = info.antialias ? std::min(1.f, a.scale) : 1;
     int64_t support = info.mode == ResizeMode::Cubic ? 2 : 1;
@@ -104,7 +104,20 @@ AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_
         }
         for (int64_t k = 0; k < result.taps; ++k) weight[k] = static_cast<float>(weight[k] / sum);
     }
+    for (int64_t k = 0; k < result.taps; ++k)
+        for (int64_t o = 0; o < out; ++o) {
+            result.tap_index.push_back(result.index[o * result.taps + k]);
+            result.tap_weight.push_back(result.weight[o * result.taps + k]);
+        }
     return result;
+}
+
+ResizeFunctions const& resize_functions_of(Isa isa) {
+#if RG_X86
+    if (isa >= Isa::Avx2) return resize_functions_avx2();
+#endif
+    static_cast<void>(isa);
+    return resize_functions();
 }
 
 std::optional<Rejection> refuse_resize_shapes(ResizeInfo const& info, BindArgs const& args) {

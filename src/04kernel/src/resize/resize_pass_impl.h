@@ -1,71 +1,96 @@
 #pragma once
+// Loops of ResizePass. Include behind what defines `sample_row` for rows of single f32.
 #include "resize/resize_pass.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr int kTapsAtOnce = 4;
-
-/// y (+)= sums of `taps` weighted rows.
-template <int taps, bool add, class T>
-void blend_rows(T const* const* x, T const* w, T* __restrict y, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
+/// y (+)= sum of `count` weighted rows.
+template <int count, bool add, class T>
+void blend_some(T const* const* rows, T const* weights, T* __restrict y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) {
         T sum = add ? y[i] : 0;
-        for (int k = 0; k < taps; ++k) sum += w[k] * x[k][i];
+        for (int k = 0; k < count; ++k) sum += weights[k] * rows[k][i];
         y[i] = sum;
     }
 }
 template <bool add, class T>
-void blend_rows(int taps, T const* const* x, T const* w, T* y, int64_t count) {
-    switch (taps) {
+void blend_some(int count, T const* const* rows, T const* weights, T* y, int64_t size) {
+    switch (count) {
         case 1:
-            return blend_rows<1, add>(x, w, y, count);
+            return blend_some<1, add>(rows, weights, y, size);
         case 2:
-            return blend_rows<2, add>(x, w, y, count);
+            return blend_some<2, add>(rows, weights, y, size);
         case 3:
-            return blend_rows<3, add>(x, w, y, count);
+            return blend_some<3, add>(rows, weights, y, size);
         default:
-            return blend_rows<4, add>(x, w, y, count);
+            return blend_some<4, add>(rows, weights, y, size);
+    }
+}
+template <class T>
+void blend(int count, T const* const* rows, T const* weights, T* y, int64_t size) {
+    constexpr int kAtOnce = 4;
+    blend_some<false>(count < kAtOnce ? count : kAtOnce, rows, weights, y, size);
+    for (int k = kAtOnce; k < count; k += kAtOnce)
+        blend_some<true>(count - k < kAtOnce ? count - k : kAtOnce, rows + k, weights + k, y, size);
+}
+
+/// Pixels of `lanes` elements.
+template <int lanes, class T>
+void sample_pixels(ResizePass const& p, T const* x, T* y) {
+    for (int64_t o = 0; o < p.out; ++o, y += lanes) {
+        T sum[lanes] = {};
+        for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k) {
+            if (p.weight[k] == 0) continue;
+            auto const* from = x + p.index[k] * lanes;
+            T w = p.weight[k];
+            for (int i = 0; i < lanes; ++i) sum[i] += w * from[i];
+        }
+        for (int i = 0; i < lanes; ++i) y[i] = sum[i];
     }
 }
 
 template <class T>
 void resize_row(ResizePass const& p, T const* x, int64_t o, T* y) {
-    T const* rows[kTapsAtOnce];
-    T w[kTapsAtOnce];
-    int held = 0;
+    constexpr int kMost = 64;
+    T const* rows[kMost];
+    T weights[kMost];
+    int count = 0;
     bool begun = false;
     auto flush = [&] {
-        begun ? blend_rows<true>(held, rows, w, y, p.inner) : blend_rows<false>(held, rows, w, y, p.inner);
-        begun = true, held = 0;
+        if (!begun)
+            blend(count, rows, weights, y, p.inner);
+        else
+            for (int k = 0; k < count; ++k) blend_some<1, true>(rows + k, weights + k, y, p.inner);
+        begun = true, count = 0;
     };
     for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k) {
         if (p.weight[k] == 0) continue;
-        if (held == kTapsAtOnce) flush();
-        rows[held] = x + p.index[k] * p.inner, w[held] = p.weight[k], ++held;
+        if (count == kMost) flush();
+        rows[count] = x + p.index[k] * p.inner, weights[count] = p.weight[k], ++count;
     }
-    if (held > 0) return flush();
+    if (count > 0) return flush();
     if (!begun)
         for (int64_t i = 0; i < p.inner; ++i) y[i] = 0;
 }
 
 template <class T>
-T resize_element(ResizePass const& p, T const* x, int64_t o) {
-    T sum = 0;
-    for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k)
-        if (p.weight[k] != 0) sum += static_cast<T>(p.weight[k]) * x[p.index[k]];
-    return sum;
-}
-
-template <class T>
-void resize_all(ResizePass const& p, T const* x, T* y, int64_t begin, int64_t end) {
+void resize(ResizePass const& p, T const* x, T* y, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         auto o = row % p.out;
         auto const* from = x + row / p.out * p.in * p.inner;
-        if (p.inner == 1)
-            y[row] = resize_element(p, from, o);
-        else
+        if (o > 0 || end - row < p.out || (p.inner != 1 && p.inner != 8 && p.inner != 16)) {
             resize_row(p, from, o, y + row * p.inner);
+            continue;
+        }
+        auto* to = y + row * p.inner;
+        if (p.inner == 1)
+            sample_row(p, from, to);
+        else if (p.inner == 8)
+            sample_pixels<8>(p, from, to);
+        else
+            sample_pixels<16>(p, from, to);
+        row += p.out - 1;
     }
 }
 

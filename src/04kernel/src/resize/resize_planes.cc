@@ -83,57 +83,60 @@ TaskResult bind_nearest(ResizeInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
-/// kLanes floats of a pixel, blended along the row.
-template <int64_t kLanes>
-void blend_columns(AxisTaps const& columns, float const* x, float* y) {
-    for (int64_t o = 0; o < columns.out; ++o) {
-        auto *left = x + columns.index[2 * o] * kLanes, *right = x + columns.index[2 * o + 1] * kLanes;
-        auto a = columns.weight[2 * o], b = columns.weight[2 * o + 1];
-        for (int64_t i = 0; i < kLanes; ++i) y[o * kLanes + i] = a * left[i] + b * right[i];
-    }
-}
+/// Output rows made of input rows, which are resampled along the row when the first output row needs them and kept
+/// until others take their place.
+struct Interpolation {
+    Planes planes;
+    ResizeFunctions const& functions;
+    int64_t pixel;  ///< floats
 
-/// Two input rows, resampled along the row and kept as long as output rows need them, are blended into each output row.
-template <int64_t kLanes>
-void linear_rows(Planes const& p, float const* x, float* y, float* scratch, int64_t begin, int64_t end) {
-    auto width = p.columns.out * kLanes;
-    float* rows[2] = {scratch, scratch + width};
-    int64_t held[2] = {-1, -1};
-    for (auto row = begin; row < end; ++row) {
-        auto plane = row / p.rows.out, o = row % p.rows.out;
-        auto* out = y + row * width;
-        int64_t wanted[2];
-        for (int k = 0; k < 2; ++k) wanted[k] = plane * p.rows.in + p.rows.index[2 * o + k];
-        if (held[1] == wanted[0]) std::swap(rows[0], rows[1]), std::swap(held[0], held[1]);
-        for (int k = 0; k < 2; ++k) {
-            if (held[k] == wanted[k]) continue;
-            blend_columns<kLanes>(p.columns, x + wanted[k] * p.columns.in * kLanes, rows[k]);
-            held[k] = wanted[k];
+    int64_t in_row() const { return planes.columns.in * pixel; }
+    int64_t out_row() const { return planes.columns.out * pixel; }
+    size_t scratch_bytes() const {
+        auto taps = static_cast<size_t>(planes.rows.taps);
+        auto bytes = taps * (static_cast<size_t>(out_row()) * 4 + sizeof(float*) + sizeof(int64_t) + 4);
+        return (bytes + 63) / 64 * 64;
+    }
+
+    void run(float const* x, float* y, std::byte* scratch, int64_t begin, int64_t end) const {
+        auto taps = planes.rows.taps, in = planes.rows.in;
+        auto** used = reinterpret_cast<float const**>(scratch);
+        auto* held = reinterpret_cast<int64_t*>(used + taps);
+        auto* weights = reinterpret_cast<float*>(held + taps);
+        auto* rows = weights + taps;
+        auto pass = planes.columns.pass(pixel);
+        std::fill_n(held, taps, -1);
+        for (auto row = begin; row < end; ++row) {
+            auto plane = row / planes.rows.out, o = row % planes.rows.out;
+            int count = 0;
+            for (auto k = o * taps; k < (o + 1) * taps; ++k) {
+                if (planes.rows.weight[k] == 0) continue;
+                // Taps that are not clamped are next to each other: no two of them share a place.
+                auto from = plane * in + planes.rows.index[k], place = planes.rows.index[k] % taps;
+                auto* kept = rows + place * out_row();
+                if (held[place] != from) functions.resize(pass, x + from * in_row(), kept, 0, planes.columns.out);
+                held[place] = from, used[count] = kept, weights[count++] = planes.rows.weight[k];
+            }
+            if (count > 0)
+                functions.blend(count, used, weights, y + row * out_row(), out_row());
+            else
+                std::fill_n(y + row * out_row(), out_row(), 0.f);
         }
-        auto a = p.rows.weight[2 * o], b = p.rows.weight[2 * o + 1];
-        for (int64_t i = 0; i < width; ++i) out[i] = a * rows[0][i] + b * rows[1][i];
     }
-}
+};
 
-TaskResult bind_linear(ResizeInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_planes(ResizeInfo const& info, BindArgs const& args, Isa isa) {
     auto planes = planes_of(info, args);
     if (!planes) return Err{planes.error()};
-    if (planes->rows.taps != 2 || planes->columns.taps != 2) return Err{Rejection{"antialias over more than two taps"}};
-    auto scratch = static_cast<size_t>(2 * planes->out_row() + 63) / 64 * 64;
-    auto body = [p = std::move(*planes), scratch](void* const* a, runtime::RunContext const& c) {
+    auto pixel = planes->pixel / 4;
+    Interpolation all{std::move(*planes), resize_functions_of(isa), pixel};
+    auto scratch = all.scratch_bytes();
+    auto body = [all = std::move(all), scratch](void* const* a, runtime::RunContext const& c) {
         auto* x = static_cast<float const*>(a[0]);
-        auto* y = static_cast<float*>(a[p.output]);
-        auto count = p.planes * p.rows.out, bytes = count * p.out_row();
+        auto* y = static_cast<float*>(a[all.planes.output]);
+        auto count = all.planes.planes * all.planes.rows.out, bytes = count * all.planes.out_row();
         auto run = [&](int64_t begin, int64_t end, int worker) {
-            auto* mine = reinterpret_cast<float*>(c.workspace + static_cast<size_t>(worker) * scratch);
-            switch (p.pixel) {
-                case 4:
-                    return linear_rows<1>(p, x, y, mine, begin, end);
-                case 32:
-                    return linear_rows<8>(p, x, y, mine, begin, end);
-                default:
-                    return linear_rows<16>(p, x, y, mine, begin, end);
-            }
+            all.run(x, y, c.workspace + static_cast<size_t>(worker) * scratch, begin, end);
         };
         if (bytes < 128 << 10 || c.pool.threads() == 1 || count == 1) return run(0, count, 0);
         auto chunks = std::min<int64_t>(count, int64_t{4} * c.pool.threads());
@@ -143,9 +146,8 @@ TaskResult bind_linear(ResizeInfo const& info, BindArgs const& args, Isa) {
     return make_task(std::move(body), 0, scratch * static_cast<size_t>(args.threads));
 }
 
-std::optional<Rejection> refuse_planes(ResizeInfo const& info, Request const& request, ResizeMode mode) {
+std::optional<Rejection> refuse_planes(ResizeInfo const& info, Request const& request) {
     if (auto no = refuse(request, {.blocked = true})) return no;
-    if (info.mode != mode) return Rejection{"another mode"};
     if (info.coordinates == ResizeCoordinates::TfCropAndResize) return Rejection{"tf_crop_and_resize"};
     if (request.inputs[0].layout != request.outputs[0].layout) return Rejection{"operands of different layouts"};
     return std::nullopt;
@@ -154,15 +156,17 @@ std::optional<Rejection> refuse_planes(ResizeInfo const& info, Request const& re
 }  // namespace
 
 KernelResult resize_nearest(ResizeInfo const& info, Request const& request) {
-    if (auto no = refuse_planes(info, request, ResizeMode::Nearest)) return Err{*no};
+    if (auto no = refuse_planes(info, request)) return Err{*no};
+    if (info.mode != ResizeMode::Nearest) return Err{Rejection{"interpolates"}};
     return make_kernel(info, "resize", "nearest", request, bind_nearest);
 }
 
-KernelResult resize_linear(ResizeInfo const& info, Request const& request) {
-    if (auto no = refuse_planes(info, request, ResizeMode::Linear)) return Err{*no};
+KernelResult resize_planes(ResizeInfo const& info, Request const& request) {
+    if (auto no = refuse_planes(info, request)) return Err{*no};
+    if (info.mode == ResizeMode::Nearest) return Err{Rejection{"picks neighbours"}};
     if (request.inputs[0].dtype != DataType::F32)
         return Err{Rejection{"dtype " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32"}};
-    return make_kernel(info, "resize", "linear", request, bind_linear);
+    return make_kernel(info, "resize", "planes", request, bind_planes);
 }
 
 }  // namespace refactor::kernel

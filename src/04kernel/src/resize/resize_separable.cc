@@ -1,19 +1,11 @@
 #include "reduce/scalar_type.h"
 #include "resize/axis_taps.h"
 #include "resize/resize.h"
-#include "resize/resize_pass_impl.h"
 
 #include <limits>
 
 /// Interpolation of any axes: one axis after the other, from the last to the first.
 namespace refactor::kernel {
-
-void resize_rows(ResizePass const& pass, float const* x, float* y, int64_t begin, int64_t end) {
-    resize_all(pass, x, y, begin, end);
-}
-void resize_rows(ResizePass const& pass, double const* x, double* y, int64_t begin, int64_t end) {
-    resize_all(pass, x, y, begin, end);
-}
 
 using namespace movement;
 
@@ -50,7 +42,7 @@ struct Axis {
 
     int64_t rows() const { return outer * taps.out; }
     int64_t count() const { return rows() * inner; }
-    ResizePass pass() const { return {taps.in, taps.out, inner, taps.taps, taps.index.data(), taps.weight.data()}; }
+    ResizePass pass() const { return taps.pass(inner); }
 };
 
 /// The axes in front of the first that changes count planes; each of these is resampled by one thread, or, if there are
@@ -63,7 +55,7 @@ class SeparableResize final : public runtime::Task {
     std::vector<Axis> axes_;                            // from the last to the first
     int64_t planes_ = 1, in_ = 1, out_ = 1, most_ = 0;  // elements of a plane of X, of Y, and between axes
     float extrapolation_;
-    bool avx2_;
+    ResizeFunctions const& functions_;
     size_t output_;
     int threads_;
 
@@ -74,12 +66,10 @@ class SeparableResize final : public runtime::Task {
     }
 
     void run_rows(Axis const& a, S const* x, S* y, int64_t begin, int64_t end) const {
-        if constexpr (std::is_same_v<S, float>) {
-#if RG_X86
-            if (avx2_) return resize_rows_avx2(a.pass(), x, y, begin, end);
-#endif
-        }
-        resize_rows(a.pass(), x, y, begin, end);
+        if constexpr (std::is_same_v<S, float>)
+            functions_.resize(a.pass(), x, y, begin, end);
+        else
+            resize_rows(a.pass(), x, y, begin, end);
     }
     /// What lies outside along any axis.
     void extrapolate(T* y) const {
@@ -120,8 +110,11 @@ class SeparableResize final : public runtime::Task {
     }
 
 public:
-    SeparableResize(std::vector<AxisTaps> all, float extrapolation, bool avx2, BindArgs const& args)
-        : extrapolation_(extrapolation), avx2_(avx2), output_(args.inputs.size()), threads_(std::max(1, args.threads)) {
+    SeparableResize(std::vector<AxisTaps> all, float extrapolation, Isa isa, BindArgs const& args)
+        : extrapolation_(extrapolation),
+          functions_(resize_functions_of(isa)),
+          output_(args.inputs.size()),
+          threads_(std::max(1, args.threads)) {
         size_t first = 0;
         while (first + 1 < all.size() && changes_nothing(all[first])) planes_ *= all[first++].out;
         for (auto i = first; i < all.size(); ++i) in_ *= all[i].in, out_ *= all[i].out;
@@ -168,8 +161,8 @@ TaskResult bind_separable(ResizeInfo const& info, BindArgs const& args, Isa isa)
     TaskResult task = Err{Rejection{"no numbers"}};
     visit_numeric(args.inputs[0]->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        task = TaskResult(std::unique_ptr<runtime::Task>(
-            new SeparableResize<T>(std::move(*axes), info.extrapolation, isa >= Isa::Avx2, args)));
+        task = TaskResult(
+            std::unique_ptr<runtime::Task>(new SeparableResize<T>(std::move(*axes), info.extrapolation, isa, args)));
     });
     return task;
 }
