@@ -86,6 +86,7 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
     auto const& w = request.inputs[I::kB];
     if (functions().spills) {
+        if (request.isa > isa) return reject("a wider instruction set is allowed");
         if (!w.constant || w.count() == 0 || w.dims.size() < 3) return reject("W is not constant");
         if (info.group > 1 && w.dims[1] == 1) return reject("one channel for each group");
     }

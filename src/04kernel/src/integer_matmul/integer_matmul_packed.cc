@@ -294,6 +294,7 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    if (functions().spills && request.isa > isa) return reject("a wider instruction set is allowed");
     auto kernel = std::make_unique<IntegerProductKernel>(functions(), isa, info, request);
     if (functions().spills && !kernel->is_constant()) return reject("B is no constant matrix");
     if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
