@@ -1,5 +1,6 @@
 #include "passes/fuse_epilogues.h"
 
+#include "kernel/ops/movement.h"
 #include "passes/epilogue_host.h"
 #include "passes/expression.h"
 
@@ -140,6 +141,38 @@ public:
     }
 };
 
+bool only_moves(NodePtr node) {
+    return node->outputs().size() == 1 &&
+           (node->value.op->is_alias() || info_of<kernel::TransposeInfo>(*node->value.op));
+}
+
+/// An activation behind a Transpose or Reshape of the host's output, or several, is the host's as well: the moves keep
+/// every element.
+bool take_moved_activation(Graph& graph, NodePtr host, kernel::Epilogue epilogue) {
+    if (epilogue.activation.kind != ActivationKind::None) return false;
+    auto* edge = host->output();
+    auto* node = edge->only_consumer();
+    for (; node && only_moves(node); node = edge->only_consumer()) {
+        edge = node->output();
+        if (edge->value.keep) return false;
+    }
+    if (!node || edge == host->output() || !info_of<kernel::ElementwiseInfo>(*node->value.op)) return false;
+    auto expression = Expression::of(node);
+    expression.normalize();
+    auto type = edge->value.dtype;
+    bool unary = expression.inputs.size() == 1 && expression.outputs.size() == 1 && expression.inputs[0] == edge;
+    if (!unary || expression.input(expression.outputs[0]) || node->output()->value.dtype != type) return false;
+    auto const last = expression.outputs[0];
+    auto activation = activation_of(expression, last);
+    if (!activation || expression.input(expression.code[last].operands[0]) != edge) return false;
+    epilogue.activation = *activation;
+    set_epilogue(host, epilogue);
+    edge->value = node->output()->value;
+    graph.replace_all_uses(node->output(), edge);
+    graph.erase(node);
+    return true;
+}
+
 }  // namespace
 
 int fuse_epilogues(Model& model, PassContext const& context) {
@@ -153,8 +186,9 @@ int fuse_epilogues(Model& model, PassContext const& context) {
         if (host->outputs().size() != 1 || host->output()->value.keep) continue;
         auto epilogue = epilogue_of(host);
         auto* node = epilogue ? host->output()->only_consumer() : nullptr;
-        if (!node || !info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
-        if (!is_fusible(host->output()->value.dtype)) continue;
+        if (!node || !is_fusible(host->output()->value.dtype)) continue;
+        if (only_moves(node)) changes += take_moved_activation(model.graph, host, *epilogue);
+        if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) continue;
         if (node->output()->value.shape != host->output()->value.shape || epilogue->residual_last) continue;
         changes += Fusion(model.graph, host, node, *epilogue).run();
     }
