@@ -64,7 +64,7 @@ class TiledAttention final : public runtime::Task {
         ProductBlock t{};
         t.m = p.rows, t.n = count, t.k = shape_.depth;
         t.a = p.q, t.a_row = q_step_, t.a_k = 1;
-        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row, t.panel_rows = shape_.depth;
+        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
         t.near = true, t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);

@@ -7,8 +7,6 @@
 #include "movement/ranges.h"
 #include "reduce/scalar_type.h"
 
-#include <limits>
-
 namespace refactor::kernel {
 
 using movement::make_task;
@@ -54,17 +52,6 @@ Shapes shapes_of(BindArgs const& args, int64_t plane) {
     return {y[0], y[1], movement::count_of(y, 2, y.size()), plane};
 }
 
-template <class T>
-T rounded(double x) {
-    if constexpr (std::is_integral_v<T>) {
-        using Limits = std::numeric_limits<T>;
-        auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
-        return x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min();
-    } else {
-        return narrow<T>(x);
-    }
-}
-
 /// One sample for all channels.
 template <class T>
 void interpolate(Shapes const& s, int64_t const* offset, double const* weight, int taps, T const* x, T* y) {
@@ -72,7 +59,7 @@ void interpolate(Shapes const& s, int64_t const* offset, double const* weight, i
         double sum = 0;
         for (int k = 0; k < taps; ++k)
             if (offset[k] >= 0) sum += weight[k] * static_cast<double>(widen(x[c * s.plane + offset[k]]));
-        y[c * s.positions] = rounded<T>(sum);
+        y[c * s.positions] = from_real<T>(sum);
     }
 }
 /// The same for the nearest element, of any type of `sizeof(T)` bytes.

@@ -2,6 +2,7 @@
 #include "common/half.h"
 #include "kernel/kernel.h"
 
+#include <limits>
 #include <type_traits>
 
 namespace refactor::kernel {
@@ -37,6 +38,17 @@ T narrow(Wide<T> x) {
         return {bf16_from_f32(static_cast<float>(x))};
     else
         return static_cast<T>(x);
+}
+/// A real number as an element: integers are rounded towards zero, within their range.
+template <class T>
+T from_real(double x) {
+    if constexpr (std::is_integral_v<T>) {
+        using Limits = std::numeric_limits<T>;
+        auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
+        return x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min();
+    } else {
+        return narrow<T>(x);
+    }
 }
 /// Sum and product that wrap for integers instead of being undefined.
 template <class W>

@@ -4,8 +4,6 @@
 #include "reduce/scalar_type.h"
 #include "resize/axis_taps.h"
 
-#include <limits>
-
 namespace refactor::kernel {
 
 using namespace movement;
@@ -43,18 +41,8 @@ double load_real(DataType type, std::byte const* p) {
     visit_numeric(type, [&](auto tag) { value = static_cast<double>(widen(load<typename decltype(tag)::type>(p))); });
     return value;
 }
-/// Integers are rounded towards zero, within their range.
 void store_real(DataType type, std::byte* p, double x) {
-    visit_numeric(type, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if constexpr (std::is_integral_v<T>) {
-            using Limits = std::numeric_limits<T>;
-            auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
-            store(p, x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min());
-        } else {
-            store(p, narrow<T>(x));
-        }
-    });
+    visit_numeric(type, [&](auto tag) { store(p, from_real<typename decltype(tag)::type>(x)); });
 }
 
 /// Sums over the taps of all axes, for one output element.

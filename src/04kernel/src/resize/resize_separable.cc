@@ -2,8 +2,6 @@
 #include "resize/axis_taps.h"
 #include "resize/resize.h"
 
-#include <limits>
-
 /// Interpolation of any axes: one axis after the other, from the last to the first.
 namespace refactor::kernel {
 
@@ -16,18 +14,6 @@ template <class T>
 using Sum =
     std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, double>;
 
-/// Integers are rounded towards zero, within their range.
-template <class T>
-T from_sum(Sum<T> x) {
-    if constexpr (std::is_integral_v<T>) {
-        using Limits = std::numeric_limits<T>;
-        auto low = static_cast<double>(Limits::min()), high = static_cast<double>(Limits::max());
-        return x >= high ? Limits::max() : x > low ? static_cast<T>(x) : Limits::min();
-    } else {
-        return narrow<T>(x);
-    }
-}
-
 bool changes_nothing(AxisTaps const& a) {
     if (a.in != a.out || !a.outside.empty()) return false;
     for (int64_t i = 0; i < a.out * a.taps; ++i)
@@ -37,8 +23,8 @@ bool changes_nothing(AxisTaps const& a) {
 
 struct Axis {
     AxisTaps taps;
-    int64_t outer,
-        inner;  ///< elements of Y in front of and behind the axis, but not in front of the first that changes
+    /// Elements of Y in front of and behind the axis, but not in front of the first axis that changes.
+    int64_t outer, inner;
 
     int64_t rows() const { return outer * taps.out; }
     int64_t count() const { return rows() * inner; }
@@ -78,7 +64,7 @@ class SeparableResize final : public runtime::Task {
             auto behind = a.inner;
             for (int64_t row = 0; row < out_ / behind; ++row)
                 if (a.taps.outside[row % a.taps.out])
-                    std::fill_n(y + row * behind, behind, from_sum<T>(extrapolation_));
+                    std::fill_n(y + row * behind, behind, from_real<T>(extrapolation_));
         }
     }
 
@@ -105,7 +91,7 @@ class SeparableResize final : public runtime::Task {
             from = to;
         }
         if constexpr (kConverts)
-            for (int64_t i = 0; i < out_; ++i) y[i] = from_sum<T>(from[i]);
+            for (int64_t i = 0; i < out_; ++i) y[i] = from_real<T>(from[i]);
         extrapolate(y);
     }
 
