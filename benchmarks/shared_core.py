@@ -1,6 +1,6 @@
 """Latency beside the peers by the state of the host: core alone, and core shared with another thread.
 
-    python benchmarks/shared_core.py MODEL.onnx... [--seconds 30] [--core N]
+    python benchmarks/shared_core.py MODEL.onnx... [--seconds 30] [--peers onnxruntime openvino] [--core N]
 
 One thread, whole runs in turns. On most clouds a core is half of a physical one, whose decoder and caches the other
 half uses at times: then everything is slower, and not all engines by as much. What tells the states apart is a loop of
@@ -45,12 +45,16 @@ def state_of(before: float, after: float, fastest: float) -> str | None:
     return "shared" if min(before, after) >= SHARED * fastest else None
 
 
-def measure(case: models.Case, seconds: float, fastest: float) -> dict[str, Times]:
-    """Milliseconds of runs, by engine and state."""
+def measure(case: models.Case, peers: list[str], seconds: float, fastest: float) -> dict[str, Times]:
+    """Milliseconds of runs, by engine and state; a peer that refuses the model is named and left out."""
     inputs = case.inputs(np.random.default_rng(1))
     model = case.model.SerializeToString()
     runs: dict[str, engines.Run] = {"ours": engines.Ours(model, 1)}
-    runs |= {name: engines.PEERS[name](model, 1) for name in engines.installed()}
+    for name in peers:
+        try:
+            runs[name] = engines.PEERS[name](model, 1)
+        except Exception as error:  # What peers throw is of no common type.
+            print(f"{case.model.graph.name}: {name}: {type(error).__name__}: {str(error).strip()}", file=sys.stderr)
     times: dict[str, Times] = {name: collections.defaultdict(list) for name in runs}
     for each in runs.values():
         each(inputs)
@@ -66,12 +70,12 @@ def measure(case: models.Case, seconds: float, fastest: float) -> dict[str, Time
     return times
 
 
-def line_of(name: str, times: dict[str, Times], ratios: dict[str, list[float]]) -> str:
-    """Write a row: medians and, where every engine has at least three runs, the best peer's over ours."""
+def line_of(name: str, columns: list[str], times: dict[str, Times], ratios: dict[str, list[float]]) -> str:
+    """Write a row: medians and, where every engine that runs has three runs or more, the best peer's over ours."""
     cells = [name]
     for state in STATES:
         medians = {e: statistics.median(t[state]) for e, t in times.items() if len(t[state]) >= 3}
-        cells += [f"{medians[e]:.2f}" if e in medians else "-" for e in times]
+        cells += [f"{medians[e]:.2f}" if e in medians else "-" for e in columns]
         if len(medians) < len(times) or len(times) == 1:
             cells.append("-")
             continue
@@ -84,16 +88,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--seconds", type=float, default=30, help="for each model")
+    parser.add_argument("--peers", nargs="*", choices=engines.installed(), default=engines.installed())
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to run on")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {arguments.core})
     fastest = min(loop_seconds() for _ in range(3000))
-    names = ["ours", *engines.installed()]
+    names = ["ours", *arguments.peers]
     columns = [f"{state}: {name} ms" if name == "ours" else name for state in STATES for name in [*names, "ratio"]]
     print("| model | " + " | ".join(columns) + " |\n|---" + "|---:" * len(columns) + "|", flush=True)
     ratios: dict[str, list[float]] = {state: [] for state in STATES}
     for path in arguments.models:
-        print(line_of(path.stem, measure(run.file_case(path, {}), arguments.seconds, fastest), ratios), flush=True)
+        print(line_of(path.stem, names, measure(run.file_case(path, {}), arguments.peers, arguments.seconds, fastest), ratios), flush=True)
     for state, values in ratios.items():
         if values:
             print(f"{state}: geometric mean {run.geometric_mean(values):.2f}, least {min(values):.2f}")

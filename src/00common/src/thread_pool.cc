@@ -1,6 +1,7 @@
 #include "common/thread_pool.h"
 
 #include "common/error.h"
+#include "placement.h"
 #include "waiting.h"
 
 #include <algorithm>
@@ -93,6 +94,7 @@ struct ThreadPool::State {
     std::vector<Slot> slots;
     std::mutex turn;
     std::vector<std::thread> workers;
+    Placement placement;
     std::atomic<uint32_t> started_after_forks{UINT32_MAX};
 
     void start();
@@ -133,6 +135,7 @@ void ThreadPool::State::start() {
     } catch (std::system_error const&) {
         // No more threads allowed: those that started do the work.
     }
+    placement.watch(workers);
     started_after_forks.store(fork_count.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
@@ -211,6 +214,7 @@ void ThreadPool::State::publish(int64_t tasks) {
         begin += share + (i < rest);
         slot.end = begin;
     }
+    placement.keep_off_this_processor(workers);
     gate.fetch_add(1);
     auto asleep = static_cast<int64_t>(sleepers.load());
     if (asleep == 0) return;

@@ -8,12 +8,12 @@ namespace refactor {
 /// Fork-join pool: the calling thread and `threads() - 1` workers share the tasks of one `parallel_for` at a time.
 ///
 /// Tasks are handed out dynamically from per-thread ranges, so that uneven cores finish together. Workers spin for a
-/// bounded time after a job and then sleep. A nested call (of any pool) runs on the calling thread alone, under the
-/// worker number of the task it is in (0 if the nested pool has fewer threads). Two threads that share one pool take
-/// turns. Workers start on first use; after `fork` (not from inside a task) the child gets new ones on first use.
-/// Workers flush denormals (FTZ/DAZ) and block signals; `FlushDenormals` does the same for denormals of the calling
-/// thread. An exception of a task is rethrown by `parallel_for` after all tasks have stopped; tasks not yet begun are
-/// skipped.
+/// bounded time after a job and then sleep; they keep off the processor that the calling thread runs on. A nested call
+/// (of any pool) runs on the calling thread alone, under the worker number of the task it is in (0 if the nested pool
+/// has fewer threads). Two threads that share one pool take turns. Workers start on first use; after `fork` (not from
+/// inside a task) the child gets new ones on first use. Workers flush denormals (FTZ/DAZ) and block signals;
+/// `FlushDenormals` does the same for denormals of the calling thread. An exception of a task is rethrown by
+/// `parallel_for` after all tasks have stopped; tasks not yet begun are skipped.
 class ThreadPool {
 public:
     /// `threads` ≥ 1; 0 takes `default_thread_count()`. No more than `processors` (0: `default_thread_count()`) of them
