@@ -42,12 +42,6 @@ struct Lanes {
         _mm_storel_epi64(static_cast<__m128i*>(p), both);
     }
 };
-/// The lowest bytes of a and b, one after the other, if they are in range of the type.
-RG_SIMD __m128i bytes_of(Lanes a, Lanes b, bool is_signed) {
-    __m256i words = _mm256_packs_epi32(a.v, b.v);
-    __m256i bytes = is_signed ? _mm256_packs_epi16(words, words) : _mm256_packus_epi16(words, words);
-    return _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
-}
 RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }

@@ -42,16 +42,26 @@ struct Finish {
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
     Lanes y_zero;
+    /// For bytes that are packed together: the zero point in each word, bounds in each byte, all of unsigned bytes,
+    /// which `flip` makes signed.
+    Lanes word_zero, byte_low, byte_high, flip;
 };
+
+/// `value` in each word, or in each byte.
+RG_SIMD Lanes in_words(int32_t value) { return Lanes::set(static_cast<int32_t>((value & 0xffff) * 0x10001u)); }
+RG_SIMD Lanes in_bytes(int32_t value) { return Lanes::set(static_cast<int32_t>((value & 0xff) * 0x1010101u)); }
 
 RG_SIMD Finish finish_of(IntegerTail const& t) {
     float low = t.low, high = t.high;
+    int32_t offset = t.store == IntegerStore::I8 ? 128 : 0, zero = t.y_zero + offset, byte_low = 0, byte_high = 0;
     if (t.store == IntegerStore::U8 || t.store == IntegerStore::I8) {
         float least = static_cast<float>((t.store == IntegerStore::I8 ? -128 : 0) - t.y_zero);
         low = low > least ? low : least, high = high < least + 255 ? high : least + 255;
         // Both bounds may lie beyond the type's.
         if (low > least + 255) low = least + 255;
         if (high < least) high = least;
+        byte_low = static_cast<int32_t>(__builtin_rintf(low)) + zero;
+        byte_high = static_cast<int32_t>(__builtin_rintf(high)) + zero;
     }
     return {t.store,
             t.residual,
@@ -64,7 +74,11 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
             Floats::set(t.middle_scale),
             Floats::set(t.residual_scale),
             Floats::set(static_cast<float>(t.residual_zero)),
-            Lanes::set(t.y_zero)};
+            Lanes::set(t.y_zero),
+            in_words(zero),
+            in_bytes(byte_low),
+            in_bytes(byte_high),
+            in_bytes(offset)};
 }
 
 RG_SIMD int element_bytes(IntegerStore store) { return store == IntegerStore::U8 || store == IntegerStore::I8 ? 1 : 4; }

@@ -4,43 +4,80 @@
 namespace refactor::kernel {
 namespace {
 
+/// Whether no number to be rounded leaves i32.
+RG_SIMD bool is_bounded(IntegerTail const& t) {
+    float middle = (t.middle_high - t.middle_low) * __builtin_fabsf(t.middle_scale);
+    float residual = t.residual == IntegerStore::I32 ? 0 : 512 * __builtin_fabsf(t.residual_scale);
+    return middle + residual < 1 << 30;
+}
+
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
-    if (bytes && f.rounded && !t.shift && !t.residual) return Finish::Kind::Rounded;
-    if (bytes && f.rounded && !t.shift && f.residual == IntegerStore::U8) return Finish::Kind::Added;
-    if (bytes && f.rounded && !t.shift && f.residual == IntegerStore::I8) return Finish::Kind::AddedSigned;
+    bool rounded = bytes && f.rounded && !t.shift && is_bounded(t.tail);
+    if (rounded && !t.residual) return Finish::Kind::Rounded;
+    if (rounded && f.residual == IntegerStore::U8) return Finish::Kind::Added;
+    if (rounded && f.residual == IntegerStore::I8) return Finish::Kind::AddedSigned;
     if (!bytes && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Real;
     return Finish::Kind::Any;
 }
 
 constexpr bool is_added(Finish::Kind kind) { return kind == Finish::Kind::Added || kind == Finish::Kind::AddedSigned; }
+constexpr bool is_rounded(Finish::Kind kind) { return is_added(kind) || kind == Finish::Kind::Rounded; }
 
-/// A row of 16, two vectors, to bytes, with nothing but a scale, or rounded in between.
 template <Finish::Kind kind>
-RG_SIMD void store_row(Lanes const* c, Floats const (&scale)[2], uint8_t* y, Finish const& f) {
-    Lanes result[2];
+RG_SIMD Lanes load_other(uint8_t const* p) {
+    return kind == Finish::Kind::AddedSigned ? Lanes::load_signed(p) : Lanes::load_bytes(p);
+}
+
+/// What is added to a sum that was scaled and rounded.
+RG_SIMD Floats residual_of(Lanes other, Finish const& f) {
+    return (to_float(other) - f.residual_zero) * f.residual_scale;
+}
+
+RG_SIMD Floats round_middle(Floats value, Finish const& f) {
+    return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+}
+
+/// Two rows of 16 as bytes. What is less than any byte, or NaN, becomes the lower bound.
+template <Finish::Kind kind>
+RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&scale)[2], uint8_t const* residual,
+                        uint8_t* y, int64_t y_row, Finish const& f) {
+    auto words = [&](Lanes const* c, uint8_t const* other) __attribute__((always_inline)) {
+        Lanes whole[2];
 #pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-        Floats value = to_float(c[v]) * scale[v];
-        if (kind == Finish::Kind::Rounded)
-            value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-        result[v] = round(min(max(value, f.low), f.high)) + f.y_zero;
-    }
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes_of(result[0], result[1], f.store == IntegerStore::I8));
+        for (int v = 0; v < 2; ++v) {
+            Floats value = to_float(c[v]) * scale[v];
+            if (is_rounded(kind)) value = round_middle(value, f);
+            if (is_added(kind)) value = value + residual_of(load_other<kind>(other + v * kWidth), f);
+            // Beyond i32, numbers round to the least one.
+            whole[v] = round(is_rounded(kind) ? value : min(f.high, value));
+        }
+        return _mm256_adds_epi16(_mm256_packs_epi32(whole[0].v, whole[1].v), f.word_zero.v);
+    };
+    __m256i bytes = _mm256_packus_epi16(words(upper, residual), words(lower, residual ? residual + y_row : nullptr));
+    bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, f.byte_low.v), f.byte_high.v);
+    // Packing works on halves: dwords are columns 0, 8 of the rows, then columns 4, 12.
+    bytes = _mm256_permutevar8x32_epi32(_mm256_xor_si256(bytes, f.flip.v), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_castsi256_si128(bytes));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + y_row), _mm256_extracti128_si256(bytes, 1));
 }
 
 template <Finish::Kind kind, int rows, int vectors>
 RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                         int64_t column) {
     int start = 0;
-    if constexpr (vectors >= 2 && (kind == Finish::Kind::Scaled || kind == Finish::Kind::Rounded))
+    if constexpr (vectors >= 2 && kind != Finish::Kind::Real)
         if (t.columns - column >= kPanel) {
+            static_assert(rows % 2 == 0);
             Floats const scale[2] = {Floats::load(t.scale + column), Floats::load(t.scale + column + kWidth)};
-#pragma GCC unroll 6
-            for (int i = 0; i < rows; ++i)
-                store_row<kind>(c[i], scale, static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column, f);
+#pragma GCC unroll 3
+            for (int i = 0; i < rows; i += 2) {
+                int64_t at = (first + i) * t.y_row + column;
+                store_rows<kind>(c[i], c[i + 1], scale, is_added(kind) ? t.residual + at : nullptr,
+                                 static_cast<uint8_t*>(t.y) + at, t.y_row, f);
+            }
             start = 2;
         }
 #pragma GCC unroll 3
@@ -52,8 +89,7 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
         for (int i = 0; i < rows; ++i) {
             int64_t at = (first + i) * t.y_row + j;
             Floats value = to_float(c[i][v]) * scale;
-            if (is_added(kind) || kind == Finish::Kind::Rounded || (kind == Finish::Kind::Real && f.rounded))
-                value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+            if (is_rounded(kind) || (kind == Finish::Kind::Real && f.rounded)) value = round_middle(value, f);
             if (kind == Finish::Kind::Real) {
                 if (t.shift) value = value + Floats::load(t.shift + j);
                 min(max(value, f.low), f.high).store(static_cast<float*>(t.y) + at);
@@ -61,12 +97,10 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             }
             bool whole = left >= kWidth;
             if (is_added(kind)) {
-                constexpr bool kSigned = kind == Finish::Kind::AddedSigned;
                 uint8_t const* from = t.residual + at;
-                Lanes other = !whole    ? Lanes::load_some(from, left, kSigned)
-                              : kSigned ? Lanes::load_signed(from)
-                                        : Lanes::load_bytes(from);
-                value = value + (to_float(other) - f.residual_zero) * f.residual_scale;
+                Lanes other =
+                    whole ? load_other<kind>(from) : Lanes::load_some(from, left, kind == Finish::Kind::AddedSigned);
+                value = value + residual_of(other, f);
             }
             Lanes result = round(min(max(value, f.low), f.high)) + f.y_zero;
             auto* y = static_cast<uint8_t*>(t.y) + at;
