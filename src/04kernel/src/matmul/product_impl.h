@@ -1,5 +1,6 @@
 #pragma once
 // Loops of the matrix product; include `product_tile.h` and `widen.h` first, and what they ask for.
+#include "simd/ahead.h"
 
 namespace refactor::kernel {
 namespace {
@@ -11,20 +12,6 @@ RG_SIMD void clear(Vec (&c)[rows][vectors]) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) c[i][v] = Vec::zero();
 }
-
-/// What is wanted after this panel, asked for while its tiles multiply: bytes from `from` on, `step` for each k.
-struct Ahead {
-    char const* from;
-    int64_t step;
-
-    RG_SIMD void prefetch(int steps) {
-        constexpr int64_t kLine = 64;
-        if (!step) return;
-        __builtin_prefetch(from, 0, 2);
-        for (int64_t byte = kLine; byte < steps * step; byte += kLine) __builtin_prefetch(from + byte, 0, 2);
-        from += steps * step;
-    }
-};
 
 /// Adds to rows × vectors their sums over `k`. `b` gives the vectors of B for one k after the other, and hears how many
 /// follow.
@@ -218,10 +205,14 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     }
 }
 
+/// The packed panel of column `j`, from `depth` on.
+RG_SIMD float const* panel_at(ProductBlock const& t, int64_t j, int64_t depth) {
+    return t.b + j * (t.panel_rows ? t.panel_rows : t.k) + depth * width_of(smaller(kPanel, t.n - j));
+}
+
 /// What follows the packed panel before column `j`; null: nothing.
 RG_SIMD float const* next_panel(ProductBlock const& t, Range const& r, int64_t j) {
-    int64_t height = t.panel_rows ? t.panel_rows : t.k;
-    if (j < t.n) return t.b + j * height + r.depth * width_of(smaller(kPanel, t.n - j));
+    if (j < t.n) return panel_at(t, j, r.depth);
     int64_t depth = r.depth + r.k;
     return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
@@ -237,7 +228,7 @@ void multiply(ProductBlock const& t) {
                 int64_t b_row = wide;
                 switch (t.source) {
                     case ProductSource::Packed:
-                        b = t.b + j * (t.panel_rows ? t.panel_rows : t.k) + r.depth * wide;
+                        b = panel_at(t, j, r.depth);
                         break;
                     case ProductSource::Rows:
                         b = t.b + r.depth * t.b_row + j, b_row = t.b_row;
