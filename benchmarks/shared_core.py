@@ -98,7 +98,8 @@ def main() -> int:
     print("| model | " + " | ".join(columns) + " |\n|---" + "|---:" * len(columns) + "|", flush=True)
     ratios: dict[str, list[float]] = {state: [] for state in STATES}
     for path in arguments.models:
-        print(line_of(path.stem, names, measure(run.file_case(path, {}), arguments.peers, arguments.seconds, fastest), ratios), flush=True)
+        times = measure(run.file_case(path, {}), arguments.peers, arguments.seconds, fastest)
+        print(line_of(path.stem, names, times, ratios), flush=True)
     for state, values in ratios.items():
         if values:
             print(f"{state}: geometric mean {run.geometric_mean(values):.2f}, least {min(values):.2f}")
