@@ -15,6 +15,7 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
+    if (bytes && f.rounded && t.shift && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Biased;
     bool rounded = bytes && f.rounded && !t.shift && is_bounded(t.tail);
     if (rounded && !t.residual) return Finish::Kind::Rounded;
     if (rounded && f.residual == IntegerStore::U8) return Finish::Kind::Added;
@@ -24,7 +25,11 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
 }
 
 constexpr bool is_added(Finish::Kind kind) { return kind == Finish::Kind::Added || kind == Finish::Kind::AddedSigned; }
-constexpr bool is_rounded(Finish::Kind kind) { return is_added(kind) || kind == Finish::Kind::Rounded; }
+constexpr bool is_rounded(Finish::Kind kind) {
+    return is_added(kind) || kind == Finish::Kind::Rounded || kind == Finish::Kind::Biased;
+}
+/// Whether numbers to be rounded may leave i32: a scale or a shift may be anything.
+constexpr bool is_open(Finish::Kind kind) { return kind == Finish::Kind::Scaled || kind == Finish::Kind::Biased; }
 
 template <Finish::Kind kind>
 RG_SIMD Lanes load_other(uint8_t const* p) {
@@ -42,17 +47,18 @@ RG_SIMD Floats round_middle(Floats value, Finish const& f) {
 
 /// Two rows of 16 as bytes. What is less than any byte, or NaN, becomes the lower bound.
 template <Finish::Kind kind>
-RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&scale)[2], uint8_t const* residual,
-                        uint8_t* y, int64_t y_row, Finish const& f) {
+RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&scale)[2], float const* shift,
+                        uint8_t const* residual, uint8_t* y, int64_t y_row, Finish const& f) {
     auto words = [&](Lanes const* c, uint8_t const* other) __attribute__((always_inline)) {
         Lanes whole[2];
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
             Floats value = to_float(c[v]) * scale[v];
             if (is_rounded(kind)) value = round_middle(value, f);
+            if (kind == Finish::Kind::Biased) value = value + Floats::load(shift + v * kWidth);
             if (is_added(kind)) value = value + residual_of(load_other<kind>(other + v * kWidth), f);
             // Beyond i32, numbers round to the least one.
-            whole[v] = round(is_rounded(kind) ? value : min(f.high, value));
+            whole[v] = round(is_open(kind) ? min(f.high, value) : value);
         }
         return _mm256_adds_epi16(_mm256_packs_epi32(whole[0].v, whole[1].v), f.word_zero.v);
     };
@@ -75,8 +81,9 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i += 2) {
                 int64_t at = (first + i) * t.y_row + column;
-                store_rows<kind>(c[i], c[i + 1], scale, is_added(kind) ? t.residual + at : nullptr,
-                                 static_cast<uint8_t*>(t.y) + at, t.y_row, f);
+                store_rows<kind>(c[i], c[i + 1], scale, kind == Finish::Kind::Biased ? t.shift + column : nullptr,
+                                 is_added(kind) ? t.residual + at : nullptr, static_cast<uint8_t*>(t.y) + at, t.y_row,
+                                 f);
             }
             start = 2;
         }
@@ -90,8 +97,9 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             int64_t at = (first + i) * t.y_row + j;
             Floats value = to_float(c[i][v]) * scale;
             if (is_rounded(kind) || (kind == Finish::Kind::Real && f.rounded)) value = round_middle(value, f);
+            if (kind == Finish::Kind::Biased || (kind == Finish::Kind::Real && t.shift))
+                value = value + Floats::load(t.shift + j);
             if (kind == Finish::Kind::Real) {
-                if (t.shift) value = value + Floats::load(t.shift + j);
                 min(max(value, f.low), f.high).store(static_cast<float*>(t.y) + at);
                 continue;
             }
@@ -122,6 +130,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             return store_kind<Finish::Kind::Added>(t, f, c, first, column);
         case Finish::Kind::AddedSigned:
             return store_kind<Finish::Kind::AddedSigned>(t, f, c, first, column);
+        case Finish::Kind::Biased:
+            return store_kind<Finish::Kind::Biased>(t, f, c, first, column);
         default:
             return store_kind<Finish::Kind::Real>(t, f, c, first, column);
     }
