@@ -26,7 +26,7 @@ RG_SIMD __m128i finish_unpacked(__m256i const (&sum)[2], __m256i const (&scale)[
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
         Floats value = to_float({sum[k]}) * Floats{_mm256_castsi256_ps(scale[k])};
-        if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+        if (f.rounded) value = round_middle(value, f);
         result[k] = (round(min(max(value, f.low), f.high)) + f.y_zero).v;
     }
     __m256i words = _mm256_packs_epi32(result[0], result[1]);

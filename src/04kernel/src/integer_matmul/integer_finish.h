@@ -63,6 +63,10 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
             in_bytes(offset)};
 }
 
+RG_SIMD Floats round_middle(Floats value, Finish const& f) {
+    return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+}
+
 RG_SIMD int element_bytes(IntegerStore store) { return store == IntegerStore::U8 || store == IntegerStore::I8 ? 1 : 4; }
 
 RG_SIMD Floats load_residual(uint8_t const* p, IntegerStore type) {
@@ -75,7 +79,7 @@ RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint
                          Finish const& f) {
     if (f.store == IntegerStore::I32) return sum.store(y);
     Floats value = to_float(sum) * Floats::load(scale);
-    if (f.rounded) value = min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
+    if (f.rounded) value = round_middle(value, f);
     if (shift) value = value + Floats::load(shift);
     if (residual) value = value + (load_residual(residual, f.residual) - f.residual_zero) * f.residual_scale;
     value = min(max(value, f.low), f.high);

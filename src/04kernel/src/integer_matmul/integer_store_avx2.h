@@ -41,10 +41,6 @@ RG_SIMD Floats residual_of(Lanes other, Finish const& f) {
     return (to_float(other) - f.residual_zero) * f.residual_scale;
 }
 
-RG_SIMD Floats round_middle(Floats value, Finish const& f) {
-    return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
-}
-
 /// Two rows of 16 as bytes. What is less than any byte, or NaN, becomes the lower bound.
 template <Finish::Kind kind>
 RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&scale)[2], float const* shift,
