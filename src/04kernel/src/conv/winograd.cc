@@ -10,15 +10,24 @@ namespace refactor::kernel {
 
 namespace {
 
+/// Tiles of 6 × 6 have twice the error of those of 4 × 4, and errors grow with the square root of the number of terms:
+/// up to these channels theirs is at most that of 4 × 4 with 512. (Largest error over largest output, sums of normal
+/// values, tiles of 2, 4, 6 and directly: 16 channels 2e-7, 3e-6, 6e-6, 4e-7; 64 channels 3e-7, 5e-6, 9e-6, 8e-7; 512
+/// channels 7e-7, 8e-6, 2e-5, 1.5e-6.) With more, the transforms of a block no longer fit L2, and nothing is gained.
+constexpr int64_t kMostChannelsOfSix = 128;
+/// Their filters take 1.8 times the memory, so that they have to be ahead by this.
+constexpr double kMarginOfSix = 1.05;
+
 class WinogradKernel final : public NamedKernel {
     ConvInfo info_;
     Isa isa_;
+    int64_t outputs_;  ///< rows and columns of a tile, of planes
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
     WinogradIsa const& transforms(WinogradForm const& form) const {
         bool wide = isa_ == Isa::Avx512;
-        if (form.plane()) return wide ? winograd_avx512() : winograd_avx2();
+        if (form.plane()) return wide ? winograd_avx512(outputs_) : winograd_avx2(outputs_);
         return wide ? winograd_line_avx512(form.taps()) : winograd_line_avx2(form.taps());
     }
 
@@ -26,7 +35,7 @@ class WinogradKernel final : public NamedKernel {
         auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        auto const* form = winograd_form(g->kernel[1], g->kernel[2]);
+        auto const* form = winograd_form(g->kernel[1], g->kernel[2], outputs_);
         if (!form) return Err{Rejection{"is for kernels of 3 × 3, or of 3, 5 or 7 along one axis"}};
         for (int axis = 1; axis < 3; ++axis) {
             if (g->stride[axis] != 1) return Err{Rejection{"is for kernels of height and width with stride 1"}};
@@ -43,14 +52,19 @@ class WinogradKernel final : public NamedKernel {
     }
 
 public:
-    WinogradKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
-        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+    WinogradKernel(std::string id, ConvInfo info, Isa isa, int64_t outputs,
+                   std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)),
+          info_(std::move(info)),
+          isa_(isa),
+          outputs_(outputs),
+          weights_(std::move(weights)) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        auto const& form = *winograd_form(g->kernel[1], g->kernel[2]);
+        auto const& form = *winograd_form(g->kernel[1], g->kernel[2], outputs_);
         auto count = static_cast<double>(form.products), outputs = static_cast<double>(form.tile[0] * form.tile[1]);
         WinogradPlan plan(*g, form, args.threads);
         auto round = [&](int64_t a) {
@@ -62,19 +76,19 @@ public:
         auto filled = std::min(1., static_cast<double>(plan.block_tiles) / 8);
         auto products = 2. * count * tiles * in * out / (0.85 * filled * cost.flops);
         auto weights = 4. * count * in * out;
-        auto readers = plan.shared ? 1. : 1. * static_cast<double>(cost.threads);
-        auto reading = weights * static_cast<double>(plan.blocks) / readers / cost.bandwidth(weights);
+        auto reading = weights * static_cast<double>(plan.blocks) / cost.reading(weights);
         // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
         auto transforms =
             4. * (count + outputs) * tiles * (round(g->in_channels * g->kernel[0]) + out) / (0.5 * cost.l2);
-        return std::max((products + transforms) / cost.threads, reading) +
-               0.25 * std::min(products / cost.threads, reading);
+        auto time = std::max((products + transforms) / cost.threads, reading) +
+                    0.25 * std::min(products / cost.threads, reading);
+        return form.plane() && outputs_ == 6 ? kMarginOfSix * time : time;
     }
 
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        auto const& form = *winograd_form(g->kernel[1], g->kernel[2]);
+        auto const& form = *winograd_form(g->kernel[1], g->kernel[2], outputs_);
         auto list = winograd_chunks(*g, tile().block);
         auto bytes = static_cast<size_t>(form.products * list.floats) * sizeof(float);
         auto packed = args.packs.get(
@@ -99,7 +113,8 @@ bool is_line(Dims const& w) {
     return axes == 1;
 }
 
-KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id, bool line) {
+/// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis.
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t outputs) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
@@ -110,30 +125,35 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
     auto rank = w.dims.size();
     auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
-    bool fits = line ? is_line(w.dims) && winograd_form(1, taps) && all_one(info.window.strides) &&
+    bool const line = outputs == 0;
+    bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides) &&
                            all_one(info.window.dilations)
                      : rank >= 4 && w.dims[rank - 2] == 3 && w.dims[rank - 1] == 3;
     if (!fits || info.group != 1)
         return Err{Rejection{line
                                  ? "is for one group and kernels of 3, 5 or 7 along one axis with stride and dilation 1"
                                  : "is for one group and kernels of height and width 3"}};
+    if (outputs == 6 && w.dims[1] * (rank > 4 ? w.dims[2] : 1) > kMostChannelsOfSix)
+        return Err{Rejection{"is for sums over at most " + std::to_string(kMostChannelsOfSix) + " channels"}};
     if (!w.constant) return Err{Rejection{"needs constant weights"}};
-    return std::unique_ptr<Kernel>(std::make_unique<WinogradKernel>(std::move(id), info, isa, w.constant));
+    auto id =
+        "conv:cpu:winograd_" + (line ? "line" : "f" + std::to_string(outputs)) + ":f32:" + std::string(name_of(isa));
+    return std::unique_ptr<Kernel>(std::make_unique<WinogradKernel>(std::move(id), info, isa, outputs, w.constant));
 }
 
 }  // namespace
 
-KernelResult conv_winograd_avx512(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, "conv:cpu:winograd_f4:f32:avx512", false);
-}
-KernelResult conv_winograd_avx2(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, "conv:cpu:winograd_f4:f32:avx2", false);
-}
-KernelResult conv_winograd_line_avx512(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, "conv:cpu:winograd_line:f32:avx512", true);
-}
-KernelResult conv_winograd_line_avx2(ConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, "conv:cpu:winograd_line:f32:avx2", true);
-}
+#define RG_WINOGRAD(FORM, OUTPUTS)                                                             \
+    KernelResult conv_winograd_##FORM##_avx512(ConvInfo const& info, Request const& request) { \
+        return make(info, request, Isa::Avx512, OUTPUTS);                                      \
+    }                                                                                          \
+    KernelResult conv_winograd_##FORM##_avx2(ConvInfo const& info, Request const& request) {   \
+        return make(info, request, Isa::Avx2, OUTPUTS);                                        \
+    }
+RG_WINOGRAD(f2, 2)
+RG_WINOGRAD(f4, 4)
+RG_WINOGRAD(f6, 6)
+RG_WINOGRAD(line, 0)
+#undef RG_WINOGRAD
 
 }  // namespace refactor::kernel

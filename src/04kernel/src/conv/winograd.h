@@ -3,10 +3,13 @@
 
 #include <cstdint>
 
-// Winograd F(4×4, 3×3): a 4 × 4 tile of outputs from a 6 × 6 tile of inputs by 36 products instead of 144.
+// Winograd F(n×n, 3×3): an n × n tile of outputs from a tile of (n + 2)² inputs by as many products, instead of 9 n².
 //     Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A
-// summed over channels between the two transforms, where it is 36 matrix products. Source: Lavin & Gray, "Fast
-// Algorithms for Convolutional Neural Networks" (arXiv 1509.09308), points 0, ±1, ±2, ∞.
+// summed over channels between the two transforms, where it is (n + 2)² matrix products. Source: Lavin & Gray, "Fast
+// Algorithms for Convolutional Neural Networks" (arXiv 1509.09308), points 0, ±1 (n = 2), ±2 (4), ±1/2 (6) and ∞.
+//
+// Of 9 products a pixel 4 are left with n = 2, 2.25 with 4 and 1.78 with 6; filters take 1.8, 4 and 7.1 times their
+// memory. Small images do not fill large tiles, and their filters are read for few of them.
 //
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
 // of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
@@ -22,8 +25,9 @@ struct WinogradForm {
     bool plane() const { return kernel[0] > 1 && kernel[1] > 1; }
     int64_t taps() const { return kernel[0] * kernel[1]; }
 };
-/// That of a kernel, or null: 3 × 3, or 3, 5 or 7 along one axis.
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols);
+/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6), or of one with 3, 5 or 7 along one axis; null
+/// for others.
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs);
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
 /// tiles. A unit is a block of channels; of inputs of a kernel with depth, a block of channels under one of its planes.
@@ -54,8 +58,9 @@ struct WinogradIsa {
     void (*input)(WinogradJob const&);   ///< reads x, writes transformed
     void (*output)(WinogradJob const&);  ///< reads transformed, writes y
 };
-WinogradIsa const& winograd_avx2();
-WinogradIsa const& winograd_avx512();
+/// Tiles of `outputs`².
+WinogradIsa const& winograd_avx2(int64_t outputs);
+WinogradIsa const& winograd_avx512(int64_t outputs);
 /// For kernels along one axis of 3, 5 or 7 taps.
 WinogradIsa const& winograd_line_avx2(int64_t taps);
 WinogradIsa const& winograd_line_avx512(int64_t taps);

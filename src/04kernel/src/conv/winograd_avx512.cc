@@ -2,6 +2,6 @@
 
 namespace refactor::kernel {
 
-WinogradIsa const& winograd_avx512() { return kWinogradIsa; }
+WinogradIsa const& winograd_avx512(int64_t outputs) { return planes_of(outputs); }
 
 }  // namespace refactor::kernel

@@ -5,33 +5,6 @@
 namespace refactor::kernel {
 namespace {
 
-/// Bᵀ d with the points 0, ±1, ±2, ±1/2, ∞.
-RG_SIMD void input_1d(Vec const (&d)[8], Vec (&t)[8]) {
-    Vec quarters = Vec::set(5.25f), half = Vec::set(0.5f), two = Vec::set(2.f);
-    Vec a = fnma(Vec::set(4.25f), d[4], d[2] + d[6]), b = fnma(Vec::set(4.25f), d[3], d[1] + d[5]);
-    Vec c = fma(Vec::set(0.25f), d[2], fnma(Vec::set(1.25f), d[4], d[6]));
-    Vec e = fma(half, d[1], fnma(Vec::set(2.5f), d[3], two * d[5]));
-    Vec f = fma(Vec::set(4.f), d[2], fnma(Vec::set(5.f), d[4], d[6]));
-    Vec g = fma(two, d[1], fnma(Vec::set(2.5f), d[3], half * d[5]));
-    t[0] = fma(quarters, d[4] - d[2], d[0] - d[6]);
-    t[1] = a + b, t[2] = a - b;
-    t[3] = c + e, t[4] = c - e;
-    t[5] = f + g, t[6] = f - g;
-    t[7] = fma(quarters, d[3] - d[5], d[7] - d[1]);
-}
-
-/// Aᵀ m for two or four outputs.
-template <int outputs>
-RG_SIMD void output_1d(Vec const (&m)[8], Vec (&y)[outputs]) {
-    Vec s1 = m[1] + m[2], s2 = m[3] + m[4], s3 = m[5] + m[6], d1 = m[1] - m[2], d2 = m[3] - m[4], d3 = m[5] - m[6];
-    y[0] = (m[0] + s1) + (s2 + s3);
-    y[1] = fma(Vec::set(2.f), d2, fma(Vec::set(0.5f), d3, d1));
-    if constexpr (outputs == 4) {
-        y[2] = fma(Vec::set(4.f), s2, fma(Vec::set(0.25f), s3, s1));
-        y[3] = fma(Vec::set(8.f), d2, fma(Vec::set(0.125f), d3, d1));
-    }
-    y[outputs - 1] = y[outputs - 1] + m[7];
-}
 /// Tiles of `outputs` outputs from `inputs` inputs.
 template <int outputs, int inputs>
 struct Lines {

@@ -14,10 +14,11 @@ using Lanes = double[kMostLanes];
 constexpr double kPoints[] = {0, 1, -1, 2, -2, 0.5, -0.5};
 constexpr int64_t kMostProducts = 8, kMostTaps = 7;
 
-constexpr WinogradForm kForms[] = {{{3, 3}, {4, 4}, 36}, {{1, 3}, {1, 4}, 6}, {{3, 1}, {4, 1}, 6}, {{1, 5}, {1, 4}, 8},
-                                   {{5, 1}, {4, 1}, 8},  {{1, 7}, {1, 2}, 8}, {{7, 1}, {2, 1}, 8}};
+constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16}, {{3, 3}, {4, 4}, 36}, {{3, 3}, {6, 6}, 64},
+                                   {{1, 3}, {1, 4}, 6},  {{3, 1}, {4, 1}, 6},  {{1, 5}, {1, 4}, 8},
+                                   {{5, 1}, {4, 1}, 8},  {{1, 7}, {1, 2}, 8},  {{7, 1}, {2, 1}, 8}};
 
-/// G of one dimension: the values of a filter, as a polynomial of its taps, at the points 0, ±1, ±2 (, ±1/2), over
+/// G of one dimension: the values of a filter, as a polynomial of its taps, at the points 0, ±1 (, ±2, ±1/2), over
 /// ∏ (point - other points), and its highest tap for ∞. The sign of the first row is that of the row of Bᵀ.
 class FilterTransform {
     int64_t taps_, products_;
@@ -64,12 +65,13 @@ public:
 /// at to + p * floats.
 void pack_lanes(WinogradForm const& form, FilterTransform const& transform, float const* w, int64_t stride,
                 int64_t present, int64_t lanes, float* to, int64_t floats) {
-    Lanes g[9] = {}, half[18], u[36];
+    Lanes g[9] = {}, half[3 * kMostProducts], u[kMostProducts * kMostProducts];
     for (int64_t l = 0; l < present; ++l)
         for (int64_t k = 0; k < form.taps(); ++k) g[k][l] = static_cast<double>(w[l * stride + k]);
     if (form.plane()) {
+        auto inputs = form.tile[0] + 2;
         for (int64_t j = 0; j < 3; ++j) transform.apply(g + j, 3, half + j, 3);
-        for (int64_t i = 0; i < 6; ++i) transform.apply(half + i * 3, 1, u + i * 6, 1);
+        for (int64_t i = 0; i < inputs; ++i) transform.apply(half + i * 3, 1, u + i * inputs, 1);
     } else {
         transform.apply(g, 1, u, 1);
     }
@@ -79,21 +81,24 @@ void pack_lanes(WinogradForm const& form, FilterTransform const& transform, floa
 
 }  // namespace
 
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols) {
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs) {
     for (auto const& form : kForms)
-        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols) return &form;
+        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols &&
+            (!form.plane() || form.tile[0] == outputs))
+            return &form;
     return nullptr;
 }
 
 std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
-    return (form.plane() ? "winograd_f4:" : "winograd_line" + std::to_string(form.taps()) + ":") +
-           std::to_string(list.block);
+    auto name =
+        form.plane() ? "winograd_f" + std::to_string(form.tile[0]) : "winograd_line" + std::to_string(form.taps());
+    return name + ":" + std::to_string(list.block);
 }
 
 void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
     auto stride = g.in_channels * g.all_taps[0] * form.taps(), plane_channels = list.in_channels / g.kernel[0];
     bool plane = form.plane();
-    FilterTransform transform(plane ? 3 : form.taps(), plane ? 6 : form.products);
+    FilterTransform transform(plane ? 3 : form.taps(), plane ? form.tile[0] + 2 : form.products);
     for (auto const& chunk : list.chunks)
         for (int64_t i = 0; i < list.in_channels; ++i)
             for (int64_t k = 0; k < chunk.blocks; ++k) {
