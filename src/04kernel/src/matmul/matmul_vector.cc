@@ -12,6 +12,10 @@ using mem_manager::Blob;
 /// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
 constexpr int64_t kFewRows = 16;
 
+/// Up to this many rows a B that is wider than a panel is read row by row: a panel of it would be one line of each of
+/// its rows, pages apart.
+constexpr int64_t kStreamedRows = 8;
+
 /// Up to this many tiles of rows, small weights are widened in registers for each: two conversions for each vector of B
 /// on the ports of six multiply-adds. For more, a widened panel is shared, which costs about as much as 16 rows.
 constexpr int64_t kFewTiles = 8;
@@ -31,7 +35,8 @@ class ProductTask final : public runtime::Task {
     MatMulShape shape_;
     ProductBlock block_{};  // with the pointers still open
     std::shared_ptr<Blob const> packed_;
-    bool has_scales_, has_bias_, has_residual_, dots_ = false, few_ = false;
+    bool has_scales_, has_bias_, has_residual_;
+    void (*multiply_)(ProductBlock const&);
     bool swapped_ = false;                      // Yᵀ = Bᵀ · Aᵀ is computed instead
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
@@ -101,23 +106,28 @@ public:
         if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
             shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
         }
-        if (shape_.n == 1 && shape_.batches == 1 && !info.trans_a && !packed_) {
+        if (shape_.n == 1 && !info.trans_a && !packed_) {
             // A column: B is contiguous either way, and Y is one row.
             swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
         }
         auto few = shape_.m <= kFewRows;
         auto small = weight_type != WeightType::F32;
-        few_ = small && shape_.m <= kFewTiles * functions_.rows;
         using enum ProductSource;
         block_.source = small                      ? Widen
                         : packed_                  ? Packed
                         : info.trans_b || swapped_ ? PackColumns
                         : few || stays_in_cache()  ? Rows
                                                    : PackRows;
-        dots_ = block_.source == PackColumns && few && !info.trans_a;
+        bool dots = block_.source == PackColumns && few && !info.trans_a;
+        bool streamed =
+            block_.source == Rows && shape_.m <= kStreamedRows && shape_.k > 0 && shape_.n > functions_.panel;
+        multiply_ = dots                                               ? functions_.multiply_dots
+                    : streamed                                         ? functions_.multiply_streamed
+                    : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
+                                                                       : functions_.multiply;
         choose_blocks();
         split();
-        if (!dots_ && !few_ && block_.source != Packed && block_.source != Rows)
+        if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * 4, 64));
     }
 
@@ -129,6 +139,7 @@ public:
             row = part % row_parts_ * rows_, batch = part / row_parts_;
         }
         if (batch) shape_.offsets(batch, a, b);
+        if (swapped_) std::swap(a, b);
         t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
         t.a = static_cast<float const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
         if (t.source == ProductSource::Widen)
@@ -145,12 +156,7 @@ public:
         if (has_residual_) t.residual = static_cast<float const*>(*next++) + y;
         t.y = static_cast<float*>(*next) + y;
         t.scratch = reinterpret_cast<float*>(scratch);
-        if (few_)
-            functions_.multiply_few(t);
-        else if (dots_)
-            functions_.multiply_dots(t);
-        else
-            functions_.multiply(t);
+        multiply_(t);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto parts = shape_.batches * row_parts_ * column_parts_;

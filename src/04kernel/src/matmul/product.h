@@ -59,6 +59,9 @@ struct ProductFunctions {
     /// For few rows and B [N, K] in place: a dot product for each element. `block_*`, `scratch`, `source` are not used;
     /// needs a_k = 1.
     void (*multiply_dots)(ProductBlock const&);
+    /// For few rows and B [K, N] in place: one row of B after the other is added to Y. `block_*`, `scratch`, `source`
+    /// are not used.
+    void (*multiply_streamed)(ProductBlock const&);
     /// `multiply_few_*`.
     void (*multiply_few)(ProductBlock const&);
     /// One level of Strassen's algorithm: the source is Packed, a_k 1, k and block_k even, block_m a multiple of

@@ -8,6 +8,7 @@
 #include "matmul/product_tile.h"
 #include "matmul/widen.h"
 #include "matmul/product_impl.h"
+#include "matmul/product_vector_impl.h"
 #include "matmul/strassen_impl.h"
 // clang-format on
 

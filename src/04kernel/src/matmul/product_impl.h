@@ -251,56 +251,5 @@ void multiply(ProductBlock const& t) {
     }
 }
 
-/// `columns` dot products of one row of A with consecutive rows of B.
-template <int columns>
-RG_SIMD void dots(ProductBlock const& t, float const* a, float const* b, float* y) {
-    Vec c[columns][2];
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) c[j][0] = c[j][1] = Vec::zero();
-    int64_t p = 0;
-    for (; p + 2 * kWidth <= t.k; p += 2 * kWidth) {
-        Vec x = Vec::load(a + p), z = Vec::load(a + p + kWidth);
-#pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j) {
-            c[j][0] = fma(x, Vec::load(b + j * t.b_row + p), c[j][0]);
-            c[j][1] = fma(z, Vec::load(b + j * t.b_row + p + kWidth), c[j][1]);
-        }
-    }
-    for (; p < t.k; p += kWidth) {
-        int left = static_cast<int>(smaller(kWidth, t.k - p));
-        Vec x = Vec::load_first(a + p, left);
-#pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j) c[j][0] = fma(x, Vec::load_first(b + j * t.b_row + p, left), c[j][0]);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) y[j] = sum(c[j][0] + c[j][1]);
-}
-
-void multiply_dots(ProductBlock const& t) {
-    bool after;
-    Finish f = finish_of(t, after);
-    f.last = f.load = true;
-    for (int64_t j = 0; j < t.n;) {
-        int64_t columns = t.n - j >= 4 ? 4 : 1;
-        for (int64_t i = 0; i < t.m; ++i) {
-            float const *a = t.a + i * t.a_row, *b = t.b + j * t.b_row;
-            if (columns == 4)
-                dots<4>(t, a, b, t.y + i * t.y_row + j);
-            else
-                dots<1>(t, a, b, t.y + i * t.y_row + j);
-        }
-        j += columns;
-    }
-    for (int64_t i = 0; i < t.m; ++i)
-        for (int64_t j = 0; j < t.n; j += kWidth) {
-            Vec zero[1][1] = {{Vec::zero()}};
-            Finish g = f;
-            if (f.bias && !f.scalar_bias) g.bias = f.bias + j;
-            if (f.residual) g.residual = f.residual + i * t.y_row + j;
-            store_tile(zero, t.y + i * t.y_row + j, t.y_row, static_cast<int>(smaller(kWidth, t.n - j)), g);
-        }
-    if (after) activate_block(t, t.y, t.residual_last ? t.residual : nullptr, t.m, t.n);
-}
-
 }  // namespace
 }  // namespace refactor::kernel

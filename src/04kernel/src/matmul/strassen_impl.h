@@ -174,7 +174,7 @@ void multiply_strassen(ProductBlock const& t) {
 }
 
 constexpr ProductFunctions kFunctions{
-    kWidth, kRows, kPanel, multiply, multiply_dots, RG_MULTIPLY_FEW, multiply_strassen, pack};
+    kWidth, kRows, kPanel, multiply, multiply_dots, multiply_streamed, RG_MULTIPLY_FEW, multiply_strassen, pack};
 
 }  // namespace
 }  // namespace refactor::kernel
