@@ -15,6 +15,7 @@
 #include "passes/fuse_conv_chains.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
+#include "passes/fuse_gathered_matrices.h"
 #include "passes/fuse_layer_norm.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
@@ -71,6 +72,7 @@ std::span<Pass const> pipeline() {
         {"fuse_attention", fuse_attention},
         {"merge_projections", merge_projections},
         {"view_operands", view_operands},
+        {"fuse_gathered_matrices", fuse_gathered_matrices},
         {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},
         {"look_up_one_hots", look_up_one_hots},

@@ -67,23 +67,30 @@ RG_SIMD void add_rows(ProductBlock const& t, float const* a, float const* b, flo
     Vec w[rows];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) w[r] = Vec::set(a[r * t.a_k]);
-    for (int64_t j = 0; j < n; j += kWidth) {
-        int tail = static_cast<int>(smaller(kWidth, n - j));
-        Vec sum = first ? Vec::zero() : load_part(y + j, tail);
+    auto sum = [&](int64_t j, auto load) __attribute__((always_inline)) {
+        Vec even = first ? Vec::zero() : load(y + j), odd = Vec::zero();
 #pragma GCC unroll 8
-        for (int r = 0; r < rows; ++r) sum = fma(w[r], load_part(b + r * t.b_row + j, tail), sum);
-        if (tail == kWidth)
-            sum.store(y + j);
-        else
-            sum.store_first(y + j, tail);
-    }
+        for (int r = 0; r < rows; ++r) {
+            Vec& to = r % 2 ? odd : even;
+            to = fma(w[r], load(b + r * t.b_row + j), to);
+        }
+        return even + odd;
+    };
+    int64_t j = 0;
+    for (; j + kWidth <= n; j += kWidth)
+        sum(j, [](float const* p) __attribute__((always_inline)) { return Vec::load(p); }).store(y + j);
+    if (int tail = static_cast<int>(n - j))
+        sum(
+            j, [&](float const* p) __attribute__((always_inline)) { return Vec::load_first(p, tail); })
+            .store_first(y + j, tail);
 }
 
 void multiply_streamed(ProductBlock const& t) {
     constexpr int kRowsAtOnce = 8;
-    constexpr int64_t kColumns = 2048;  // of Y that stay in L1, for a few rows
-    for (int64_t j = 0; j < t.n; j += kColumns) {
-        int64_t n = smaller(kColumns, t.n - j);
+    // Of B, so that its rows stay in L1 while rows of A take turns with them; one row has no use for that.
+    int64_t columns = t.m == 1 ? 4096 : 512;
+    for (int64_t j = 0; j < t.n; j += columns) {
+        int64_t n = smaller(columns, t.n - j);
         for (int64_t p = 0; p < t.k;) {
             bool whole = t.k - p >= kRowsAtOnce;
             float const* b = t.b + p * t.b_row + j;

@@ -21,6 +21,18 @@ struct MatMulInfo {
 };
 Candidates candidates(MatMulInfo const&, Request const&);
 
+/// Rows, each times a matrix of its own among some: `Y[t] = X[t] · W[indices[t]]`, products of routed experts.
+///
+/// Inputs: X with rows of K elements, W [E, K, N] ([E, N, K] if trans_w), indices i32 or i64, one for each row;
+/// negative ones count from the end, others out of range throw InvalidInput. Y has a row of N elements for each of X.
+/// Only counts of X, indices and Y matter. f32. CPU only.
+struct GatherMatMulInfo {
+    static constexpr char const* kType = "GatherMatMul";
+    bool trans_w = false;
+    std::string attributes() const { return trans_w ? "T" : "N"; }
+};
+Candidates candidates(GatherMatMulInfo const&, Request const&);
+
 /// Scaled dot-product attention, online softmax: `Y = softmax(scale * Q · Kᵀ + mask) · V`.
 ///
 /// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32
