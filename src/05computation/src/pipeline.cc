@@ -70,6 +70,7 @@ std::span<Pass const> pipeline() {
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
         {"fuse_attention", fuse_attention},
+        {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"merge_projections", merge_projections},
         {"view_operands", view_operands},
         {"fuse_gathered_matrices", fuse_gathered_matrices},

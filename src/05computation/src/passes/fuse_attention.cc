@@ -3,7 +3,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
-#include "passes/expression.h"
+#include "passes/attention_scores.h"
 
 namespace refactor::computation {
 
@@ -31,55 +31,6 @@ EdgePtr strip_scale(EdgePtr edge, float& factor) {
     if (!x || !scale || x->value.shape != edge->value.shape) return edge;
     factor *= static_cast<float>(last.op == ExprOp::Mul ? *scale : 1 / *scale);
     return x;
-}
-
-/// `scale · scores + mask` in any of its forms.
-struct Scores {
-    EdgePtr product = nullptr, mask = nullptr;
-    float scale = 1;
-};
-
-bool match_scores(Expression const& expression, uint16_t i, Scores& scores) {
-    auto const& instruction = expression.code[i];
-    if (auto* edge = expression.input(i)) {
-        auto const* info = producer_info<kernel::MatMulInfo>(edge);
-        if (!info || !is_private(edge)) return false;
-        scores.product = edge;
-        return true;
-    }
-    for (int k = 0; k < 2; ++k) {
-        auto p = instruction.operands[k], q = instruction.operands[1 - k];
-        if (instruction.op == ExprOp::Mul || (instruction.op == ExprOp::Div && k == 0)) {
-            auto constant = expression.constant(q);
-            if (!constant || !match_scores(expression, p, scores)) continue;
-            // The mask is not scaled: it must have been added outside.
-            if (scores.mask) return false;
-            scores.scale *= static_cast<float>(instruction.op == ExprOp::Mul ? *constant : 1 / *constant);
-            return true;
-        }
-        if (instruction.op != ExprOp::Add) return false;
-        auto* mask = expression.input(q);
-        if (!mask || producer_info<kernel::MatMulInfo>(mask) || !match_scores(expression, p, scores) || scores.mask)
-            continue;
-        scores.mask = mask;
-        return true;
-    }
-    return false;
-}
-
-std::optional<Scores> scores_of(EdgePtr edge) {
-    Scores scores;
-    auto* node = edge->producer();
-    if (!node || !is_private(edge)) return std::nullopt;
-    if (info_of<kernel::MatMulInfo>(*node->value.op)) {
-        scores.product = edge;
-        return scores;
-    }
-    if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) return std::nullopt;
-    auto expression = Expression::of(node);
-    expression.normalize();
-    if (expression.outputs.size() != 1 || !match_scores(expression, expression.outputs[0], scores)) return std::nullopt;
-    return scores;
 }
 
 /// `node` computes where(isnan(x), 0, x) of its only input.
@@ -146,15 +97,15 @@ bool fuse(Graph& graph, NodePtr softmax, bool halves) {
         return s.size() == 4 && s[0] == shape[0] && s[1] == shape[1];
     };
     if (!batched(queries) || !batched(keys) || !batched(values)) return false;
-    if (scores->mask && scores->mask->value.dtype != type) return false;
-    attention.has_mask = scores->mask != nullptr;
+    auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
+    attention.has_mask = mask != nullptr;
     attention.nan_to_zero = nan_to_zero;
     attention.k_transposed = !first_info->trans_b;
     if (attention.k_transposed)
         if (auto* rows = untransposed_keys(graph, keys)) keys = rows, attention.k_transposed = false;
 
     std::vector<EdgePtr> inputs{queries, keys, values};
-    if (scores->mask) inputs.push_back(scores->mask);
+    if (mask) inputs.push_back(mask);
     auto* node = graph.insert({softmax->value.name, make_operator(attention)}, inputs);
     node->output()->value = second->output()->value;
     graph.replace_all_uses(second->output(), node->output());

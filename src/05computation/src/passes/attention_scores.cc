@@ -1,0 +1,143 @@
+#include "passes/attention_scores.h"
+
+#include "kernel/ops/matmul.h"
+
+#include <tuple>
+
+namespace refactor::computation {
+
+using kernel::ExprOp;
+
+namespace {
+
+/// A score below this adds nothing to a softmax, and f32 cannot tell the sum with another score from it.
+constexpr double kHidden = -1e30;
+
+bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
+
+EdgePtr product_of(Expression const& expression) {
+    EdgePtr product = nullptr;
+    for (auto* edge : expression.inputs) {
+        if (!producer_info<kernel::MatMulInfo>(edge)) continue;
+        if (product) return nullptr;
+        product = edge;
+    }
+    return product && is_private(product) ? product : nullptr;
+}
+
+class Matcher {
+    Expression& e_;
+    EdgePtr product_;
+
+    std::vector<bool> depends_;  ///< on the product, of the instructions that were there at first
+
+    bool depends(uint16_t i) const { return i < depends_.size() && depends_[i]; }
+    uint16_t apply(ExprOp op, uint16_t a, uint16_t b = 0, uint16_t c = 0) {
+        return e_.append({.op = op, .dtype = product_->value.dtype, .operands = {a, b, c}});
+    }
+    void add(uint16_t term) { mask = mask ? apply(ExprOp::Add, *mask, term) : term; }
+    bool multiply(ExprOp op, uint16_t inner, uint16_t factor) {
+        auto constant = e_.constant(factor);
+        if (!constant || !match(inner)) return false;
+        scale *= static_cast<float>(op == ExprOp::Mul ? *constant : 1 / *constant);
+        if (mask) mask = apply(op, *mask, factor);
+        return true;
+    }
+    /// `where(test, a, b)`, one of which hides the scores that the other has.
+    bool hide(uint16_t test, uint16_t a, uint16_t b) {
+        bool first = depends(a);
+        auto hidden = e_.constant(first ? b : a);
+        if (depends(test) || !hidden || *hidden > kHidden || !match(first ? a : b)) return false;
+        auto shown = mask ? *mask : e_.append({.op = ExprOp::Constant, .dtype = product_->value.dtype});
+        mask = first ? apply(ExprOp::Where, test, shown, b) : apply(ExprOp::Where, test, a, shown);
+        return true;
+    }
+
+public:
+    float scale = 1;
+    std::optional<uint16_t> mask;
+
+    Matcher(Expression& expression, EdgePtr product) : e_(expression), product_(product) {
+        for (uint16_t i = 0; i < e_.code.size(); ++i) {
+            auto const& instruction = e_.code[i];
+            bool any = e_.input(i) == product;
+            if (instruction.op != ExprOp::Input)
+                for (int k = 0; k < kernel::arity_of(instruction.op); ++k)
+                    any = any || depends_[instruction.operands[k]];
+            depends_.push_back(any);
+        }
+    }
+    bool match(uint16_t i) {
+        auto const [op, p, q, r] =
+            std::tuple(e_.code[i].op, e_.code[i].operands[0], e_.code[i].operands[1], e_.code[i].operands[2]);
+        switch (op) {
+            case ExprOp::Input:
+                return e_.input(i) == product_;
+            case ExprOp::Mul:
+                return depends(p) ? multiply(op, p, q) : multiply(op, q, p);
+            case ExprOp::Div:
+                return depends(p) && multiply(op, p, q);
+            case ExprOp::Add: {
+                auto [inner, term] = depends(p) ? std::pair(p, q) : std::pair(q, p);
+                if (depends(term) || !match(inner)) return false;
+                add(term);
+                return true;
+            }
+            case ExprOp::Sub:
+                if (depends(q) || !match(p)) return false;
+                add(apply(ExprOp::Neg, q));
+                return true;
+            case ExprOp::Where:
+                return hide(p, q, r);
+            default:
+                return false;
+        }
+    }
+};
+
+}  // namespace
+
+EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
+    if (mask.outputs.empty()) return nullptr;
+    if (auto* edge = mask.input(mask.outputs[0])) return edge;
+    auto* node = graph.insert({name, make_operator(kernel::ElementwiseInfo{mask.code, mask.outputs})}, mask.inputs);
+    auto& value = node->output()->value;
+    value = {name, product->value.dtype, {}, {}, nullptr, false};
+    for (auto* input : mask.inputs) {
+        auto const& shape = input->value.shape;
+        auto& all = value.shape;
+        while (all.size() < shape.size()) all.insert(all.begin(), DimExpr(1));
+        for (size_t i = 0; i < shape.size(); ++i) {
+            auto& size = all[all.size() - shape.size() + i];
+            size = broadcast(size, shape[i]).value();
+        }
+    }
+    return node->output();
+}
+
+std::optional<Scores> scores_of(EdgePtr edge) {
+    auto* node = edge->producer();
+    if (!node || !is_private(edge)) return std::nullopt;
+    Scores scores;
+    if (info_of<kernel::MatMulInfo>(*node->value.op)) {
+        scores.product = edge;
+        return scores;
+    }
+    if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) return std::nullopt;
+    auto expression = Expression::of(node);
+    expression.normalize();
+    scores.product = expression.outputs.size() == 1 ? product_of(expression) : nullptr;
+    if (!scores.product) return std::nullopt;
+    Matcher matcher(expression, scores.product);
+    if (!matcher.match(expression.outputs[0])) return std::nullopt;
+    scores.scale = matcher.scale;
+    if (!matcher.mask) return scores;
+    expression.outputs = {*matcher.mask};
+    expression.normalize();
+    if (expression.inputs.empty() || expression.code[expression.outputs[0]].dtype != scores.product->value.dtype)
+        return std::nullopt;
+    scores.mask = std::move(expression);
+    return scores;
+}
+
+}  // namespace refactor::computation

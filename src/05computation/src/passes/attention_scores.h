@@ -1,0 +1,23 @@
+#pragma once
+#include "passes/expression.h"
+
+#include <optional>
+
+namespace refactor::computation {
+
+/// `scale · product + mask`, which is what softmax reads in an attention.
+struct Scores {
+    EdgePtr product = nullptr;  ///< of a MatMul
+    float scale = 1;
+    Expression mask;  ///< without outputs: none
+
+    /// The edge of the mask: one that is there, or of a new node; null without a mask.
+    EdgePtr mask_edge(Graph&, std::string const& name) const;
+};
+
+/// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, what is added before
+/// and behind them, and `where` with a constant that no score reaches in the place of some scores, which is the same as
+/// to add it. Empty if it is anything else. `edge` may be the product itself.
+std::optional<Scores> scores_of(EdgePtr edge);
+
+}  // namespace refactor::computation

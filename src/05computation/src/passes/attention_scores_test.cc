@@ -1,0 +1,99 @@
+#include "passes/attention_scores.h"
+
+#include "passes/test_graph.h"
+
+#include <limits>
+
+namespace refactor::computation {
+
+namespace {
+
+using namespace test;
+using kernel::ExprOp;
+
+using Types = std::vector<std::string>;
+// Sums of at most 11 products, softmax, and again sums.
+constexpr double kTolerance = 2e-6;
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+constexpr int64_t kQueries = 5, kKeys = 11;
+
+/// Hides keys in the future of a query, as a constant [1, 1, S, T]; `hidden`: true where it does, else where not.
+EdgePtr causal(TestGraph& g, bool hidden) {
+    std::vector<uint8_t> values;
+    for (int64_t s = 0; s < kQueries; ++s)
+        for (int64_t t = 0; t < kKeys; ++t) values.push_back((t > s + kKeys - kQueries) == hidden);
+    auto blob = mem_manager::Blob::copy_of(values.data(), values.size());
+    return g.model.graph.add_source({"causal", DataType::Bool, {1, 1, kQueries, kKeys}, {}, blob, false});
+}
+
+/// Node types of softmax(`scores` of Q · Kᵀ) · V, which must not depend on passes. `scores` gets the product and a bias
+/// [3, 1, T].
+template <class F>
+Types types_after(F&& scores) {
+    TestGraph g(41);
+    Shape shape{2, 3, kQueries, kKeys};
+    auto *q = g.input({2, 3, kQueries, 8}), *k = g.input({2, 3, 8, kKeys}), *v = g.input({2, 3, kKeys, 8}),
+         *bias = g.input({3, 1, kKeys});
+    auto* product = g.add(kernel::MatMulInfo{}, {q, k}, shape);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    auto* p = g.add(softmax, {scores(g, product, bias, shape)}, shape);
+    g.output(g.add(kernel::MatMulInfo{}, {p, v}, {2, 3, kQueries, 8}));
+    return compare_passes(g, {{2, 3, kQueries, 8}, {2, 3, 8, kKeys}, {2, 3, kKeys, 8}, {3, 1, kKeys}}, kTolerance);
+}
+
+bool is_fused(Types const& types) { return std::count(types.begin(), types.end(), "Attention") == 1; }
+
+TEST(AttentionScores, HiddenThenAdded) {
+    for (float hidden : {kLowest, -std::numeric_limits<float>::infinity()}) {
+        auto types = types_after([&](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+            auto* scaled = g.elementwise(ExprOp::Mul, {x, g.scalar(0.4f)}, shape);
+            auto* shown = g.elementwise(ExprOp::Where, {causal(g, false), scaled, g.scalar(hidden)}, shape);
+            return g.elementwise(ExprOp::Add, {shown, bias}, shape);
+        });
+        EXPECT_TRUE(is_fused(types)) << hidden;
+    }
+}
+
+TEST(AttentionScores, AddedThenHidden) {
+    auto types = types_after([&](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+        auto* scaled = g.elementwise(ExprOp::Div, {x, g.scalar(2.5f)}, shape);
+        auto* added = g.elementwise(ExprOp::Add, {bias, scaled}, shape);
+        return g.elementwise(ExprOp::Where, {causal(g, true), g.scalar(kLowest), added}, shape);
+    });
+    EXPECT_TRUE(is_fused(types));
+}
+
+TEST(AttentionScores, ScaledBehindTheMask) {
+    auto types = types_after([&](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+        auto* less = g.elementwise(ExprOp::Sub, {x, bias}, shape);
+        auto* scaled = g.elementwise(ExprOp::Mul, {g.scalar(0.3f), less}, shape);
+        return g.elementwise(ExprOp::Add, {scaled, g.elementwise(ExprOp::Abs, {bias}, {3, 1, kKeys})}, shape);
+    });
+    EXPECT_TRUE(is_fused(types));
+}
+
+TEST(AttentionScores, LeavesOtherScoresAlone) {
+    auto seen = [](TestGraph& g, EdgePtr x, EdgePtr, Shape const& shape) {
+        return g.elementwise(ExprOp::Where, {causal(g, false), x, g.scalar(-2)}, shape);
+    };
+    auto twice = [](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+        return g.elementwise(ExprOp::Add, {x, g.elementwise(ExprOp::Mul, {x, bias}, shape)}, shape);
+    };
+    auto capped = [](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+        return g.elementwise(ExprOp::Add, {g.elementwise(ExprOp::Tanh, {x}, shape), bias}, shape);
+    };
+    auto tested = [](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+        auto greater = make_expression(ExprOp::Greater, DataType::Bool, {x, bias});
+        auto* test =
+            g.add(kernel::ElementwiseInfo{greater.code, greater.outputs}, greater.inputs, shape, {}, DataType::Bool);
+        return g.elementwise(ExprOp::Where, {test, x, g.scalar(kLowest)}, shape);
+    };
+    EXPECT_FALSE(is_fused(types_after(seen)));
+    EXPECT_FALSE(is_fused(types_after(twice)));
+    EXPECT_FALSE(is_fused(types_after(capped)));
+    EXPECT_FALSE(is_fused(types_after(tested)));
+}
+
+}  // namespace
+}  // namespace refactor::computation
