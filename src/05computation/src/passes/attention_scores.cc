@@ -13,12 +13,11 @@ namespace {
 /// A score below this adds nothing to a softmax, and f32 cannot tell the sum with another score from it.
 constexpr double kHidden = -1e30;
 
-bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
-
-EdgePtr product_of(Expression const& expression) {
+/// The one input that is a product, or a Reshape of one; null if there are none or several.
+EdgePtr product_in(Expression const& expression) {
     EdgePtr product = nullptr;
     for (auto* edge : expression.inputs) {
-        if (!producer_info<kernel::MatMulInfo>(edge)) continue;
+        if (!producer_info<kernel::MatMulInfo>(before_reshapes(edge))) continue;
         if (product) return nullptr;
         product = edge;
     }
@@ -97,6 +96,14 @@ public:
 
 }  // namespace
 
+bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
+
+EdgePtr before_reshapes(EdgePtr edge) {
+    while (edge->producer() && edge->producer()->value.op->is_alias() && is_private(edge))
+        edge = edge->producer()->input(0);
+    return edge;
+}
+
 EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
     if (mask.outputs.empty()) return nullptr;
     if (auto* edge = mask.input(mask.outputs[0])) return edge;
@@ -104,21 +111,23 @@ EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
     auto& value = node->output()->value;
     value = {name, product->value.dtype, {}, {}, nullptr, false};
     for (auto* input : mask.inputs) {
-        auto const& shape = input->value.shape;
+        auto const& from = input->value.shape;
         auto& all = value.shape;
-        while (all.size() < shape.size()) all.insert(all.begin(), DimExpr(1));
-        for (size_t i = 0; i < shape.size(); ++i) {
-            auto& size = all[all.size() - shape.size() + i];
-            size = broadcast(size, shape[i]).value();
+        while (all.size() < from.size()) all.insert(all.begin(), DimExpr(1));
+        for (size_t i = 0; i < from.size(); ++i) {
+            auto& size = all[all.size() - from.size() + i];
+            size = broadcast(size, from[i]).value();
         }
     }
     return node->output();
 }
 
 std::optional<Scores> scores_of(EdgePtr edge) {
+    edge = before_reshapes(edge);
     auto* node = edge->producer();
     if (!node || !is_private(edge)) return std::nullopt;
     Scores scores;
+    scores.shape = edge->value.shape;
     if (info_of<kernel::MatMulInfo>(*node->value.op)) {
         scores.product = edge;
         return scores;
@@ -126,15 +135,17 @@ std::optional<Scores> scores_of(EdgePtr edge) {
     if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) return std::nullopt;
     auto expression = Expression::of(node);
     expression.normalize();
-    scores.product = expression.outputs.size() == 1 ? product_of(expression) : nullptr;
-    if (!scores.product) return std::nullopt;
-    Matcher matcher(expression, scores.product);
+    auto* product = expression.outputs.size() == 1 ? product_in(expression) : nullptr;
+    if (!product || product->value.shape != scores.shape) return std::nullopt;
+    scores.product = before_reshapes(product);
+    if (!is_private(scores.product)) return std::nullopt;
+    Matcher matcher(expression, product);
     if (!matcher.match(expression.outputs[0])) return std::nullopt;
     scores.scale = matcher.scale;
     if (!matcher.mask) return scores;
     expression.outputs = {*matcher.mask};
     expression.normalize();
-    if (expression.inputs.empty() || expression.code[expression.outputs[0]].dtype != scores.product->value.dtype)
+    if (expression.inputs.empty() || expression.code[expression.outputs[0]].dtype != product->value.dtype)
         return std::nullopt;
     scores.mask = std::move(expression);
     return scores;

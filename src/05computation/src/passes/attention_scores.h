@@ -8,6 +8,7 @@ namespace refactor::computation {
 /// `scale · product + mask`, which is what softmax reads in an attention.
 struct Scores {
     EdgePtr product = nullptr;  ///< of a MatMul
+    Shape shape;                ///< that the mask broadcasts to: of the product, or of a Reshape of it
     float scale = 1;
     Expression mask;  ///< without outputs: none
 
@@ -17,7 +18,13 @@ struct Scores {
 
 /// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, what is added before
 /// and behind them, and `where` with a constant that no score reaches in the place of some scores, which is the same as
-/// to add it. Empty if it is anything else. `edge` may be the product itself.
+/// to add it. Reshapes may stand on both sides of the node. Empty if it is anything else. `edge` may be the product
+/// itself.
 std::optional<Scores> scores_of(EdgePtr edge);
+
+/// Nobody but one node reads it.
+bool is_private(EdgePtr edge);
+/// What Reshapes that nobody else reads made `edge` of, or `edge`.
+EdgePtr before_reshapes(EdgePtr edge);
 
 }  // namespace refactor::computation

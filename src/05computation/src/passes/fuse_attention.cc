@@ -13,8 +13,6 @@ namespace {
 
 bool is_plain_product(kernel::MatMulInfo const& info) { return !info.trans_a && info.epilogue == kernel::Epilogue{}; }
 
-bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
-
 /// `edge` is `factor` times what is returned, through Elementwise nodes that only multiply by a scalar.
 EdgePtr strip_scale(EdgePtr edge, float& factor) {
     auto* node = edge->producer();
@@ -46,29 +44,100 @@ bool is_nan_to_zero(NodePtr node) {
            expression.constant(last.operands[1]) == 0 && expression.input(last.operands[2]);
 }
 
+/// Operands of an attention of `batch` × `heads`, of which matrices [batch · heads, …] are the same.
+class Heads {
+    Graph& graph_;
+    DimExpr batch_, heads_;
+
+    bool are_merged(EdgePtr edge) const {
+        return edge->value.shape.size() == 3 && edge->value.shape[0] == batch_ * heads_;
+    }
+
+public:
+    /// Those of scores, or of what made the matrices of queries.
+    Heads(Graph& graph, Shape const& scores, EdgePtr queries) : graph_(graph), batch_(scores[0]), heads_(1) {
+        if (scores.size() == 4) {
+            heads_ = scores[1];
+            return;
+        }
+        auto const* before = queries->producer();
+        if (!before || !before->value.op->is_alias()) return;
+        auto const& shape = before->input(0)->value.shape;
+        if (shape.size() == 4 && shape[0] * shape[1] == batch_) batch_ = shape[0], heads_ = shape[1];
+    }
+    bool fit(EdgePtr edge) const {
+        auto const& shape = edge->value.shape;
+        return are_merged(edge) || (shape.size() == 4 && shape[0] == batch_ && shape[1] == heads_);
+    }
+    Shape shape_of(Shape const& matrices) const {
+        return {batch_, heads_, matrices[matrices.size() - 2], matrices.back()};
+    }
+    /// An edge that fits, as four axes.
+    EdgePtr apart(EdgePtr edge) const {
+        if (!are_merged(edge)) return edge;
+        auto shape = shape_of(edge->value.shape);
+        auto* producer = edge->producer();
+        if (producer && producer->value.op->is_alias() && producer->input(0)->value.shape == shape)
+            return producer->input(0);
+        return reshaped(edge, shape);
+    }
+    EdgePtr reshaped(EdgePtr edge, Shape const& shape) const {
+        auto name = edge->value.name + ".heads";
+        auto* node = graph_.insert({name, std::make_shared<Reshape>()}, {edge});
+        node->output()->value = {name, edge->value.dtype, shape, {}, nullptr, false};
+        return node->output();
+    }
+};
+
 /// K laid out as [B, H, T, D], if `edge` is [B, H, D, T] only because of a transpose that can be changed.
 EdgePtr untransposed_keys(Graph& graph, EdgePtr edge) {
     auto const* transpose = producer_info<kernel::TransposeInfo>(edge);
-    if (!transpose || transpose->perm.size() != 4 || !is_private(edge)) return nullptr;
+    if (!transpose || transpose->perm.size() < 3 || !is_private(edge)) return nullptr;
     auto perm = transpose->perm;
-    std::swap(perm[2], perm[3]);
+    auto rank = perm.size();
+    std::swap(perm[rank - 2], perm[rank - 1]);
     auto* source = edge->producer()->input(0);
-    if (perm == Dims{0, 1, 2, 3}) return source;
+    bool same = true;
+    for (size_t i = 0; i < rank; ++i) same = same && perm[i] == static_cast<int64_t>(i);
+    if (same) return source;
     auto value = edge->value;
-    std::swap(value.shape[2], value.shape[3]);
+    std::swap(value.shape[rank - 2], value.shape[rank - 1]);
     value.name += ".rows";
     auto* node = graph.insert({edge->producer()->value.name, make_operator(kernel::TransposeInfo{perm})}, {source});
     node->output()->value = std::move(value);
     return node->output();
 }
 
+/// Puts the result [B, H, S, D] in the place of what `product` made of it, which may have had B and H merged.
+void replace(Graph& graph, NodePtr product, NodePtr attention, Heads const& heads) {
+    auto* old = product->output();
+    attention->output()->value = old->value;
+    auto const shape = heads.shape_of(old->value.shape);
+    if (old->value.shape == shape) {
+        graph.replace_all_uses(old, attention->output());
+        return;
+    }
+    attention->output()->value = {attention->value.name + ".heads", old->value.dtype, shape, {}, nullptr, false};
+    if (auto* next = is_private(old) ? old->only_consumer() : nullptr;
+        next && next->value.op->is_alias() && next->output()->value.shape == shape) {
+        attention->output()->value = next->output()->value;
+        graph.replace_all_uses(next->output(), attention->output());
+        graph.erase_unused(next);
+        return;
+    }
+    auto* merged = heads.reshaped(attention->output(), old->value.shape);
+    merged->value = old->value;
+    graph.replace_all_uses(old, merged);
+}
+
 bool fuse(Graph& graph, NodePtr softmax, bool halves) {
     auto const* info = info_of<kernel::SoftmaxInfo>(*softmax->value.op);
     auto const& shape = softmax->output()->value.shape;
     auto type = softmax->output()->value.dtype;
+    auto rank = shape.size();
     bool has_kernel = type == DataType::F32 || (halves && (type == DataType::F16 || type == DataType::BF16));
-    if (!info || info->log || info->axes != 1 || info->axis != 3 || shape.size() != 4 || !has_kernel ||
-        !is_private(softmax->output()))
+    if (!info || info->log || info->axes != 1 || (rank != 3 && rank != 4) ||
+        info->axis != static_cast<int64_t>(rank) - 1 || !has_kernel || !is_private(softmax->output()))
         return false;
     auto scores = scores_of(softmax->input(0));
     if (!scores) return false;
@@ -83,6 +152,8 @@ bool fuse(Graph& graph, NodePtr softmax, bool halves) {
         if (!is_private(probabilities)) return false;
     }
     auto* second = probabilities->only_consumer();
+    if (second && second->value.op->is_alias() && is_private(second->output()))
+        probabilities = second->output(), second = probabilities->only_consumer();
     auto const* second_info = second ? info_of<kernel::MatMulInfo>(*second->value.op) : nullptr;
     if (!second_info || !is_plain_product(*second_info) || second_info->trans_b || second_info->alpha != 1 ||
         second->input(0) != probabilities)
@@ -92,23 +163,31 @@ bool fuse(Graph& graph, NodePtr softmax, bool halves) {
     attention.scale = scores->scale * first_info->alpha;
     auto *queries = strip_scale(first->input(0), attention.scale),
          *keys = strip_scale(first->input(1), attention.scale);
-    auto batched = [&](EdgePtr edge) {
-        auto const& s = edge->value.shape;
-        return s.size() == 4 && s[0] == shape[0] && s[1] == shape[1];
-    };
-    if (!batched(queries) || !batched(keys) || !batched(values)) return false;
+    auto const& all = scores->shape.size() == 4 ? scores->shape : shape;
+    Heads heads(graph, all, queries);
+    auto const apart = heads.shape_of(all), merged = Shape{apart[0] * apart[1], apart[2], apart[3]};
+    auto fits = [&](Shape const& made) { return made == apart || made == merged; };
+    if (!fits(shape) || !fits(scores->shape) || !fits(scores->product->value.shape) ||
+        !fits(probabilities->value.shape) || !heads.fit(queries) || !heads.fit(keys) || !heads.fit(values))
+        return false;
     auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
+    if (mask && scores->shape.size() == 3 && mask->value.shape.size() == 3 && mask->value.shape[0] != DimExpr(1)) {
+        if (!heads.fit(mask)) return false;
+        mask = heads.apart(mask);
+    }
     attention.has_mask = mask != nullptr;
     attention.nan_to_zero = nan_to_zero;
     attention.k_transposed = !first_info->trans_b;
-    if (attention.k_transposed)
-        if (auto* rows = untransposed_keys(graph, keys)) keys = rows, attention.k_transposed = false;
+    if (attention.k_transposed) {
+        auto* rows = untransposed_keys(graph, keys);
+        if (!rows) rows = untransposed_keys(graph, keys = heads.apart(keys));
+        if (rows) keys = rows, attention.k_transposed = false;
+    }
 
-    std::vector<EdgePtr> inputs{queries, keys, values};
+    std::vector<EdgePtr> inputs{heads.apart(queries), heads.apart(keys), heads.apart(values)};
     if (mask) inputs.push_back(mask);
     auto* node = graph.insert({softmax->value.name, make_operator(attention)}, inputs);
-    node->output()->value = second->output()->value;
-    graph.replace_all_uses(second->output(), node->output());
+    replace(graph, second, node, heads);
     graph.erase_unused(second);
     return true;
 }
@@ -119,7 +198,7 @@ int fuse_attention(Model& model, PassContext const& context) {
     // On the CPU, products of halves are computed in f32 before this pass.
     bool halves = context.options.device != "cpu";
     int fused = 0;
-    for (auto* node : model.graph.topological()) fused += fuse(model.graph, node, halves);
+    for (auto* node : model.graph.topological()) fused += node->alive() && fuse(model.graph, node, halves);
     return fused;
 }
 

@@ -1,0 +1,82 @@
+#include "passes/fuse_attention.h"
+
+#include "passes/test_graph.h"
+
+namespace refactor::computation {
+
+namespace {
+
+using namespace test;
+using kernel::ExprOp;
+
+using Types = std::vector<std::string>;
+// Sums of at most 11 products, softmax, and again sums.
+constexpr double kTolerance = 2e-6;
+constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 5, kKeys = 11, kDepth = 8;
+
+enum class Mask { None, OfHeads, OfMatrices, OfAll };
+
+/// softmax(Q · Kᵀ [+ mask]) · V of matrices [B · H, S, D], as bmm takes them; `apart`: B and H are told apart around
+/// it.
+Types types_after(Mask kind, bool apart, bool symbolic) {
+    TestGraph g(43);
+    DimExpr s(kQueries);
+    if (symbolic) s = DimExpr::symbol(g.model.symbols.intern("S"));
+    constexpr int64_t kMatrices = kBatch * kHeads;
+    auto matrices = [&](DimExpr rows) {
+        if (!apart) return g.input({kMatrices, rows, kDepth});
+        auto* x = g.input({kBatch, rows, kHeads, kDepth});
+        auto* heads = g.add(kernel::TransposeInfo{{0, 2, 1, 3}}, {x}, {kBatch, kHeads, rows, kDepth});
+        return g.reshape(heads, {kMatrices, rows, kDepth});
+    };
+    auto *q = matrices(s), *k = matrices(kKeys), *v = matrices(kKeys);
+    auto* keys = g.add(kernel::TransposeInfo{{0, 2, 1}}, {k}, {kMatrices, kDepth, kKeys});
+    kernel::MatMulInfo product;
+    product.alpha = 0.3f;
+    auto* scores = g.add(product, {q, keys}, {kMatrices, s, kKeys});
+    std::vector<Dims> dims;
+    for (auto rows : {kQueries, kKeys, kKeys})
+        dims.push_back(apart ? Dims{kBatch, rows, kHeads, kDepth} : Dims{kMatrices, rows, kDepth});
+    if (kind == Mask::OfHeads) {
+        auto* split = g.reshape(scores, {kBatch, kHeads, s, kKeys});
+        auto* masked = g.elementwise(ExprOp::Add, {split, g.input({kBatch, 1, s, kKeys})}, {kBatch, kHeads, s, kKeys});
+        scores = g.reshape(masked, {kMatrices, s, kKeys});
+        dims.push_back({kBatch, 1, kQueries, kKeys});
+    } else if (kind != Mask::None) {
+        int64_t leading = kind == Mask::OfAll ? 1 : kMatrices;
+        scores = g.elementwise(ExprOp::Add, {g.input({leading, s, kKeys}), scores}, {kMatrices, s, kKeys});
+        dims.push_back({leading, kQueries, kKeys});
+    }
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 2;
+    auto* p = g.add(softmax, {scores}, {kMatrices, s, kKeys});
+    auto* y = g.add(kernel::MatMulInfo{}, {p, v}, {kMatrices, s, kDepth});
+    g.output(apart ? g.reshape(y, {kBatch, kHeads, s, kDepth}) : y);
+    return compare_passes(g, dims, kTolerance);
+}
+
+TEST(FuseAttention, MatricesOfHeads) {
+    for (auto kind : {Mask::None, Mask::OfHeads, Mask::OfMatrices, Mask::OfAll})
+        for (bool apart : {false, true})
+            for (bool symbolic : {false, true}) {
+                auto types = types_after(kind, apart, symbolic);
+                std::erase(types, "Reshape");
+                EXPECT_EQ(types, (Types{"Attention"})) << static_cast<int>(kind) << apart << symbolic;
+            }
+}
+
+TEST(FuseAttention, ReshapesThatMixAxesStay) {
+    TestGraph g(44);
+    auto *q = g.input({6, 4, kDepth}), *k = g.input({6, kDepth, 4}), *v = g.input({6, 4, kDepth}),
+         *mask = g.input({2, 4, 3, 4});
+    auto* scores = g.reshape(g.add(kernel::MatMulInfo{}, {q, k}, {6, 4, 4}), {2, 4, 3, 4});
+    auto* masked = g.reshape(g.elementwise(ExprOp::Add, {scores, mask}, {2, 4, 3, 4}), {6, 4, 4});
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 2;
+    g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {masked}, {6, 4, 4}), v}, {6, 4, kDepth}));
+    auto types = compare_passes(g, {{6, 4, kDepth}, {6, kDepth, 4}, {6, 4, kDepth}, {2, 4, 3, 4}}, kTolerance);
+    EXPECT_EQ(std::count(types.begin(), types.end(), "Attention"), 0);
+}
+
+}  // namespace
+}  // namespace refactor::computation
