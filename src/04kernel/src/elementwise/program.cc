@@ -72,8 +72,9 @@ void fill_block(TileProgram::Block& block, DataType type, void const* element) {
 
 class Lowering {
 public:
-    Lowering(ElementwiseInfo const& info, Request const& request, Isa isa)
-        : info_(info), request_(request), isa_(isa) {}
+    Lowering(ElementwiseInfo const& info, Request const& request, Isa isa) : info_(info), request_(request) {
+        program->isa = isa;
+    }
 
     std::optional<Rejection> run() {
         program->input_bytes.resize(request_.inputs.size());
@@ -86,7 +87,7 @@ public:
         }
         for (size_t i = 0; i < info_.outputs.size(); ++i) bind_output(i);
         if (!error_.empty()) return Rejection{error_};
-        fuse_steps(*program, isa_, find_function);
+        fuse_steps(*program, program->isa, find_function);
         remove_dead();
         finish();
         return std::nullopt;
@@ -110,7 +111,7 @@ private:
 
     uint16_t step(TileKey key, std::initializer_list<uint16_t> operands, float alpha = 0, float beta = 0) {
         bool vectorised = false;
-        Step s{key, find_function(key, isa_, vectorised)};
+        Step s{key, find_function(key, program->isa, vectorised)};
         if (!s.run) {
             error_ = "is not defined for " + std::string(name_of(key.operand));
             return 0;
@@ -236,7 +237,7 @@ private:
         if (program->values[value].kind != Value::Kind::Step || program->values[value].output >= 0) {
             Step s{{TileCode::Copy, type, type}, nullptr};
             bool vectorised = false;
-            s.run = find_function(s.key, isa_, vectorised);
+            s.run = find_function(s.key, program->isa, vectorised);
             s.cost = cost_of(s.key, vectorised);
             s.operands[s.arity++] = value;
             s.result = value = add_value(Value::Kind::Step, type, 0);
@@ -282,7 +283,6 @@ private:
 
     ElementwiseInfo const& info_;
     Request const& request_;
-    Isa isa_;
     std::vector<uint16_t> registers_;  ///< value of every instruction
     std::string error_;
 };

@@ -38,6 +38,7 @@ struct TileProgram {
     std::vector<Block> constants;      ///< sixteen copies each
     std::vector<int64_t> input_bytes;  ///< size of an element of every input; 0 if it is not read
     std::vector<int64_t> output_bytes;
+    Isa isa = Isa::Scalar;
     float cost = 0;               ///< ns for one element
     int64_t temporary_bytes = 1;  ///< of one element of the widest temporary
 

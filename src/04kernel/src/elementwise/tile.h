@@ -51,6 +51,19 @@ struct TileKey {
     DataType operand, result;
 };
 
+/// Writes `rows` rows of `bytes` bytes one behind the other; what they are made of is `stride` bytes on from row to
+/// row. May overwrite 63 bytes behind the last.
+using SpreadFunction = void (*)(std::byte* to, std::byte const* from, int64_t stride, int64_t rows, int64_t bytes);
+struct SpreadKey {
+    int32_t element_bytes;
+    bool single;  ///< a row is one element, repeated
+    int64_t row_bytes;
+};
+
+SpreadFunction spread_generic(SpreadKey key);
+SpreadFunction spread_avx2(SpreadKey key);
+SpreadFunction spread_avx512(SpreadKey key);
+
 /// Portable C++: everything that is defined; null if the combination is not (Sqrt of integers …).
 TileFunction tile_generic(TileKey key);
 /// For instruction sets: null where the portable function has to do.

@@ -48,20 +48,14 @@ void TileTask::assign_inputs() {
         slot_of_[v] = value.index;
         if (input.access == Access::Linear) {
             streams_.push_back({value.index, size});
-        } else if (input.access != Access::Row || packed_) {
-            repeated_[v] = input.access == Access::Uniform || !packed_;
+        } else if (packed_ && input.access != Access::Uniform) {
             padded_[v] = true;
-            bool once = input.access == Access::Uniform;
-            if (!once && packed_) {
-                once = true;
-                for (auto stride : input.strides) once = once && stride == 0;
-                widest_ = std::max<int64_t>(widest_, size);
-            }
-            // Buffers are numbered when all blocks are known.
-            slot_of_[v] = repeated_[v] ? add_block() : static_cast<uint16_t>(v);
-            fills_.push_back({value.index, static_cast<uint16_t>(v), input.access, once, size});
+            widest_ = std::max<int64_t>(widest_, size);
+            spreads_.push_back({value.index, static_cast<uint16_t>(v), false, Spread(nest_, input, p.isa)});
         } else {
-            fills_.push_back({value.index, static_cast<uint16_t>(v), input.access, false, size});
+            repeated_[v] = padded_[v] = input.access != Access::Row;
+            if (repeated_[v]) slot_of_[v] = add_block();
+            fills_.push_back({value.index, slot_of_[v], input.access, size});
         }
     }
     for (size_t i = 0; i < p.output_bytes.size(); ++i)
@@ -84,10 +78,9 @@ void TileTask::assign_steps() {
         slot_of_[step.result] = add_block();
     }
     first_buffer_ = first_block_ + blocks_;
-    for (auto& fill : fills_) {
-        auto value = fill.slot;
-        if (packed_ && !repeated_[value]) slot_of_[value] = static_cast<uint16_t>(first_buffer_ + buffers_++);
-        fill.slot = slot_of_[value];
+    for (auto& [input, slot, once, spread] : spreads_) {
+        auto value = slot;
+        slot = slot_of_[value] = static_cast<uint16_t>(first_buffer_ + buffers_++);
     }
 
     SmallVector<uint16_t, 16> idle;
@@ -140,6 +133,12 @@ void TileTask::choose_tile(int threads) {
     if (count == 0) return;
     if (packed_) {
         tile_ = std::min(std::max<int64_t>(1, most / nest_.row), nest_.rows);
+        // Of operands that start again, whole periods where a tile holds them: shorter periods divide longer ones.
+        int64_t period = 1;
+        for (auto const& input : spreads_)
+            if (auto rows = input.spread.period(); rows <= tile_) period = std::max(period, rows);
+        tile_ -= tile_ % period;
+        for (auto& input : spreads_) input.once = tile_ % input.spread.period() == 0;
         units_ = (nest_.rows + tile_ - 1) / tile_;
         tile_padded_ = round_up(tile_ * nest_.row, kBlock);
     } else {

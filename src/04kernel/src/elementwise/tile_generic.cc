@@ -2,6 +2,7 @@
 #include "common/half.h"
 #include "elementwise/scalar_integer.h"
 #include "elementwise/scalar_math.h"
+#include "elementwise/spread_impl.h"
 #include "elementwise/tile_tables.h"
 
 #include <cmath>
@@ -209,6 +210,8 @@ TileFunction with_type(DataType type, F&& f) {
 }
 
 }  // namespace
+
+SpreadFunction spread_generic(SpreadKey key) { return find_spread_function<16>(key); }
 
 TileFunction tile_generic(TileKey key) {
     if (auto word = word_function(key.code, word_bits(key.operand))) return word;

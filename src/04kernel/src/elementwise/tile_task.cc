@@ -29,47 +29,6 @@ void repeat(std::byte* to, std::byte const* from, int64_t n, int size) {
     }
 }
 
-/// `rows` rows of `row` elements, each of elements that lie one after the other (`scalar`: of one, repeated), `stride`
-/// from row to row. Row is the length if it is not 0.
-template <class T, int64_t Row, bool scalar>
-void expand_run(std::byte* to_bytes, std::byte const* from_bytes, int64_t stride, int64_t rows, int64_t any_row) {
-    auto row = Row ? Row : any_row;
-    auto* to = reinterpret_cast<T*>(to_bytes);
-    auto const* from = reinterpret_cast<T const*>(from_bytes);
-    for (int64_t r = 0; r < rows; ++r, to += row, from += stride)
-        for (int64_t i = 0; i < row; ++i) to[i] = from[scalar ? 0 : i];
-}
-
-using ExpandRun = void (*)(std::byte*, std::byte const*, int64_t, int64_t, int64_t);
-template <class T, bool scalar>
-ExpandRun expand_run(int64_t row) {
-    switch (row) {
-        case 2:
-            return expand_run<T, 2, scalar>;
-        case 3:
-            return expand_run<T, 3, scalar>;
-        case 4:
-            return expand_run<T, 4, scalar>;
-        case 8:
-            return expand_run<T, 8, scalar>;
-        default:
-            return expand_run<T, 0, scalar>;
-    }
-}
-
-ExpandRun expand_run(int64_t row, int size, bool scalar) {
-    switch (size) {
-        case 1:
-            return scalar ? expand_run<uint8_t, true>(row) : expand_run<uint8_t, false>(row);
-        case 2:
-            return scalar ? expand_run<uint16_t, true>(row) : expand_run<uint16_t, false>(row);
-        case 4:
-            return scalar ? expand_run<uint32_t, true>(row) : expand_run<uint32_t, false>(row);
-        default:
-            return scalar ? expand_run<uint64_t, true>(row) : expand_run<uint64_t, false>(row);
-    }
-}
-
 }  // namespace
 
 /// Where a row is: its coordinates on the outer axes.
@@ -183,29 +142,13 @@ void TileTask::run_rows(void* const* arguments, std::byte** slots, int64_t begin
     }
 }
 
-/// Writes the values of an input for `rows` rows from `row` on into a tile buffer.
-void TileTask::expand_rows(Fill const& fill, std::byte const* input, std::byte* buffer, int64_t row,
-                           int64_t rows) const {
-    auto const& strides = nest_.inputs[fill.input].strides;
-    auto bytes = nest_.row * fill.size;
-    auto expand = expand_run(nest_.row, fill.size, fill.access == Access::RowScalar);
-    Cursor at(nest_, row);
-    while (rows > 0) {
-        auto run = std::min(rows, nest_.outer.back() - at.at.back());
-        expand(buffer, input + at.offset(strides) * fill.size, strides.back(), run, nest_.row);
-        buffer += run * bytes, rows -= run;
-        at.at.back() += run - 1;
-        at.next();
-    }
-}
-
 void TileTask::run_packed(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
     for (auto unit = begin; unit < end; ++unit) {
         auto row = unit * tile_, rows = std::min(tile_, nest_.rows - row);
         move_streams(arguments, slots, row * nest_.row);
-        for (auto const& fill : fills_)
-            if (fill.access != Access::Uniform && (!fill.once || unit == begin))
-                expand_rows(fill, static_cast<std::byte*>(arguments[fill.input]), slots[fill.slot], row, rows);
+        for (auto const& rows_of : spreads_)
+            if (!rows_of.once || unit == begin)
+                rows_of.spread.run(static_cast<std::byte*>(arguments[rows_of.input]), slots[rows_of.slot], row, rows);
         run_body(slots, rows * nest_.row);
     }
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "elementwise/loop_nest.h"
 #include "elementwise/program.h"
+#include "elementwise/spread.h"
 #include "runtime/task.h"
 
 namespace refactor::kernel::elementwise {
@@ -22,8 +23,12 @@ private:
     struct Fill {
         uint16_t input, slot;
         Access access;
-        bool once;     ///< the same for every tile of a packed nest
         uint8_t size;  ///< bytes of an element
+    };
+    struct SpreadInput {
+        uint16_t input, slot;
+        bool once;  ///< every tile holds the same
+        Spread spread;
     };
     struct Stream {
         uint16_t slot, bytes;
@@ -46,7 +51,6 @@ private:
     void run_body(std::byte** slots, int64_t n) const {
         for (auto const& op : body_) op.run(op, slots, n);
     }
-    void expand_rows(Fill const& fill, std::byte const* input, std::byte* buffer, int64_t row, int64_t rows) const;
     void fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const;
     void clear_padding(std::byte** slots, int64_t n) const;
 
@@ -64,6 +68,7 @@ private:
     uint64_t in_place_ = 0;
     SmallVector<Stream, 6> streams_;  ///< slots whose address follows the output
     SmallVector<Fill, 4> fills_;
+    std::vector<SpreadInput> spreads_;   ///< packed nests: Row and RowScalar
     SmallVector<uint16_t, 24> slot_of_;  ///< of every value
     SmallVector<uint8_t, 24> repeated_, padded_;
     SmallVector<TileOp, 2> prologue_;

@@ -1,0 +1,61 @@
+#include "elementwise/spread.h"
+
+namespace refactor::kernel::elementwise {
+
+namespace {
+
+SpreadFunction find_spread(SpreadKey key, [[maybe_unused]] Isa isa) {
+#if RG_X86
+    if (isa >= Isa::Avx512) return spread_avx512(key);
+    if (isa == Isa::Avx2) return spread_avx2(key);
+#endif
+    return spread_generic(key);
+}
+
+}  // namespace
+
+Spread::Spread(LoopNest const& nest, LoopNest::Input const& input, Isa isa)
+    : row_bytes_(nest.row * input.bytes),
+      function_(find_spread({input.bytes, input.access == Access::RowScalar, row_bytes_}, isa)) {
+    for (size_t i = 0; i < nest.outer.size(); ++i) {
+        auto size = nest.outer[i], stride = input.strides[i] * input.bytes;
+        if (!sizes_.empty() && strides_.back() == stride * size) {
+            sizes_.back() *= size, strides_.back() = stride;
+        } else {
+            sizes_.push_back(size), strides_.push_back(stride);
+        }
+    }
+}
+
+int64_t Spread::period() const {
+    size_t first = 0;
+    while (first < sizes_.size() && strides_[first] == 0) ++first;
+    int64_t rows = 1;
+    for (auto i = first; i < sizes_.size(); ++i) rows *= sizes_[i];
+    return rows;
+}
+
+void Spread::run(std::byte const* from, std::byte* to, int64_t row, int64_t rows) const {
+    Dims at(sizes_.size());
+    for (auto i = sizes_.size(); i-- > 0; row /= sizes_[i]) {
+        at[i] = row % sizes_[i];
+        from += at[i] * strides_[i];
+    }
+    auto const last = sizes_.size() - 1;
+    for (;;) {
+        auto run = std::min(rows, sizes_[last] - at[last]);
+        function_(to, from, strides_[last], run, row_bytes_);
+        if ((rows -= run) == 0) return;
+        to += run * row_bytes_;
+        from -= at[last] * strides_[last];
+        at[last] = 0;
+        for (auto i = last; i-- > 0;) {
+            from += strides_[i];
+            if (++at[i] < sizes_[i]) break;
+            from -= sizes_[i] * strides_[i];
+            at[i] = 0;
+        }
+    }
+}
+
+}  // namespace refactor::kernel::elementwise
