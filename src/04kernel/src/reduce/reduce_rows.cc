@@ -10,7 +10,10 @@ namespace {
 constexpr double kNsPerElement = 0.15;
 /// Elements whose f32 sum is taken at once; those sums are added in f64.
 constexpr int64_t kSumLength = 8192;
-constexpr int kMostColumns = 64;
+/// Columns, or short rows, of one call: four vectors of AVX-512.
+constexpr int kMostTogether = 64;
+/// A call for a row costs about 20 ns, as much as this many elements from L1.
+constexpr int64_t kShortRow = 256;
 
 RowOp op_of(ReduceKind kind) {
     switch (kind) {
@@ -38,7 +41,7 @@ class ReduceRows final : public runtime::Task {
     RowOp op_;
     ReduceShape shape_;
     SmallVector<RowRun, 8> runs_;                // reduced, outermost first
-    int64_t inner_ = 1, step_ = 1, blocks_ = 1;  // contiguous kept columns, of a block, blocks
+    int64_t inner_ = 1, step_ = 1, blocks_ = 1;  // kept columns or rows behind each other, of a block, blocks
     int64_t chunks_ = 1;
 
     float finish(double total, float shift) const {
@@ -83,18 +86,34 @@ class ReduceRows final : public runtime::Task {
         }
         return finish(row(op_, x, 0, shift), shift);
     }
-    void columns(float const* x, float* y, int64_t count) const {
-        float shift[kMostColumns];
-        auto const* runs = runs_.data();
-        auto levels = static_cast<int>(runs_.size());
+    /// `combine(op, shift, y)` gives `count` values, one for each row or column.
+    template <class Combine>
+    void several(Combine combine, float* y, int64_t count) const {
+        float shift[kMostTogether];
         if (op_ == RowOp::Exp) {
-            functions_.columns(RowOp::Max, x, count, runs, levels, nullptr, shift);
+            combine(RowOp::Max, nullptr, shift);
             for (int64_t i = 0; i < count; ++i)
                 if (!std::isfinite(shift[i])) shift[i] = 0;
         }
-        functions_.columns(op_, x, count, runs, levels, op_ == RowOp::Exp ? shift : nullptr, y);
+        combine(op_, op_ == RowOp::Exp ? shift : nullptr, y);
         if (kind_ == ReduceKind::Sum || kind_ == ReduceKind::Max || kind_ == ReduceKind::Min) return;
         for (int64_t i = 0; i < count; ++i) y[i] = finish(static_cast<double>(y[i]), op_ == RowOp::Exp ? shift[i] : 0);
+    }
+    void columns(float const* x, float* y, int64_t count) const {
+        auto levels = static_cast<int>(runs_.size());
+        several([&](RowOp op, float const* shift,
+                    float* to) { functions_.columns(op, x, count, runs_.data(), levels, shift, to); },
+                y, count);
+    }
+    void short_rows(float const* x, float* y, int64_t count) const {
+        several([&](RowOp op, float const* shift,
+                    float* to) { functions_.short_rows(op, x, count, shape_.reduced_count, shift, to); },
+                y, count);
+    }
+    /// Rows behind each other, too short to be worth a call each.
+    bool has_short_rows() const {
+        return shape_.reduces_last && shape_.reduced.size() == 1 && shape_.kept.size() == 1 &&
+               shape_.kept[0].stride == shape_.reduced_count && shape_.reduced_count <= kShortRow;
     }
     int64_t base_of(int64_t index, size_t levels) const {
         if (levels == 1) return index * shape_.kept[0].stride;
@@ -112,8 +131,10 @@ public:
         auto ns = static_cast<double>(shape_.reduced_count) * kNsPerElement;
         if (!shape_.reduces_last) {
             inner_ = shape_.kept.back().size, step_ = int64_t{4} * functions.width;
-            blocks_ = (inner_ + step_ - 1) / step_, ns *= static_cast<double>(step_);
+        } else if (has_short_rows()) {
+            inner_ = shape_.kept_count, step_ = kMostTogether;
         }
+        blocks_ = (inner_ + step_ - 1) / step_, ns *= static_cast<double>(step_);
         chunks_ = inner_ ? chunks_of(shape_.kept_count / inner_ * blocks_, ns, args.threads) : 1;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -124,13 +145,13 @@ public:
         auto levels = shape_.kept.size();
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
             for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i) {
-                if (shape_.reduces_last) {
+                auto first = i % blocks_ * step_, outer = i / blocks_, count = std::min(step_, inner_ - first);
+                if (!shape_.reduces_last)
+                    columns(x + base_of(outer, levels - 1) + first, y + outer * inner_ + first, count);
+                else if (step_ > 1)
+                    short_rows(x + first * shape_.reduced_count, y + first, count);
+                else
                     y[i] = whole_row(x + base_of(i, levels));
-                    continue;
-                }
-                auto column = i % blocks_ * step_, outer = i / blocks_;
-                columns(x + base_of(outer, levels - 1) + column, y + outer * inner_ + column,
-                        std::min(step_, inner_ - column));
             }
         });
     }

@@ -96,6 +96,21 @@ TEST(Reduce, CandidatesAgree) {
     }
 }
 
+TEST(Reduce, ShortRowsOfEveryLength) {
+    std::mt19937 random(seed_of(13));
+    for (int64_t size = 1; size < 70; ++size)
+        for (auto kind : kKinds) {
+            auto x = random_f32({83, size}, random);
+            if (kind == ReduceKind::Prod || kind == ReduceKind::LogSum)
+                for (int64_t i = 0; i < x.desc.count(); ++i) x.as<float>()[i] = 1 + 0.01f * std::fabs(x.as<float>()[i]);
+            // As above, of `size` terms.
+            auto n = static_cast<double>(size);
+            check_candidates(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {83})},
+                             {6e-8 * (8 + n / 8) * 4, 6e-8 * (8 + n / 8)});
+            if (HasFatalFailure()) return;
+        }
+}
+
 TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
     std::mt19937 random(seed_of(12));
     for (auto kind : {ReduceKind::Max, ReduceKind::Min})
@@ -104,6 +119,9 @@ TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
             x.as<float>()[67 + where] = NAN;
             x.as<float>()[where] = -INFINITY;
             check_candidates(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {3})}, {});
+            auto short_rows = random_f32({67, 9}, random);
+            short_rows.as<float>()[where * 9 + where % 9] = NAN;
+            check_candidates(ReduceInfo{kind, {1}}, {short_rows}, {Tensor(DataType::F32, {67})}, {});
             check_candidates(ReduceInfo{kind, {0}}, {x}, {Tensor(DataType::F32, {67})}, {});
         }
 }

@@ -2,12 +2,14 @@
 // Written against `Vec`; include `vec_*.h` and `math.h` first.
 #include "reduce/rows_norm_impl.h"
 #include "reduce/rows_reduce_impl.h"
+#include "reduce/rows_short_impl.h"
 #include "reduce/rows_softmax_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr RowFunctions kFunctions{kWidth, partial, columns, softmax, softmax_columns, layer_norm, group_norm};
+constexpr RowFunctions kFunctions{kWidth,  partial,         columns,    short_rows,
+                                  softmax, softmax_columns, layer_norm, group_norm};
 
 }  // namespace
 }  // namespace refactor::kernel
