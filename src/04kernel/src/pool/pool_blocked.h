@@ -29,6 +29,9 @@ struct GlobalPoolJob {
 struct PoolIsa {
     int block;
     void (*rows)(PoolJob const&);
+    /// The largest of the windows of one channel, x: [planes][in_rows][in_cols], at every column. `line`: scratch
+    /// memory for the padded row that the windows of an output row see.
+    void (*separable_max)(PoolJob const&, float* line, int64_t line_floats);
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };

@@ -1,16 +1,13 @@
 #pragma once
 #include "conv/window_impl.h"
 #include "pool/pool_blocked.h"
-#include "simd/vec.h"
+#include "pool/pool_maximum.h"
+#include "pool/pool_separable_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr int W = Vec::width;
 constexpr int kPositions = W == 16 ? 14 : 8;
-
-/// The larger one; NaN if either is.
-RG_SIMD Vec maximum(Vec a, Vec b) { return select(is_nan(a), a, max(a, b)); }
 
 struct Strip {
     float const* x;
@@ -135,7 +132,7 @@ void whole_plain(GlobalPoolJob const& j) {
     *j.y = any(is_nan(best)) ? __builtin_nanf("") : max_of(best);
 }
 
-constexpr PoolIsa kPoolIsa{W, run_rows, whole_blocked, whole_plain};
+constexpr PoolIsa kPoolIsa{W, run_rows, separable_max, whole_blocked, whole_plain};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -1,12 +1,10 @@
 #include "common/thread_pool.h"
 #include "conv/cost.h"
-#include "conv/geometry.h"
 #include "pool/pool.h"
-#include "pool/pool_blocked.h"
+#include "pool/pool_job.h"
 #include "reorder/transpose_blocks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace refactor::kernel {
 
@@ -25,19 +23,7 @@ class SimdTask final : public runtime::Task {
 
     /// Rows of output plane z; the job's `x` and `y` are those of the first planes.
     void run_plane(PoolJob job, int64_t z) const {
-        auto start = z * g_.stride[0] - g_.pad[0], step = g_.dilation[0];
-        auto inside = [&](int64_t from,
-                          int64_t size) {  // of the window's planes: the first, and the one after the last
-            auto first = from < 0 ? (step - 1 - from) / step : 0;
-            auto end = from >= size ? 0 : std::min(g_.kernel[0], (size - 1 - from) / step + 1);
-            return std::pair(std::min(first, end), end);
-        };
-        auto [first, end] = inside(start, g_.in[0]);
-        auto [counted, counted_end] = inside(start + g_.pad[0], g_.in[0] + g_.pad[0] + g_.pad_end[0]);
-        job.planes = end - first, job.plane_step = step * g_.in[1] * g_.in[2] * isa_->block;
-        job.counted_planes = job.count_padding ? counted_end - counted : job.planes;
-        job.x += (start + first * step) * g_.in[1] * g_.in[2] * isa_->block;
-        job.y += z * g_.out[1] * g_.out[2] * isa_->block;
+        move_to_plane(job, g_, z, isa_->block);
         isa_->rows(job);
     }
 
@@ -59,31 +45,9 @@ public:
         : g_(g),
           isa_(&isa),
           reorder_(reorder),
+          job_(job_of(g, info)),
           threads_(threads),
           blocks_((g.in_channels + isa.block - 1) / isa.block) {
-        job_ = {nullptr,
-                nullptr,
-                g.in[1],
-                g.in[2],
-                g.out[2],
-                0,
-                0,
-                g.kernel[1],
-                g.kernel[2],
-                g.stride[1],
-                g.stride[2],
-                g.dilation[1],
-                g.dilation[2],
-                g.pad[1],
-                g.pad[2],
-                g.pad_end[1],
-                g.pad_end[2],
-                1,
-                0,
-                1,
-                info.kind == PoolKind::Max,
-                info.kind == PoolKind::Sum,
-                info.count_include_pad};
         auto planes = g.batch * blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (!reorder && threads > 1)
             bands_ = std::clamp<int64_t>(std::min(wanted, g.out[1] * g.out[2] * g.taps() / 16384), 1, g.out[1]);
@@ -115,26 +79,20 @@ class SimdKernel final : public NamedKernel {
     Isa isa_;
     bool plain_;
 
-    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = geometry_of(info_.window, info_.kernel, args);
-        if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
-        for (int axis = 0; axis < 3; ++axis)
-            if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
-        return g;
-    }
-
 public:
     SimdKernel(std::string id, PoolInfo info, Isa isa, bool plain)
         : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), plain_(plain) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto g = geometry(args);
+        auto g = vector_geometry(info_, args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        auto outputs = static_cast<double>(args.outputs[0]->stored_count());
-        auto bytes = 4 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
+        // Plain tensors fill whole blocks of channels for the time of a plane.
+        auto width = isa_ == Isa::Avx512 ? 16 : 8;
+        auto lanes = static_cast<double>((g->in_channels + width - 1) / width * width);
+        auto filled = plain_ ? lanes / static_cast<double>(g->in_channels) : 1.;
+        auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
+        auto bytes = 4 * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
         auto copies = plain_ ? bytes / cost.l2 : 0.;
         return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) + bytes / cost.bandwidth(bytes) +
                 copies) /
@@ -142,7 +100,7 @@ public:
     }
 
     TaskResult bind(BindArgs const& args) const override {
-        auto g = geometry(args);
+        auto g = vector_geometry(info_, args);
         if (!g) return Err{g.error()};
         bool wide = isa_ == Isa::Avx512;
         auto* reorder = !plain_ ? nullptr : wide ? &reorder_avx512() : &reorder_avx2();
@@ -152,11 +110,8 @@ public:
 };
 
 KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
-    if (auto reason = pool_mismatch(info, request); !reason.empty()) return Err{Rejection{reason}};
+    if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
-    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    if (request.outputs.size() > 1 && !request.outputs[1].absent()) return Err{Rejection{"does not give indices"}};
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
         return Err{Rejection{"expects X and Y both Plain or both in the blocked layout of its vectors"}};

@@ -1,0 +1,71 @@
+#include "pool/pool_job.h"
+
+#include "pool/pool.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace refactor::kernel {
+
+Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const& args) {
+    auto g = geometry_of(info.window, info.kernel, args);
+    if (!g) return g;
+    if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
+    if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
+    for (int axis = 0; axis < 3; ++axis)
+        if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+    return g;
+}
+
+std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa) {
+    if (auto reason = pool_mismatch(info, request); !reason.empty()) return reason;
+    auto dtype = request.inputs[0].dtype;
+    if (request.isa < isa) return "needs " + std::string(name_of(isa));
+    if (dtype != DataType::F32) return "handles f32, got " + std::string(name_of(dtype));
+    if (request.outputs.size() > 1 && !request.outputs[1].absent()) return "does not give indices";
+    return {};
+}
+
+PoolJob job_of(Geometry const& g, PoolInfo const& info) {
+    return {nullptr,
+            nullptr,
+            g.in[1],
+            g.in[2],
+            g.out[2],
+            0,
+            0,
+            g.kernel[1],
+            g.kernel[2],
+            g.stride[1],
+            g.stride[2],
+            g.dilation[1],
+            g.dilation[2],
+            g.pad[1],
+            g.pad[2],
+            g.pad_end[1],
+            g.pad_end[2],
+            1,
+            0,
+            1,
+            info.kind == PoolKind::Max,
+            info.kind == PoolKind::Sum,
+            info.count_include_pad};
+}
+
+void move_to_plane(PoolJob& job, Geometry const& g, int64_t z, int64_t lanes) {
+    auto start = z * g.stride[0] - g.pad[0], step = g.dilation[0];
+    auto inside = [&](int64_t from, int64_t size) {  // of the window's planes: the first, and the one after the last
+        auto first = from < 0 ? (step - 1 - from) / step : 0;
+        auto end = from >= size ? 0 : std::min(g.kernel[0], (size - 1 - from) / step + 1);
+        return std::pair(std::min(first, end), end);
+    };
+    auto [first, end] = inside(start, g.in[0]);
+    auto [counted, counted_end] = inside(start + g.pad[0], g.in[0] + g.pad[0] + g.pad_end[0]);
+    auto plane = g.in[1] * g.in[2] * lanes;
+    job.planes = end - first, job.plane_step = step * plane;
+    job.counted_planes = job.count_padding ? counted_end - counted : job.planes;
+    job.x += (start + first * step) * plane;
+    job.y += z * g.out[1] * g.out[2] * lanes;
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,17 @@
+#pragma once
+#include "conv/geometry.h"
+#include "pool/pool_blocked.h"
+
+namespace refactor::kernel {
+
+/// Sizes of a pooling in vectors, which declines empty tensors, indices and negative pads.
+Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const& args);
+/// Why vectors do not take these operands in their layout, or nothing.
+std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa);
+
+/// What all output planes share; `x`, `y` and the rows are left to the caller.
+PoolJob job_of(Geometry const& g, PoolInfo const& info);
+/// Sets the job, whose `x` and `y` are those of the first planes, to output plane z. `lanes`: floats of a position.
+void move_to_plane(PoolJob& job, Geometry const& g, int64_t z, int64_t lanes);
+
+}  // namespace refactor::kernel

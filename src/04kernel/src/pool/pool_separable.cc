@@ -1,0 +1,106 @@
+#include "common/thread_pool.h"
+#include "conv/cost.h"
+#include "pool/pool.h"
+#include "pool/pool_job.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+
+namespace {
+
+/// The largest of a window as the largest of its columns' largest, in vectors along the rows of Plain tensors: rows +
+/// columns steps for an output instead of rows × columns.
+class SeparableTask final : public runtime::Task {
+    Geometry g_;
+    PoolIsa const* isa_;
+    PoolJob job_;
+    int64_t line_floats_, bands_ = 1;
+    int threads_;
+
+public:
+    SeparableTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, int threads)
+        : g_(g), isa_(&isa), job_(job_of(g, info)), threads_(threads) {
+        // A padded row of the input, as far as windows of the last outputs reach.
+        auto reach = std::max(g.pad[2] + g.in[2], g.out[2] + (g.kernel[2] - 1) * g.dilation[2]);
+        line_floats_ = (reach + 15) / 16 * 16;
+        // Rows of one band share most of what they read.
+        auto planes = g.batch * g.out_channels * g.out[0], wanted = (4 * threads + planes - 1) / planes;
+        if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
+    }
+
+    size_t workspace_bytes() const override { return static_cast<size_t>(line_floats_ * threads_) * sizeof(float); }
+    double operations() const override {
+        return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        auto* lines = reinterpret_cast<float*>(context.workspace);
+        context.pool.parallel_for(g_.batch * g_.out_channels * g_.out[0] * bands_, [&](int64_t task, int worker) {
+            auto band = task % bands_, z = task / bands_ % g_.out[0], plane = task / bands_ / g_.out[0];
+            auto job = job_;
+            job.x = x + plane * g_.in_size(), job.y = y + plane * g_.out_size();
+            job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
+            move_to_plane(job, g_, z, 1);
+            isa_->separable_max(job, lines + worker * line_floats_, line_floats_);
+        });
+    }
+};
+
+class SeparableKernel final : public NamedKernel {
+    PoolInfo info_;
+    Isa isa_;
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = vector_geometry(info_, args);
+        if (g && g->stride[2] != 1) return Err{Rejection{"takes every position of the last axis, not strides"}};
+        return g;
+    }
+    PoolIsa const& functions() const { return isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2(); }
+
+public:
+    SeparableKernel(std::string id, PoolInfo info, Isa isa)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa) {}
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto width = functions().block;
+        auto rows = static_cast<double>(g->batch * g->out_channels * g->out[0] * g->out[1]);
+        auto lanes = static_cast<double>((g->out[2] + width - 1) / width * width);
+        auto taps = static_cast<double>(g->kernel[0] * g->kernel[1] + g->kernel[2]);
+        auto bytes = 4 * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
+        constexpr double kRowNs = 8;
+        return (rows * (kRowNs + 2 * lanes * taps / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) / cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<SeparableTask>(*g, info_, functions(), std::max(1, args.threads)));
+    }
+};
+
+KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
+    if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
+    if (info.kind != PoolKind::Max) return Err{Rejection{"takes the largest, not averages or sums"}};
+    if (request.inputs[0].layout != Layout::Plain || request.outputs[0].layout != Layout::Plain)
+        return Err{Rejection{"expects X and Y Plain"}};
+    auto id = "pool:cpu:separable:f32:" + std::string(name_of(isa));
+    return std::unique_ptr<Kernel>(std::make_unique<SeparableKernel>(std::move(id), info, isa));
+}
+
+}  // namespace
+
+KernelResult pool_separable_avx512(PoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512);
+}
+KernelResult pool_separable_avx2(PoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2);
+}
+
+}  // namespace refactor::kernel
