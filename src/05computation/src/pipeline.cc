@@ -31,6 +31,7 @@
 #include "passes/reorder_channels_last.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
+#include "passes/sink_transposes.h"
 #include "passes/store_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
@@ -61,6 +62,7 @@ std::span<Pass const> pipeline() {
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
         {"sink_reshapes", sink_reshapes},
+        {"sink_transposes", sink_transposes},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
         {"fold_affine", fold_affine},
