@@ -29,9 +29,9 @@ struct GlobalPoolJob {
 struct PoolIsa {
     int block;
     void (*rows)(PoolJob const&);
-    /// The largest of the windows of one channel, x: [planes][in_rows][in_cols], at every column. `line`: scratch
-    /// memory for the padded row that the windows of an output row see.
-    void (*separable_max)(PoolJob const&, float* line, int64_t line_floats);
+    /// The largest of the windows at every column, x: [planes][in_rows][in_cols][lanes]. `line`: scratch memory for the
+    /// padded row that the windows of an output row see.
+    void (*separable_max)(PoolJob const&, int64_t lanes, float* line, int64_t line_floats);
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };

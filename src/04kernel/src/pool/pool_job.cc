@@ -19,10 +19,13 @@ Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const
 
 std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa) {
     if (auto reason = pool_mismatch(info, request); !reason.empty()) return reason;
-    auto dtype = request.inputs[0].dtype;
+    auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return "needs " + std::string(name_of(isa));
-    if (dtype != DataType::F32) return "handles f32, got " + std::string(name_of(dtype));
+    if (x.dtype != DataType::F32) return "handles f32, got " + std::string(name_of(x.dtype));
     if (request.outputs.size() > 1 && !request.outputs[1].absent()) return "does not give indices";
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
+        return "expects X and Y both Plain or both in the blocked layout of its vectors";
     return {};
 }
 

@@ -9,23 +9,30 @@ namespace refactor::kernel {
 
 namespace {
 
-/// The largest of a window as the largest of its columns' largest, in vectors along the rows of Plain tensors: rows +
-/// columns steps for an output instead of rows × columns.
+/// The largest of a window as the largest of its columns' largest, in vectors along the rows of Plain tensors or of
+/// blocks of channels: rows + columns steps for an output instead of rows × columns.
 class SeparableTask final : public runtime::Task {
     Geometry g_;
     PoolIsa const* isa_;
     PoolJob job_;
+    int64_t lanes_;   ///< floats of a position
+    int64_t blocks_;  ///< of lanes, in all samples
     int64_t line_floats_, bands_ = 1;
     int threads_;
 
 public:
-    SeparableTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, int threads)
-        : g_(g), isa_(&isa), job_(job_of(g, info)), threads_(threads) {
+    SeparableTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, int64_t lanes, int threads)
+        : g_(g),
+          isa_(&isa),
+          job_(job_of(g, info)),
+          lanes_(lanes),
+          blocks_(g.batch * ((g.in_channels + lanes - 1) / lanes)),
+          threads_(threads) {
         // A padded row of the input, as far as windows of the last outputs reach.
         auto reach = std::max(g.pad[2] + g.in[2], g.out[2] + (g.kernel[2] - 1) * g.dilation[2]);
-        line_floats_ = (reach + 15) / 16 * 16;
+        line_floats_ = (reach * lanes + 15) / 16 * 16;
         // Rows of one band share most of what they read.
-        auto planes = g.batch * g.out_channels * g.out[0], wanted = (4 * threads + planes - 1) / planes;
+        auto planes = blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
     }
 
@@ -38,13 +45,13 @@ public:
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
         auto* lines = reinterpret_cast<float*>(context.workspace);
-        context.pool.parallel_for(g_.batch * g_.out_channels * g_.out[0] * bands_, [&](int64_t task, int worker) {
-            auto band = task % bands_, z = task / bands_ % g_.out[0], plane = task / bands_ / g_.out[0];
+        context.pool.parallel_for(blocks_ * g_.out[0] * bands_, [&](int64_t task, int worker) {
+            auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
             auto job = job_;
-            job.x = x + plane * g_.in_size(), job.y = y + plane * g_.out_size();
+            job.x = x + block * g_.in_size() * lanes_, job.y = y + block * g_.out_size() * lanes_;
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
-            move_to_plane(job, g_, z, 1);
-            isa_->separable_max(job, lines + worker * line_floats_, line_floats_);
+            move_to_plane(job, g_, z, lanes_);
+            isa_->separable_max(job, lanes_, lines + worker * line_floats_, line_floats_);
         });
     }
 };
@@ -69,27 +76,27 @@ public:
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
         auto width = functions().block;
-        auto rows = static_cast<double>(g->batch * g->out_channels * g->out[0] * g->out[1]);
-        auto lanes = static_cast<double>((g->out[2] + width - 1) / width * width);
+        auto lanes = block_of(args.inputs[0]->layout), blocks = (g->out_channels + lanes - 1) / lanes;
+        auto rows = static_cast<double>(g->batch * blocks * g->out[0] * g->out[1]);
+        auto floats = static_cast<double>((g->out[2] * lanes + width - 1) / width * width);
         auto taps = static_cast<double>(g->kernel[0] * g->kernel[1] + g->kernel[2]);
         auto bytes = 4 * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
         constexpr double kRowNs = 8;
-        return (rows * (kRowNs + 2 * lanes * taps / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) / cost.threads;
+        return (rows * (kRowNs + 2 * floats * taps / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) /
+               cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<SeparableTask>(*g, info_, functions(), std::max(1, args.threads)));
+        return std::unique_ptr<runtime::Task>(std::make_unique<SeparableTask>(
+            *g, info_, functions(), block_of(args.inputs[0]->layout), std::max(1, args.threads)));
     }
 };
 
 KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
     if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
     if (info.kind != PoolKind::Max) return Err{Rejection{"takes the largest, not averages or sums"}};
-    if (request.inputs[0].layout != Layout::Plain || request.outputs[0].layout != Layout::Plain)
-        return Err{Rejection{"expects X and Y Plain"}};
     auto id = "pool:cpu:separable:f32:" + std::string(name_of(isa));
     return std::unique_ptr<Kernel>(std::make_unique<SeparableKernel>(std::move(id), info, isa));
 }

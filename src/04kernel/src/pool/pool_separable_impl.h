@@ -34,15 +34,16 @@ void largest(float const* x, Taps const& taps, float* y, int64_t count) {
     if (i < count) largest<1>(x + i, taps, y + i, static_cast<int>(count - i));
 }
 
-void separable_max(PoolJob const& j, float* line, int64_t line_floats) {
+void separable_max(PoolJob const& j, int64_t lanes, float* line, int64_t line_floats) {
+    int64_t const in_row = j.in_cols * lanes, out_row = j.out_cols * lanes;
     for (int64_t i = 0; i < line_floats; ++i) line[i] = -__builtin_inff();
     for (int64_t row = j.row; row < j.row_end; ++row) {
         int64_t start = row * j.row_stride - j.row_pad;
         Part rows(start, j.row_dilation, j.kernel_rows, j.in_rows);
-        float const* first = j.x + (start + rows.first * j.row_dilation) * j.in_cols;
-        largest(first, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * j.in_cols}, line + j.col_pad,
-                j.in_cols);
-        largest(line, {1, 0, j.kernel_cols, j.col_dilation}, j.y + row * j.out_cols, j.out_cols);
+        float const* first = j.x + (start + rows.first * j.row_dilation) * in_row;
+        largest(first, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row},
+                line + j.col_pad * lanes, in_row);
+        largest(line, {1, 0, j.kernel_cols, j.col_dilation * lanes}, j.y + row * out_row, out_row);
     }
 }
 

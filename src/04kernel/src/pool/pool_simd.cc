@@ -111,12 +111,9 @@ public:
 
 KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
     if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
-    auto const &x = request.inputs[0], &y = request.outputs[0];
-    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
-        return Err{Rejection{"expects X and Y both Plain or both in the blocked layout of its vectors"}};
     auto id = "pool:cpu:window:f32:" + std::string(name_of(isa));
-    return std::unique_ptr<Kernel>(std::make_unique<SimdKernel>(std::move(id), info, isa, x.layout == Layout::Plain));
+    return std::unique_ptr<Kernel>(
+        std::make_unique<SimdKernel>(std::move(id), info, isa, request.inputs[0].layout == Layout::Plain));
 }
 
 }  // namespace
