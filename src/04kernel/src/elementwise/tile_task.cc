@@ -146,9 +146,9 @@ void TileTask::run_packed(void* const* arguments, std::byte** slots, int64_t beg
     for (auto unit = begin; unit < end; ++unit) {
         auto row = unit * tile_, rows = std::min(tile_, nest_.rows - row);
         move_streams(arguments, slots, row * nest_.row);
-        for (auto const& rows_of : spreads_)
-            if (!rows_of.once || unit == begin)
-                rows_of.spread.run(static_cast<std::byte*>(arguments[rows_of.input]), slots[rows_of.slot], row, rows);
+        for (auto const& operand : spreads_)
+            if (!operand.once || unit == begin)
+                operand.spread.run(static_cast<std::byte*>(arguments[operand.input]), slots[operand.slot], row, rows);
         run_body(slots, rows * nest_.row);
     }
 }
