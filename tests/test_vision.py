@@ -141,6 +141,43 @@ def test_average_pool(ceil, include, shape):
         compare_with_onnxruntime("AveragePool", feeds, opset=19, count_include_pad=include, **options)
 
 
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize("sizes", [(7, 7), ("H", "W")])
+def test_pooling_windows_larger_than_the_input(op, sizes):
+    # Rounded up there is one position; elements behind the pads are not counted.
+    options = {"kernel_shape": [1280, 9], "strides": [1280, 4], "ceil_mode": 1, "pads": [0, 1, 0, 0]}
+    if op == "AveragePool":
+        options["count_include_pad"] = 1
+    node = helper.make_node(op, ["x"], ["y"], **options)
+    proto = models.model([node], [models.value("x", [1, 19, *sizes])], [models.value("y", None)], opset=18)
+    x = floats(1, 19, 7, 7)
+    wide = np.asarray(x, np.float64)
+    wanted = {
+        "AveragePool": wide.sum((2, 3), keepdims=True) / (7 * 8),
+        "MaxPool": wide.max((2, 3), keepdims=True),
+        "LpPool": np.sqrt((wide**2).sum((2, 3), keepdims=True)),
+    }[op]
+    single.assert_same(single.run(proto, {"x": x}), [wanted.astype(np.float32)])
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", [[5, 7], [6, 1280]])
+def test_pooling_windows_of_the_whole_input(op, dtype, kernel):
+    x = floats(2, 19, 5, 7, dtype=dtype)
+    wide = np.asarray(x, np.float64)
+    wanted = (wide.mean if op == "AveragePool" else wide.max)((2, 3), keepdims=True)
+    options = {"kernel_shape": kernel, "strides": kernel, "ceil_mode": 1}
+    single.check(op, {"x": x}, opset=22, oracle=[wanted.astype(dtype)], **options)
+
+
+def test_pooling_windows_without_a_position_are_refused():
+    x = floats(1, 1, 5, 5)
+    for op in ("AveragePool", "MaxPool", "LpPool"):
+        for options in ({"ceil_mode": 1, "strides": [1, 1]}, {"ceil_mode": 0, "strides": [9, 9]}):
+            refuse("a window of 7 does not fit into 5", op, {"x": x}, opset=18, kernel_shape=[7, 7], **options)
+
+
 def test_attributes_of_poolings_by_opset():
     x = floats(1, 1, 5, 5)
     refuse('unknown attribute "ceil_mode"', "AveragePool", {"x": x}, opset=9, kernel_shape=[2, 2], ceil_mode=1)

@@ -138,10 +138,10 @@ Inferred<SliceRange> slice_rule(DimExpr const& size, DimExpr const& start, DimEx
 Inferred<DimExpr> window_rule(DimExpr const& size, WindowAxis const& axis, bool ceil_mode, SymbolTable const& symbols) {
     auto padded = size + axis.pad_begin + axis.pad_end;
     auto span = padded - axis.extent();
-    if (auto number = span.constant(); number && *number < 0 && size != DimExpr(0))
+    auto positions = (ceil_mode ? ceil_div(span, axis.stride) : floor_div(span, axis.stride)) + 1;
+    if (auto number = positions.constant(); number && *number < 1 && size != DimExpr(0))
         return Err{invalid("a window of ", axis.extent(), " does not fit into ", padded.to_string(symbols),
                            " elements (", size.to_string(symbols), " and pads)")};
-    auto positions = (ceil_mode ? ceil_div(span, axis.stride) : floor_div(span, axis.stride)) + 1;
     if (ceil_mode && axis.stride > 1) {
         // A window that would start in the right pad is dropped.
         auto starts_inside = floor_div(size + axis.pad_begin - 1, axis.stride) + 1;

@@ -106,6 +106,14 @@ TEST_F(ShapeRules, WindowsCountPositions) {
     // A window that would start in the right pad is dropped.
     EXPECT_EQ(*window_rule(1, {1, 2, 1, 0, 1}, true, symbols), DimExpr(1));
     EXPECT_FALSE(window_rule(4, {9, 1, 1, 0, 0}, false, symbols).ok());
+    // Rounded up, the first window may be larger than the padded input, by less than the stride.
+    EXPECT_EQ(*window_rule(7, {10, 4, 1, 0, 0}, true, symbols), DimExpr(1));
+    EXPECT_FALSE(window_rule(7, {10, 4, 1, 0, 0}, false, symbols).ok());
+    EXPECT_FALSE(window_rule(7, {11, 4, 1, 0, 0}, true, symbols).ok());
+    auto large = window_rule(n, {1280, 1280, 1, 0, 0}, true, symbols);
+    ASSERT_TRUE(large.ok());
+    EXPECT_EQ(at(*large, 7, 0), 1);
+    EXPECT_EQ(at(*large, 1281, 0), 2);
 }
 
 TEST_F(ShapeRules, SamePadsReachTheCeiling) {

@@ -35,7 +35,7 @@ std::optional<Rejection> too_large(Geometry const& g) {
 }
 
 Result<Launches, Rejection> bind_pool(PoolInfo const& info, BindArgs const& args, Instances const& instances) {
-    auto g = geometry_of(info.window, info.kernel, args);
+    auto g = pool_geometry(info.window, info.kernel, args);
     if (!g) return Err{g.error()};
     if (auto no = too_large(*g)) return Err{*no};
     auto const &x = *args.inputs[0], &y = *args.outputs[0];

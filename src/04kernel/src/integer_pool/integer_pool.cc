@@ -2,6 +2,7 @@
 
 #include "common/thread_pool.h"
 #include "cuda/kernels.h"
+#include "pool/pool.h"
 
 #include <algorithm>
 #include <cmath>
@@ -162,7 +163,7 @@ Result<Geometry, Rejection> integer_pool_geometry(IntegerPoolInfo const& info, B
     auto x = channels_first(*args.inputs[0]), y = channels_first(*args.outputs[0]);
     TensorDesc const *inputs[]{&x}, *outputs[]{&y};
     auto kernel = info.kernel.empty() ? Dims(x.dims.begin() + 2, x.dims.end()) : info.kernel;
-    auto geometry = geometry_of(info.window, kernel, {inputs, outputs, args.params, args.packs, args.threads});
+    auto geometry = pool_geometry(info.window, kernel, {inputs, outputs, args.params, args.packs, args.threads});
     if (!geometry) return geometry;
     if (geometry->in_channels != geometry->out_channels || (info.kernel.empty() && geometry->out_size() != 1))
         return reject("X " + dims_text(args.inputs[0]->dims) + " pooled to " + dims_text(args.outputs[0]->dims));

@@ -1,7 +1,8 @@
 #include "pool/pool.h"
 
-#include "conv/geometry.h"
 #include "cuda/kernels.h"
+
+#include <algorithm>
 
 namespace refactor::kernel {
 
@@ -29,6 +30,16 @@ std::string pool_mismatch(PoolInfo const& info, Request const& request) {
             return "expects i64 indices, got " + std::string(name_of(request.outputs[1].dtype));
     }
     return {};
+}
+
+Result<Geometry, Rejection> pool_geometry(Window const& window, std::span<int64_t const> kernel, BindArgs const& args) {
+    auto g = geometry_of(window, kernel, args);
+    if (!g) return g;
+    for (int axis = 0; axis < 3; ++axis) {
+        auto padded = g->pad[axis] + g->in[axis] + g->pad_end[axis];
+        g->kernel[axis] = std::clamp<int64_t>((padded - 1) / g->dilation[axis] + 1, 1, g->kernel[axis]);
+    }
+    return g;
 }
 
 Candidates candidates(PoolInfo const& info, Request const& request) {

@@ -8,7 +8,7 @@
 namespace refactor::kernel {
 
 Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const& args) {
-    auto g = geometry_of(info.window, info.kernel, args);
+    auto g = pool_geometry(info.window, info.kernel, args);
     if (!g) return g;
     if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
     if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};

@@ -122,7 +122,7 @@ public:
     }
 
     TaskResult bind(BindArgs const& args) const override {
-        auto g = geometry_of(info_.window, info_.kernel, args);
+        auto g = pool_geometry(info_.window, info_.kernel, args);
         if (!g) return Err{g.error()};
         std::unique_ptr<runtime::Task> task;
         for_pooled(dtype_, info_.kind,

@@ -51,9 +51,25 @@ Status infer_pool(InferContext& c, NodeView const& n) {
     return c.set(1, DataType::I64, y);
 }
 
+/// Whether the window, without pads, reads all of x at its only position.
+bool is_global(LoweredPool const& pool, Shape const& x, Shape const& y) {
+    auto const& window = pool.info.window;
+    bool global = pool.params.empty();
+    for (size_t i = 0; global && i < pool.info.kernel.size(); ++i) {
+        auto size = x[i + 2].constant();
+        global = size && *size > 0 && *size <= pool.info.kernel[i] && y[i + 2] == DimExpr(1) &&
+                 window.dilations[i] == 1 && window.pads_begin[i] == 0 && window.pads_end[i] == 0;
+    }
+    return global;
+}
+
 Status lower_pool(LowerContext& c, NodeView const& n) {
     RG_TRY_STATUS(pool, lower_pool_window(n, c.shape(0)));
     pool.info.kind = n.op_type == "MaxPool" ? kernel::PoolKind::Max : kernel::PoolKind::Average;
+    if (c.output_count() == 1 && bits_of(c.dtype(0)) > 8 && is_global(pool, c.shape(0), *c.output().shape)) {
+        c.emit_output(computation::make_operator(kernel::GlobalPoolInfo{pool.info.kind}), {c.edge(0)});
+        return std::nullopt;
+    }
     pool.info.count_include_pad = n.integer("count_include_pad", 0) != 0;
     pool.info.column_major = n.integer("storage_order", 0) != 0;
     // Bytes are exact in f32, for which pooling is vectorised.
