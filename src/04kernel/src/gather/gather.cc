@@ -31,8 +31,14 @@ std::optional<Rejection> refuse_gather(Request const& request) {
 
 /// y[o, i, :] = x[o, indices[i], :] with rows of `row` bytes.
 struct Sizes {
-    int64_t outer, size, count, row, axis;
-    DataType index;
+    int64_t outer, size, count, row;
+    IndexedAxes axis;
+    int64_t block;  ///< of indices that are looked up together, for all of the outer axes
+    int64_t group;  ///< of outer axes whose rows are copied together
+    CopyRows copy;
+    LookUp look_up;  ///< null if offsets are used more than once, or rows are no words
+
+    int64_t units() const { return outer * ((count + block - 1) / block); }
 };
 
 Result<Sizes, Rejection> sizes_of(GatherInfo const& info, BindArgs const& args) {
@@ -40,34 +46,43 @@ Result<Sizes, Rejection> sizes_of(GatherInfo const& info, BindArgs const& args) 
     auto rank = static_cast<int64_t>(x.dims.size());
     if (info.axis < 0 || info.axis >= rank)
         return Err{Rejection{"axis " + std::to_string(info.axis) + " of an input of rank " + std::to_string(rank)}};
+    auto size = x.dims[info.axis], row = count_of(x.dims, info.axis + 1, rank) * element_bytes(x.dtype);
     Sizes s{count_of(x.dims, 0, info.axis),
-            x.dims[info.axis],
+            size,
             indices.count(),
-            count_of(x.dims, info.axis + 1, rank) * element_bytes(x.dtype),
-            info.axis,
-            indices.dtype};
+            row,
+            {"Gather", indices.dtype, info.axis, {size}, {row}},
+            tuples_together(row),
+            1,
+            copy_rows_of(row),
+            nullptr};
+    if (s.count > 0) s.group = std::max<int64_t>(1, s.block / s.count);
+    if (s.outer == 1 && is_word(row)) s.look_up = look_up_of(row, indices.dtype);
     if (s.outer * s.count * s.row != y.count() * element_bytes(y.dtype))
         return Err{Rejection{"output " + to_string(y.dims) + " for input " + to_string(x.dims) + " and indices " +
                              to_string(indices.dims)}};
     return s;
 }
 
-/// Rows of a word's size are copied as words.
-template <class T>
-void gather_words(Sizes const& s, char const* x, void const* indices, char* y, int64_t begin, int64_t end) {
-    for (auto unit = begin; unit < end; ++unit) {
-        auto outer = unit / s.count, i = unit % s.count;
-        auto index = index_at(indices, s.index, i);
-        std::memcpy(y + unit * sizeof(T), x + (outer * s.size + (index < 0 ? index + s.size : index)) * sizeof(T),
-                    sizeof(T));
-    }
-}
-
-void gather_rows_of(Sizes const& s, char const* x, void const* indices, char* y, int64_t begin, int64_t end) {
-    for (auto unit = begin; unit < end; ++unit) {
-        auto outer = unit / s.count, i = unit % s.count;
-        auto index = index_at(indices, s.index, i);
-        std::memcpy(y + unit * s.row, x + (outer * s.size + (index < 0 ? index + s.size : index)) * s.row, s.row);
+/// Units are the outer axes of the first block of indices, then those of the second, and so on.
+void gather_units(Sizes const& s, std::byte const* x, void const* indices, std::byte* y, int64_t unit, int64_t end) {
+    int64_t from[kOffsets];
+    while (unit < end) {
+        auto first = unit / s.outer * s.block, outer = unit % s.outer, last = std::min(s.outer, outer + end - unit);
+        auto count = std::min(s.block, s.count - first);
+        unit += last - outer;
+        if (s.look_up) {
+            s.look_up(s.axis, x, 0, indices, first, count, y + first * s.row);
+            continue;
+        }
+        std::fill_n(from, count, 0);
+        add_offsets(s.axis, indices, first, count, from);
+        auto step = s.size * s.row, group = std::min(s.group, last - outer);
+        for (auto i = count; i < group * count; ++i) from[i] = from[i - count] + step;
+        for (; outer < last; outer += group) {
+            auto rows = std::min(group, last - outer) * count;
+            s.copy(x + outer * step, from, rows, s.row, y + (outer * s.count + first) * s.row);
+        }
     }
 }
 
@@ -75,22 +90,8 @@ TaskResult bind_rows(GatherInfo const& info, BindArgs const& args, Isa) {
     auto sizes = sizes_of(info, args);
     if (!sizes) return Err{sizes.error()};
     return make_task([s = *sizes](void* const* a, runtime::RunContext const& c) {
-        for (int64_t i = 0; i < s.count; ++i) checked_index("Gather", index_at(a[1], s.index, i), i, s.axis, s.size);
-        auto *x = static_cast<char const*>(a[0]), *indices = static_cast<char const*>(a[1]);
-        auto* y = static_cast<char*>(a[2]);
-        parallel_bytes(c.pool, s.outer * s.count, s.outer * s.count * s.row, [&](int64_t begin, int64_t end) {
-            switch (s.row) {
-                case 1:
-                    return gather_words<uint8_t>(s, x, indices, y, begin, end);
-                case 2:
-                    return gather_words<uint16_t>(s, x, indices, y, begin, end);
-                case 4:
-                    return gather_words<uint32_t>(s, x, indices, y, begin, end);
-                case 8:
-                    return gather_words<uint64_t>(s, x, indices, y, begin, end);
-                default:
-                    return gather_rows_of(s, x, indices, y, begin, end);
-            }
+        parallel_bytes(c.pool, s.units(), s.outer * s.count * s.row, [&](int64_t begin, int64_t end) {
+            gather_units(s, static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]), begin, end);
         });
     });
 }
@@ -102,7 +103,7 @@ TaskResult bind_reference(GatherInfo const& info, BindArgs const& args, Isa) {
         auto* y = static_cast<char*>(a[2]);
         for (int64_t outer = 0; outer < s.outer; ++outer)
             for (int64_t i = 0; i < s.count; ++i, y += s.row) {
-                auto index = checked_index("Gather", index_at(a[1], s.index, i), i, s.axis, s.size);
+                auto index = checked_index("Gather", index_at(a[1], s.axis.type, i), i, s.axis.first, s.size);
                 std::memcpy(y, static_cast<char*>(a[0]) + (outer * s.size + index) * s.row, s.row);
             }
     });

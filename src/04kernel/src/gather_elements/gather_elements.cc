@@ -40,36 +40,40 @@ Result<Shapes, Rejection> shapes_of(GatherElementsInfo const& info, BindArgs con
     return Shapes{x.dims, y.dims, strides_of(x.dims), info.axis, element_bytes(x.dtype), indices.dtype};
 }
 
-/// y[…, i, …] = x[…, indices[…, i, …], …], the rows of the last axis one after the other.
-template <class T>
-void gather_row(Shapes const& s, std::byte const* x, void const* indices, std::byte* y, int64_t position,
-                int64_t from) {
-    auto rank = static_cast<int64_t>(s.out.size()), n = s.out.back(), size = s.in[s.axis];
-    auto stride = s.strides[s.axis], along = s.axis == rank - 1 ? 0 : int64_t{1};
-    for (int64_t i = 0; i < n; ++i) {
-        auto index =
-            checked_index("GatherElements", index_at(indices, s.index, position + i), position + i, s.axis, size);
-        store(y + (position + i) * static_cast<int64_t>(sizeof(T)),
-              load<T>(x + (from + index * stride + i * along) * static_cast<int64_t>(sizeof(T))));
+/// y[…, i, …] = x[…, indices[…, i, …], …], rows [row, end) of the last axis one after the other.
+struct Rows {
+    Shapes shapes;
+    IndexedAxes axis;
+    int64_t along;  ///< bytes from one element of a row to where the next one is looked up
+    LookUp look_up;
+
+    explicit Rows(Shapes const& s)
+        : shapes(s),
+          axis{"GatherElements", s.index, s.axis, {s.in[s.axis]}, {s.strides[s.axis] * s.bytes}},
+          along(s.axis + 1 == static_cast<int64_t>(s.out.size()) ? 0 : s.bytes),
+          look_up(look_up_of(s.bytes, s.index)) {}
+
+    /// Bytes to where the row begins, without what the indices add.
+    int64_t offset(int64_t row) const {
+        int64_t elements = 0;
+        for (auto i = static_cast<int64_t>(shapes.out.size()) - 1; i-- > 0; row /= shapes.out[i])
+            if (i != shapes.axis) elements += row % shapes.out[i] * shapes.strides[i];
+        return elements * shapes.bytes;
     }
-}
+
+    void gather(std::byte const* x, void const* indices, std::byte* y, int64_t row, int64_t end) const {
+        for (auto n = shapes.out.back(); row < end; ++row)
+            look_up(axis, x + offset(row), along, indices, row * n, n, y + row * n * shapes.bytes);
+    }
+};
 
 TaskResult bind_direct(GatherElementsInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
-    return make_task([s = *shapes](void* const* a, runtime::RunContext const& c) {
-        auto rank = s.out.size();
-        auto rows = count_of(s.out, 0, rank - 1), n = s.out.back();
-        parallel_bytes(c.pool, rows, rows * n * s.bytes, [&](int64_t begin, int64_t end) {
-            with_word(s.bytes, [&](auto word) {
-                for (auto row = begin; row < end; ++row) {
-                    int64_t from = 0, rest = row;
-                    for (auto i = rank - 1; i-- > 0; rest /= s.out[i])
-                        from += static_cast<int64_t>(i) == s.axis ? 0 : rest % s.out[i] * s.strides[i];
-                    gather_row<decltype(word)>(s, static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]),
-                                               row * n, from);
-                }
-            });
+    return make_task([r = Rows(*shapes)](void* const* a, runtime::RunContext const& c) {
+        auto rows = count_of(r.shapes.out, 0, r.shapes.out.size() - 1), n = r.shapes.out.back();
+        parallel_bytes(c.pool, rows, rows * n * r.shapes.bytes, [&](int64_t begin, int64_t end) {
+            r.gather(static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]), begin, end);
         });
     });
 }

@@ -25,9 +25,8 @@ namespace {
 
 /// y[b, i, :] = x[b, indices[b, i, 0], …, indices[b, i, depth - 1], :] with rows of `row` bytes.
 struct Shapes {
-    Dims sizes, strides;  ///< of the indexed axes; strides in bytes
-    int64_t batches, batch_bytes, tuples, depth, row, first_axis;
-    DataType index;
+    IndexedAxes axes;  ///< strides in bytes
+    int64_t batches, batch_bytes, tuples, depth, row;
 };
 
 Result<Shapes, Rejection> shapes_of(GatherNDInfo const& info, BindArgs const& args) {
@@ -43,11 +42,13 @@ Result<Shapes, Rejection> shapes_of(GatherNDInfo const& info, BindArgs const& ar
     Shapes s{};
     auto strides = strides_of(x.dims);
     auto bytes = element_bytes(x.dtype);
-    for (auto i = b; i < b + depth; ++i) s.sizes.push_back(x.dims[i]), s.strides.push_back(strides[i] * bytes);
+    s.axes = {"GatherND", indices.dtype, b, {}, {}};
+    for (auto i = b; i < b + depth; ++i)
+        s.axes.sizes.push_back(x.dims[i]), s.axes.strides.push_back(strides[i] * bytes);
     s.batches = count_of(x.dims, 0, b);
     s.batch_bytes = count_of(x.dims, b, rank) * bytes;
     s.tuples = count_of(indices.dims, b, index_rank - 1);
-    s.depth = depth, s.first_axis = b, s.index = indices.dtype;
+    s.depth = depth;
     s.row = count_of(x.dims, b + depth, rank) * bytes;
     if (s.batches * s.tuples * s.row != y.count() * bytes)
         return Err{Rejection{"output " + to_string(y.dims) + " for input " + to_string(x.dims) + " and indices " +
@@ -55,28 +56,38 @@ Result<Shapes, Rejection> shapes_of(GatherNDInfo const& info, BindArgs const& ar
     return s;
 }
 
+TaskResult bind_rows(GatherNDInfo const& info, BindArgs const& args, Isa) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return Err{shapes.error()};
+    auto block = tuples_together(shapes->row), blocks = (shapes->tuples + block - 1) / block;
+    auto copy = copy_rows_of(shapes->row);
+    return make_task([=, s = *shapes](void* const* a, runtime::RunContext const& c) {
+        auto* x = static_cast<std::byte const*>(a[0]);
+        auto* y = static_cast<std::byte*>(a[2]);
+        auto bytes = s.batches * s.tuples * s.row;
+        parallel_bytes(c.pool, s.batches * blocks, bytes, [&](int64_t begin, int64_t end) {
+            int64_t from[kOffsets];
+            for (auto unit = begin; unit < end; ++unit) {
+                auto batch = unit / blocks, first = unit % blocks * block, count = std::min(block, s.tuples - first);
+                first += batch * s.tuples;
+                std::fill_n(from, count, batch * s.batch_bytes);
+                add_offsets(s.axes, a[1], first, count, from);
+                copy(x, from, count, s.row, y + first * s.row);
+            }
+        });
+    });
+}
+
 /// Offset in bytes of the row that tuple `t` (counted over all batches) names.
 int64_t row_offset(Shapes const& s, void const* indices, int64_t t) {
     auto offset = t / s.tuples * s.batch_bytes;
     for (int64_t i = 0; i < s.depth; ++i) {
         auto position = t * s.depth + i;
-        auto index = index_at(indices, s.index, position);
-        offset += checked_index("GatherND", index, position, s.first_axis + i, s.sizes[i]) * s.strides[i];
+        auto index = index_at(indices, s.axes.type, position);
+        offset +=
+            checked_index("GatherND", index, position, s.axes.first + i, s.axes.sizes[i]) * s.axes.strides[i];
     }
     return offset;
-}
-
-TaskResult bind_rows(GatherNDInfo const& info, BindArgs const& args, Isa) {
-    auto shapes = shapes_of(info, args);
-    if (!shapes) return Err{shapes.error()};
-    return make_task([s = *shapes](void* const* a, runtime::RunContext const& c) {
-        auto* x = static_cast<char const*>(a[0]);
-        auto* y = static_cast<char*>(a[2]);
-        auto count = s.batches * s.tuples;
-        parallel_bytes(c.pool, count, count * s.row, [&](int64_t begin, int64_t end) {
-            for (auto t = begin; t < end; ++t) std::memcpy(y + t * s.row, x + row_offset(s, a[1], t), s.row);
-        });
-    });
 }
 
 /// Byte by byte.

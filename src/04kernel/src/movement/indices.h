@@ -21,4 +21,33 @@ inline int64_t checked_index(char const* op, int64_t index, int64_t position, in
     return wrapped;
 }
 
+/// Most tuples whose offsets are made at once: 8 KiB, which stay in L1.
+inline constexpr int64_t kOffsets = 1024;
+
+/// What tuples of indices name: the axes [first, first + sizes.size()) of a tensor.
+struct IndexedAxes {
+    char const* op;  ///< for messages
+    DataType type;   ///< of the indices
+    int64_t first;
+    Dims sizes, strides;
+};
+/// Adds to `to[t]` the offset that tuple `first + t` names, in the units of the strides, for `count` tuples behind each
+/// other in `indices`. Throws `InvalidInput` as `checked_index` does.
+void add_offsets(IndexedAxes const& axes, void const* indices, int64_t first, int64_t count, int64_t* to);
+
+/// Copies `count` rows of `bytes` bytes, which lie at the offsets `from` (bytes) in `x`, behind each other to `y`.
+using CopyRows = void (*)(std::byte const* x, int64_t const* from, int64_t count, int64_t bytes, std::byte* y);
+CopyRows copy_rows_of(int64_t bytes);
+
+/// Element `i` of y is the one of `bytes` bytes that index `first + i` names of those at `x + i * along`, for indices of
+/// one axis whose stride is in bytes: each is used once, so that no offsets are kept. Throws as `add_offsets` does.
+using LookUp = void (*)(IndexedAxes const& axes, std::byte const* x, int64_t along, void const* indices, int64_t first,
+                        int64_t count, std::byte* y);
+LookUp look_up_of(int64_t bytes, DataType type);
+
+/// How many tuples of rows of `bytes` bytes a thread takes at once: 32 KiB of rows, of which L1 holds the offsets.
+inline int64_t tuples_together(int64_t bytes) {
+    return std::clamp<int64_t>((32 << 10) / std::max<int64_t>(1, bytes), 1, kOffsets);
+}
+
 }  // namespace refactor::kernel::movement

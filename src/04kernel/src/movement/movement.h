@@ -137,6 +137,8 @@ void store(std::byte* p, T value) {
     std::memcpy(p, &value, sizeof(T));
 }
 
+inline bool is_word(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
+
 /// Calls `f` with a value of the unsigned type of `bytes` bytes (1, 2, 4, 8, or 16 as a struct), for copies of any
 /// dtype.
 template <class F>

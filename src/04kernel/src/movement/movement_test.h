@@ -121,4 +121,16 @@ inline Dims random_dims(std::mt19937& random, int64_t rank, int64_t most) {
     return dims;
 }
 
+/// Runs `body(random, type)` for every element width with several seeds.
+template <class F>
+void for_seeds(int seeds, F&& body) {
+    for (int seed = 0; seed < seeds; ++seed)
+        for (auto type : kWidths) {
+            SCOPED_TRACE("seed " + std::to_string(seed) + " " + std::string(name_of(type)));
+            std::mt19937 random(static_cast<uint32_t>(seed));
+            body(random, type);
+            if (::testing::Test::HasFatalFailure()) return;
+        }
+}
+
 }  // namespace refactor::kernel::testing

@@ -11,8 +11,6 @@ constexpr int64_t kStrip = 64;
 /// Rows longer than two of these are cut, so that threads share them.
 constexpr int64_t kPart = 128 << 10;
 
-bool is_word(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
-
 template <class T>
 void copy_elements(std::byte const* src, int64_t src_stride, std::byte* dst, int64_t dst_stride, int64_t n) {
     constexpr int64_t kBytes = sizeof(T);

@@ -121,73 +121,63 @@ Combine combine_of(ScatterReduction reduction, DataType type) {
 struct Shapes {
     Dims data, strides, updates, indices;
     int64_t axis, bytes, count;
-    DataType index;
-    Combine combine;  ///< null: overwrite
+    IndexedAxes indexed;  ///< strides in elements
+    Combine combine;      ///< null: overwrite
 };
 
 void put(Shapes const& s, std::byte* y, std::byte const* updates, int64_t count) {
     if (s.combine)
         s.combine(y, updates, count);
+    else if (count == 1)
+        with_word(s.bytes, [&](auto word) { store(y, load<decltype(word)>(updates)); });
     else
         std::memcpy(y, updates, count * s.bytes);
 }
 
-bool all_equal(void const* indices, DataType type, int64_t begin, int64_t count) {
-    auto equal = [&](auto const* index) {
-        return std::all_of(index, index + count, [&](auto i) { return i == *index; });
-    };
-    return type == DataType::I32 ? equal(static_cast<int32_t const*>(indices) + begin)
-                                 : equal(static_cast<int64_t const*>(indices) + begin);
-}
-
-/// Along the last axis, which is not the scattered one: runs that go to one place, as broadcast indices have, are put
-/// at once.
-void scatter_runs(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
-    auto last = s.updates.size() - 1;
-    auto row = s.updates[last];
-    auto outer = s.updates;
-    outer[last] = 1;
-    for_each_coordinate(outer, [&](Dims const& at, int64_t index) {
-        int64_t to = 0, first = index * row;
-        for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) to += i == s.axis ? 0 : at[i] * s.strides[i];
-        auto place = [&](int64_t i) {
-            auto position = first + i;
-            auto coordinate = checked_index("ScatterElements", index_at(indices, s.index, position), position, s.axis,
-                                            s.data[s.axis]);
-            return y + (to + i + coordinate * s.strides[s.axis]) * s.bytes;
-        };
-        if (all_equal(indices, s.index, first, row)) return put(s, place(0), updates + first * s.bytes, row);
-        for (int64_t i = 0; i < row; ++i) put(s, place(i), updates + (first + i) * s.bytes, 1);
-    });
+/// Puts rows of `row` elements to these offsets (elements); rows that go behind each other, as those of broadcast or
+/// counted indices do, at once.
+void put_rows(Shapes const& s, std::byte* y, int64_t const* to, int64_t count, int64_t row, std::byte const* updates) {
+    for (int64_t i = 0, run; i < count; i += run) {
+        for (run = 1; i + run < count && to[i + run] == to[i] + run * row;) ++run;
+        put(s, y + to[i] * s.bytes, updates + i * row * s.bytes, run * row);
+    }
 }
 
 void scatter_elements(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
-    if (s.axis + 1 < static_cast<int64_t>(s.updates.size())) return scatter_runs(s, y, indices, updates);
-    for_each_coordinate(s.updates, [&](Dims const& at, int64_t position) {
-        int64_t to = 0;
-        for (int64_t i = 0; i < static_cast<int64_t>(at.size()); ++i) {
-            auto coordinate = at[i];
-            if (i == s.axis)
-                coordinate =
-                    checked_index("ScatterElements", index_at(indices, s.index, position), position, i, s.data[i]);
-            to += coordinate * s.strides[i];
+    auto last = static_cast<int64_t>(s.updates.size()) - 1, n = s.updates[last], along = int64_t{s.axis != last};
+    auto outer = s.updates;
+    outer[last] = 1;
+    for_each_coordinate(outer, [&](Dims const& at, int64_t row) {
+        int64_t base = 0, to[kOffsets];
+        for (int64_t i = 0; i < last; ++i) base += i == s.axis ? 0 : at[i] * s.strides[i];
+        for (int64_t first = 0; first < n; first += kOffsets) {
+            auto count = std::min(kOffsets, n - first), position = row * n + first;
+            for (int64_t i = 0; i < count; ++i) to[i] = base + (first + i) * along;
+            add_offsets(s.indexed, indices, position, count, to);
+            put_rows(s, y, to, count, 1, updates + position * s.bytes);
         }
-        put(s, y + to * s.bytes, updates + position * s.bytes, 1);
     });
 }
 
 void scatter_nd(Shapes const& s, std::byte* y, void const* indices, std::byte const* updates) {
     auto depth = s.indices.back(), tuples = count_of(s.indices, 0, s.indices.size() - 1);
     auto row = count_of(s.data, depth, s.data.size());
-    for (int64_t t = 0; t < tuples; ++t) {
-        int64_t to = 0;
-        for (int64_t i = 0; i < depth; ++i) {
-            auto position = t * depth + i;
-            to +=
-                checked_index("ScatterND", index_at(indices, s.index, position), position, i, s.data[i]) * s.strides[i];
-        }
-        put(s, y + to * s.bytes, updates + t * row * s.bytes, row);
+    int64_t to[kOffsets];
+    for (int64_t first = 0; first < tuples; first += kOffsets) {
+        auto count = std::min(kOffsets, tuples - first);
+        std::fill_n(to, count, 0);
+        add_offsets(s.indexed, indices, first, count, to);
+        put_rows(s, y, to, count, row, updates + first * row * s.bytes);
     }
+}
+
+/// The axis of ScatterElements, or the first ones, as many as a tuple of ScatterND has numbers.
+IndexedAxes indexed_axes(ScatterInfo const& info, TensorDesc const& x, TensorDesc const& indices) {
+    bool elements = info.axis >= 0;
+    auto first = elements ? info.axis : 0, end = elements ? first + 1 : indices.dims.back();
+    auto strides = strides_of(x.dims);
+    return {elements ? "ScatterElements" : "ScatterND", indices.dtype, first,
+            Dims(x.dims.begin() + first, x.dims.begin() + end), Dims(strides.begin() + first, strides.begin() + end)};
 }
 
 std::optional<Rejection> refuse_shapes(ScatterInfo const& info, BindArgs const& args) {
@@ -218,7 +208,7 @@ TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa) {
              info.axis,
              element_bytes(x.dtype),
              x.count(),
-             args.inputs[1]->dtype,
+             indexed_axes(info, x, *args.inputs[1]),
              combine_of(info.reduction, x.dtype)};
     auto body = [s](void* const* a, runtime::RunContext const& c) {
         auto* y = static_cast<std::byte*>(a[3]);
