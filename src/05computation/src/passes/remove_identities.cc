@@ -88,6 +88,18 @@ bool is_zero(EdgePtr edge) {
     return std::all_of(bytes, bytes + edge->value.constant->bytes(), [](char byte) { return byte == 0; });
 }
 
+/// Picks the only element of an axis, by an index of zero. One that is not known stays: it may be out of range.
+bool picks_only_element(NodePtr node) {
+    auto const& op = *node->value.op;
+    auto const* gather = info_of<kernel::GatherInfo>(op);
+    auto const* tuples = info_of<kernel::GatherNDInfo>(op);
+    if (!gather && !(tuples && tuples->batch_dims == 0)) return false;
+    auto const &x = node->input(0)->value.shape, &indices = node->input(1)->value.shape;
+    auto is_one = [](DimExpr const& size) { return size == DimExpr(1); };
+    return is_one(x[gather ? static_cast<size_t>(gather->axis) : 0]) &&
+           std::all_of(indices.begin(), indices.end(), is_one) && is_zero(node->input(1));
+}
+
 /// A layer without initial states starts from zeros.
 bool drop_zero_states(Graph& graph, NodePtr node, kernel::RecurrentInfo info) {
     auto c = size_t{3} + info.bias + info.lengths + info.initial_h, h = c - info.initial_h;
@@ -114,6 +126,11 @@ bool simplify(Graph& graph, NodePtr node) {
         return true;
     }
     if (auto const* recurrent = info_of<kernel::RecurrentInfo>(op)) return drop_zero_states(graph, node, *recurrent);
+    if (picks_only_element(node)) {
+        graph.remove_input(node, 1);
+        node->value.op = std::make_shared<Reshape>();
+        return true;
+    }
     if (auto const* transpose = info_of<kernel::TransposeInfo>(op)) {
         if (merge_transposes(graph, node, *transpose)) return true;
         if (!is_plain(node) || !moves_only_ones(node, *transpose)) return false;
