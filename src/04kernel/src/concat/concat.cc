@@ -48,60 +48,17 @@ std::optional<Rejection> refuse_parts_of_blocks(Request const& request) {
     return std::nullopt;
 }
 
-/// Rows [begin, end) of pieces of one element each, `count` of them (N if that is not 0).
-template <class T, int64_t N>
-void interleave(void* const* pieces, void* whole, int64_t count, int64_t begin, int64_t end) {
-    if constexpr (N > 0) {
-        T const* x[N];
-        for (int64_t i = 0; i < N; ++i) x[i] = static_cast<T const*>(pieces[i]);
-        auto* y = static_cast<T*>(whole) + begin * N;
-        for (auto row = begin; row < end; ++row, y += N)
-            for (int64_t i = 0; i < N; ++i) y[i] = x[i][row];
-    } else {
-        for (int64_t i = 0; i < count; ++i) {
-            auto const* x = static_cast<T const*>(pieces[i]);
-            auto* y = static_cast<T*>(whole) + i;
-            for (auto row = begin; row < end; ++row) y[row * count] = x[row];
-        }
-    }
-}
-
-using Interleave = void (*)(void* const*, void*, int64_t, int64_t, int64_t);
-template <class T>
-Interleave interleave_of(size_t count) {
-    return count == 2   ? interleave<T, 2>
-           : count == 3 ? interleave<T, 3>
-           : count == 4 ? interleave<T, 4>
-                        : interleave<T, 0>;
-}
-
-/// For pieces that each have one element of 1, 2, 4 or 8 bytes in a row, as stacked tensors have; else null.
-Interleave interleave_of(RowPieces const& p) {
-    auto count = p.begin.size() - 1, width = static_cast<size_t>(p.row_bytes) / std::max<size_t>(1, count);
-    for (size_t i = 0; i < count; ++i)
-        if (static_cast<size_t>(p.begin[i + 1] - p.begin[i]) != width) return nullptr;
-    switch (width) {
-        case 1:
-            return interleave_of<uint8_t>(count);
-        case 2:
-            return interleave_of<uint16_t>(count);
-        case 4:
-            return interleave_of<uint32_t>(count);
-        case 8:
-            return interleave_of<uint64_t>(count);
-        default:
-            return nullptr;
-    }
-}
-
 TaskResult bind_rows(ConcatInfo const& info, BindArgs const& args, Isa) {
     auto pieces = RowPieces::make(*args.outputs[0], args.inputs, info.axis);
     if (!pieces) return Err{pieces.error()};
-    if (auto run = interleave_of(*pieces))
-        return make_task([p = *pieces, run](void* const* a, runtime::RunContext const& c) {
-            auto count = static_cast<int64_t>(p.begin.size()) - 1;
-            parallel_bytes(c.pool, p.rows, p.rows * p.row_bytes,
-                           [&](int64_t begin, int64_t end) { run(a, a[count], count, begin, end); });
+    if (pieces->short_runs())
+        return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
+            auto* y = static_cast<std::byte*>(a[p.begin.size() - 1]);
+            p.for_each_strip(c.pool, [&](size_t i, int64_t first, int64_t count) {
+                auto run = p.run_bytes(i);
+                copy_runs_of(run)(static_cast<std::byte*>(a[i]) + first * run, run, y + first * p.row_bytes + p.begin[i],
+                                  p.row_bytes, count, run);
+            });
         });
     return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
         auto* y = static_cast<char*>(a[p.begin.size() - 1]);

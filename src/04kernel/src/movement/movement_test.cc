@@ -71,6 +71,21 @@ TEST(ConcatAndSplit, StackedElements) {
     });
 }
 
+TEST(ConcatAndSplit, StripsOfShortRuns) {
+    for_seeds(2, [](auto& random, DataType type) {
+        Dims dims{701, 0, 3};
+        std::vector<Tensor> pieces;
+        int64_t sum = 0;
+        for (int64_t size : {1, 0, 5, 40, 2}) {
+            sum += dims[1] = size;
+            pieces.push_back(Tensor(type, dims).fill(random));
+        }
+        dims[1] = sum;
+        expect_equal(ConcatInfo{1}, pieces, {Tensor(type, dims)});
+        expect_equal(SplitInfo{1}, {Tensor(type, dims).fill(random)}, pieces);
+    });
+}
+
 TEST(ConcatAndSplit, BlockedAndLarge) {
     std::mt19937 random(5);
     auto type = DataType::F32;

@@ -1,6 +1,32 @@
 #include "movement/row_pieces.h"
 
+#include <array>
+#include <utility>
+
 namespace refactor::kernel::movement {
+
+namespace {
+
+/// `kBytes` 0: any number.
+template <size_t kBytes>
+void copy_runs(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count, int64_t bytes) {
+    auto size = kBytes ? kBytes : static_cast<size_t>(bytes);
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, size);
+}
+
+template <size_t... bytes>
+constexpr auto copies(std::index_sequence<bytes...>) {
+    return std::array{copy_runs<bytes>...};
+}
+/// Up to a cache line.
+constexpr auto kCopies = copies(std::make_index_sequence<65>());
+
+}  // namespace
+
+CopyRuns copy_runs_of(int64_t bytes) {
+    auto size = static_cast<size_t>(bytes);
+    return kCopies[size < kCopies.size() ? size : 0];
+}
 
 Result<RowPieces, Rejection> RowPieces::make(TensorDesc const& whole, std::span<TensorDesc const* const> pieces,
                                              int64_t axis) {

@@ -3,6 +3,12 @@
 
 namespace refactor::kernel::movement {
 
+/// Copies `count` runs of `bytes` bytes from places `from_step` bytes apart to places `to_step` bytes apart.
+using CopyRuns = void (*)(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count,
+                          int64_t bytes);
+/// The one for runs of so many bytes: short ones need no call each.
+CopyRuns copy_runs_of(int64_t bytes);
+
 /// How a tensor is made of pieces along one axis, for Concat and Split: each of `rows` rows of `row_bytes` holds one
 /// run of bytes of every piece. Blocked layouts fit if the axis is the channels and all sizes are multiples of the
 /// block.
@@ -22,6 +28,25 @@ struct RowPieces {
                 auto row = unit / parts, part = unit % parts;
                 run_row(row, row_bytes * part / parts, row_bytes * (part + 1) / parts, copy);
             }
+        });
+    }
+
+    /// Whether runs are so short that they are better copied piece after piece, in strips of rows.
+    bool short_runs() const {
+        constexpr int64_t kMost = 1 << 10;
+        return row_bytes <= kMost && rows > 1;
+    }
+    int64_t run_bytes(size_t piece) const { return begin[piece + 1] - begin[piece]; }
+    /// `copy(piece, first_row, count)` for every piece of every strip of rows, spread over the threads. A strip of the
+    /// whole stays in L1 (16 KiB beside the pieces) until all pieces have written or read it.
+    template <class F>
+    void for_each_strip(ThreadPool& pool, F&& copy) const {
+        constexpr int64_t kStrip = 16 << 10;
+        auto strip = std::max<int64_t>(1, kStrip / std::max<int64_t>(1, row_bytes));
+        parallel_bytes(pool, (rows + strip - 1) / strip, rows * row_bytes, [&](int64_t unit, int64_t end) {
+            for (; unit < end; ++unit)
+                for (size_t i = 0; i + 1 < begin.size(); ++i)
+                    copy(i, unit * strip, std::min(strip, rows - unit * strip));
         });
     }
 

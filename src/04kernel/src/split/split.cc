@@ -39,6 +39,15 @@ std::optional<Rejection> refuse_split(SplitInfo const& info, Request const& requ
 TaskResult bind_rows(SplitInfo const& info, BindArgs const& args, Isa) {
     auto pieces = RowPieces::make(*args.inputs[0], args.outputs, info.axis);
     if (!pieces) return Err{pieces.error()};
+    if (pieces->short_runs())
+        return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
+            auto* x = static_cast<std::byte const*>(a[0]);
+            p.for_each_strip(c.pool, [&](size_t i, int64_t first, int64_t count) {
+                auto run = p.run_bytes(i);
+                copy_runs_of(run)(x + first * p.row_bytes + p.begin[i], p.row_bytes,
+                                  static_cast<std::byte*>(a[i + 1]) + first * run, run, count, run);
+            });
+        });
     return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
         auto* x = static_cast<char const*>(a[0]);
         p.for_each_run(c.pool, [&](size_t i, int64_t to, int64_t from, int64_t bytes) {
