@@ -8,8 +8,9 @@ namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 1.5;
-/// Neighbouring sums that are carried together: their additions are independent and overlap.
-constexpr int64_t kStrip = 64;
+/// Neighbouring sums that are carried together: their additions are independent and overlap. 4 KiB of totals stay in
+/// L1, and runs of 2 KiB of f32 are long enough to be fetched ahead.
+constexpr int64_t kStrip = 512;
 
 class CumSumReference final : public runtime::Task {
     using Body = void (*)(CumSumReference const&, void const*, void*, int64_t);
@@ -19,7 +20,32 @@ class CumSumReference final : public runtime::Task {
     int threads_;
     Body body_ = nullptr;
 
-    template <class T, bool product>
+    /// Adds `count` neighbours to their totals. Y is X or apart from it.
+    template <class T, bool product, bool exclusive>
+    [[gnu::always_inline]] static inline void add_step(T const* x, T* y, Wide<T>* totals, int64_t count) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < count; ++i) {
+            auto value = widen(x[i]);
+            auto next = product ? multiply(totals[i], value) : add(totals[i], value);
+            y[i] = narrow<T>(exclusive ? totals[i] : next);
+            totals[i] = next;
+        }
+    }
+
+    /// `size` steps of `count` neighbours; the lanes of one loop are a constant, which compilers need for vectors.
+    template <class T, bool product, bool exclusive>
+    static void carry(T const* x, T* y, int64_t size, int64_t step, int64_t count) {
+        constexpr int64_t kLanes = 16;
+        Wide<T> totals[kStrip];
+        std::fill_n(totals, count, static_cast<Wide<T>>(product ? 1 : 0));
+        for (int64_t k = 0; k < size; ++k, x += step, y += step) {
+            int64_t i = 0;
+            for (; i + kLanes <= count; i += kLanes) add_step<T, product, exclusive>(x + i, y + i, totals + i, kLanes);
+            add_step<T, product, exclusive>(x + i, y + i, totals + i, count - i);
+        }
+    }
+
+    template <class T, bool product, bool exclusive>
     static void accumulate(CumSumReference const& self, void const* source, void* target, int64_t strip) {
         auto [_, size, inner] = self.split_;
         auto outer = strip / self.strips_, column = strip % self.strips_ * kStrip;
@@ -27,15 +53,9 @@ class CumSumReference final : public runtime::Task {
         auto first = outer * size * inner + (self.info_.reverse ? (size - 1) * inner : 0) + column;
         auto const* x = static_cast<T const*>(source) + first;
         auto* y = static_cast<T*>(target) + first;
-        Wide<T> totals[kStrip];
-        std::fill_n(totals, count, static_cast<Wide<T>>(product ? 1 : 0));
-        for (int64_t k = 0; k < size; ++k, x += step, y += step)
-            for (int64_t i = 0; i < count; ++i) {
-                auto value = widen(x[i]);
-                auto next = product ? multiply(totals[i], value) : add(totals[i], value);
-                y[i] = narrow<T>(self.info_.exclusive ? totals[i] : next);
-                totals[i] = next;
-            }
+        if (count > 1) return carry<T, product, exclusive>(x, y, size, step, count);
+        auto total = static_cast<Wide<T>>(product ? 1 : 0);
+        for (int64_t k = 0; k < size; ++k, x += step, y += step) add_step<T, product, exclusive>(x, y, &total, 1);
     }
 
 public:
@@ -46,7 +66,10 @@ public:
           threads_(args.threads) {
         visit_numeric(args.inputs[0]->dtype, [&](auto tag) {
             using T = typename decltype(tag)::type;
-            body_ = info.product ? accumulate<T, true> : accumulate<T, false>;
+            if (info.exclusive)
+                body_ = info.product ? accumulate<T, true, true> : accumulate<T, false, true>;
+            else
+                body_ = info.product ? accumulate<T, true, false> : accumulate<T, false, false>;
         });
     }
     static MaybeTask make(CumSumInfo const& info, BindArgs const& args) {

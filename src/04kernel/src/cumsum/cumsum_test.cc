@@ -37,5 +37,33 @@ TEST(CumSum, CandidatesAgree) {
         }
 }
 
+TEST(CumSum, StripsOfAllWidths) {
+    constexpr int64_t kOuter = 3, kSize = 7;
+    for (int64_t inner : {1, 2, 15, 16, 33, 512, 1100})
+        for (int bits = 0; bits < 4; ++bits) {
+            bool exclusive = bits & 1, reverse = bits & 2;
+            std::vector<int32_t> values(static_cast<size_t>(kOuter * kSize * inner)), expected(values.size());
+            for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i * 37 % 101) - 50;
+            for (int64_t o = 0; o < kOuter; ++o)
+                for (int64_t i = 0; i < inner; ++i)
+                    for (int64_t k = 0, total = 0; k < kSize; ++k) {
+                        auto at = static_cast<size_t>((o * kSize + (reverse ? kSize - 1 - k : k)) * inner + i);
+                        expected[at] = static_cast<int32_t>(exclusive ? total : total + values[at]);
+                        total += values[at];
+                    }
+            auto x = Tensor::of(DataType::I32, {kOuter, kSize, inner}, values);
+            std::vector<Tensor> inputs{x}, outputs{x};
+            auto in = operands_of(inputs), results = operands_of(outputs);
+            PackCache packs;
+            ThreadPool pool(2);
+            CumSumInfo info{1, exclusive, reverse};
+            for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 2)).kernels) {
+                run(*kernel, inputs, outputs, packs, pool);
+                expect_close(outputs[0], Tensor::of(DataType::I32, {kOuter, kSize, inner}, expected), {},
+                             kernel->id() + info.attributes() + " of " + std::to_string(inner));
+            }
+        }
+}
+
 }  // namespace
 }  // namespace refactor::kernel::test
