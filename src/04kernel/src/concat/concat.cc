@@ -56,8 +56,8 @@ TaskResult bind_rows(ConcatInfo const& info, BindArgs const& args, Isa) {
             auto* y = static_cast<std::byte*>(a[p.begin.size() - 1]);
             p.for_each_strip(c.pool, [&](size_t i, int64_t first, int64_t count) {
                 auto run = p.run_bytes(i);
-                copy_runs_of(run)(static_cast<std::byte*>(a[i]) + first * run, run, y + first * p.row_bytes + p.begin[i],
-                                  p.row_bytes, count, run);
+                copy_runs_of(run)(static_cast<std::byte*>(a[i]) + first * run, run,
+                                  y + first * p.row_bytes + p.begin[i], p.row_bytes, count, run);
             });
         });
     return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {

@@ -84,8 +84,7 @@ int64_t row_offset(Shapes const& s, void const* indices, int64_t t) {
     for (int64_t i = 0; i < s.depth; ++i) {
         auto position = t * s.depth + i;
         auto index = index_at(indices, s.axes.type, position);
-        offset +=
-            checked_index("GatherND", index, position, s.axes.first + i, s.axes.sizes[i]) * s.axes.strides[i];
+        offset += checked_index("GatherND", index, position, s.axes.first + i, s.axes.sizes[i]) * s.axes.strides[i];
     }
     return offset;
 }

@@ -39,8 +39,8 @@ void add_offsets(IndexedAxes const& axes, void const* indices, int64_t first, in
 using CopyRows = void (*)(std::byte const* x, int64_t const* from, int64_t count, int64_t bytes, std::byte* y);
 CopyRows copy_rows_of(int64_t bytes);
 
-/// Element `i` of y is the one of `bytes` bytes that index `first + i` names of those at `x + i * along`, for indices of
-/// one axis whose stride is in bytes: each is used once, so that no offsets are kept. Throws as `add_offsets` does.
+/// Element `i` of y is the one of `bytes` bytes that index `first + i` names of those at `x + i * along`, for indices
+/// of one axis whose stride is in bytes: each is used once, so that no offsets are kept. Throws as `add_offsets` does.
 using LookUp = void (*)(IndexedAxes const& axes, std::byte const* x, int64_t along, void const* indices, int64_t first,
                         int64_t count, std::byte* y);
 LookUp look_up_of(int64_t bytes, DataType type);

@@ -33,13 +33,14 @@ TEST(Gather, ManyIndicesAndManyRows) {
             auto y = x;
             y[axis] = count;
             for (auto index_type : {DataType::I32, DataType::I64})
-                expect_equal(GatherInfo{axis},
-                             {Tensor(type, x).fill(random), indices(index_type, {count}, -x[axis], x[axis] - 1, random)},
-                             {Tensor(type, y)});
+                expect_equal(
+                    GatherInfo{axis},
+                    {Tensor(type, x).fill(random), indices(index_type, {count}, -x[axis], x[axis] - 1, random)},
+                    {Tensor(type, y)});
         };
-        check({70001}, 0, 90001);     // more than one block of offsets
-        check({3, 50, 1}, 1, 2500);   // and that for several rows
-        check({3001, 7}, 1, 5);       // several rows in one block
+        check({70001}, 0, 90001);    // more than one block of offsets
+        check({3, 50, 1}, 1, 2500);  // and that for several rows
+        check({3001, 7}, 1, 5);      // several rows in one block
         check({3001, 7, 3}, 1, 1);
         check({5000, 40}, 0, 3000);
         Dims const dims{2, 2100, 3}, last{2, 3, 2100};

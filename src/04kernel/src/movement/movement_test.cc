@@ -32,6 +32,18 @@ TEST(Transpose, LargeOnThreads) {
     });
 }
 
+TEST(Transpose, FewColumns) {
+    for_seeds(1, [](auto& random, DataType type) {
+        for (int64_t columns = 1; columns <= 5; ++columns) {
+            // As a DepthToSpace: columns are interleaved, in rows and by themselves.
+            expect_equal(TransposeInfo{{0, 3, 1, 4, 2}}, {Tensor(type, {3, 2, columns, 7, 71}).fill(random)},
+                         {Tensor(type, {3, 7, 2, 71, columns})});
+            expect_equal(TransposeInfo{{1, 0}}, {Tensor(type, {columns, 143}).fill(random)},
+                         {Tensor(type, {143, columns})});
+        }
+    });
+}
+
 TEST(Transpose, RefusesWrongPermutations) {
     Tensor x(DataType::F32, {2, 3});
     std::vector<Operand> in{{x, nullptr}}, out{{x, nullptr}};

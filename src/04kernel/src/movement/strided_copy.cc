@@ -61,7 +61,7 @@ void StridedCopy::choose_plane() {
         for (int j = i; j + 2 < rank_; ++j) size_[j] = size_[j + 1], src_[j] = src_[j + 1], dst_[j] = dst_[j + 1];
         size_[rank_ - 2] = size, src_[rank_ - 2] = s, dst_[rank_ - 2] = d;
         inner_ = Inner::Plane;
-        plane_ = plane_function(element_, isa_);
+        plane_ = plane_function(element_, size_[rank_ - 1], isa_);
         return;
     }
 }

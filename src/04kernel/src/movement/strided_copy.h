@@ -43,7 +43,7 @@ private:
     PlaneFunction plane_ = nullptr;
 };
 
-/// The fastest plane transposition for this element size (1, 2, 4, 8, 16) and instruction set.
-StridedCopy::PlaneFunction plane_function(int64_t element_bytes, Isa isa);
+/// The fastest plane transposition for this element size (1, 2, 4, 8, 16), number of columns and instruction set.
+StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns, Isa isa);
 
 }  // namespace refactor::kernel::movement

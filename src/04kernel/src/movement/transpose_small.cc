@@ -109,6 +109,18 @@ void transpose_block(uint32_t const* source, int64_t source_row, uint32_t* targe
     store(2, _mm_unpacklo_epi64(high, high2)), store(3, _mm_unpackhi_epi64(high, high2));
 }
 constexpr int64_t block_side(uint32_t) { return 4; }
+
+/// Two rows behind each other, word by word. Returns how many columns were written.
+int64_t interleave_pairs(uint32_t const* first, uint32_t const* second, int64_t columns, uint32_t* target) {
+    auto load = [](uint32_t const* p) { return _mm_loadu_si128(reinterpret_cast<__m128i const*>(p)); };
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+        auto* out = reinterpret_cast<__m128i*>(target + 2 * c);
+        __m128i a = load(first + c), b = load(second + c);
+        _mm_storeu_si128(out, _mm_unpacklo_epi32(a, b)), _mm_storeu_si128(out + 1, _mm_unpackhi_epi32(a, b));
+    }
+    return c;
+}
 #endif
 
 template <class T>
@@ -149,6 +161,12 @@ void transpose_bytes(uint8_t const* source, int64_t source_row, int64_t rows, in
 }
 void transpose_words(uint32_t const* source, int64_t source_row, int64_t rows, int64_t columns, uint32_t* target,
                      int64_t target_row) {
+#if RG_X86
+    if (rows == 2 && target_row == 2) {
+        auto done = interleave_pairs(source, source + source_row, columns, target);
+        source += done, columns -= done, target += 2 * done;
+    }
+#endif
     transpose(source, source_row, rows, columns, target, target_row);
 }
 
