@@ -37,5 +37,5 @@ def test_other_gathers_stay():
 
 def test_an_index_outside_an_axis_of_one_element_is_refused():
     proto = single.model("Gather", {"x": floats(3, 1), "i": np.array([1])}, opset=18, axis=1)
-    with pytest.raises(InvalidInput, match="index 1 .* outside axis 1 of size 1"):
+    with pytest.raises(InvalidInput, match=r"index 1 .* outside axis 1 of size 1"):
         single.run(proto, {"x": floats(3, 1), "i": np.array([1])})
