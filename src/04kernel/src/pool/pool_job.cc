@@ -7,6 +7,21 @@
 
 namespace refactor::kernel {
 
+namespace {
+
+/// Some window has no tap inside.
+bool may_see_only_padding(Geometry const& g) {
+    for (int axis = 0; axis < 3; ++axis)
+        for (int64_t o = 0; o < g.out[axis]; ++o) {
+            auto start = o * g.stride[axis] - g.pad[axis], step = g.dilation[axis];
+            auto first = start < 0 ? (step - 1 - start) / step : 0;
+            if (first >= g.kernel[axis] || start + first * step >= g.in[axis]) return true;
+        }
+    return false;
+}
+
+}  // namespace
+
 Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const& args) {
     auto g = pool_geometry(info.window, info.kernel, args);
     if (!g) return g;
@@ -14,6 +29,9 @@ Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const
     if (args.outputs.size() > 1 && args.outputs[1]) return Err{Rejection{"does not give indices"}};
     for (int axis = 0; axis < 3; ++axis)
         if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+    auto lanes = block_of(args.inputs[0]->layout);
+    if (info.kind == PoolKind::Max && g->in_channels % lanes && may_see_only_padding(*g))
+        return Err{Rejection{"would store -inf behind the last channel, for a window sees only padding"}};
     return g;
 }
 
