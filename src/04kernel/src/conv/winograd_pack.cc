@@ -19,21 +19,10 @@ constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16}, {{3, 3}, {4, 4}, 36}, {
                                    {{5, 1}, {4, 1}, 8},  {{1, 7}, {1, 2}, 8},  {{7, 1}, {2, 1}, 8}};
 
 /// G of one dimension: the values of a filter, as a polynomial of its taps, at the points 0, ±1 (, ±2, ±1/2), over
-/// ∏ (point - other points), and its highest tap for ∞. The sign of the first row is that of the row of Bᵀ.
+/// ∏ (point - other points); for ∞ it is the highest tap. The sign of the first row is that of the row of Bᵀ.
 class FilterTransform {
     int64_t taps_, products_;
     double g_[kMostProducts][kMostTaps] = {};
-
-    /// The case of nearly all filters, with common terms shared.
-    static void apply_three(Lanes const& g0, Lanes const& g1, Lanes const& g2, Lanes* out, int64_t step) {
-        for (int64_t l = 0; l < kMostLanes; ++l) {
-            auto a = (g0[l] + g2[l]) / 6, b = g1[l] / 6;
-            auto c = g0[l] / 24 + g2[l] / 6, d = g1[l] / 12;
-            out[0][l] = g0[l] / 4, out[5 * step][l] = g2[l];
-            out[step][l] = -a - b, out[2 * step][l] = b - a;
-            out[3 * step][l] = c + d, out[4 * step][l] = c - d;
-        }
-    }
 
 public:
     FilterTransform(int64_t taps, int64_t products) : taps_(taps), products_(products) {
@@ -44,18 +33,22 @@ public:
                 if (j != i) scale *= kPoints[i] - kPoints[j];
             for (int64_t k = 0; k < taps; ++k, power *= kPoints[i]) g_[i][k] = power / scale;
         }
-        g_[points][taps - 1] = 1;
     }
-    /// out[i] = Σ g[i][k] in[k · step].
+    /// out[i] = Σ g[i][k] in[k · step]. The rows of a point and its negative differ in the sign of their odd taps.
     void apply(Lanes const* in, int64_t step, Lanes* out, int64_t out_step) const {
-        if (taps_ == 3 && products_ == 6) return apply_three(in[0], in[step], in[2 * step], out, out_step);
-        for (int64_t i = 0; i < products_; ++i) {
-            auto& to = out[i * out_step];
-            std::fill_n(to, kMostLanes, 0.);
-            for (int64_t k = 0; k < taps_; ++k) {
-                auto factor = g_[i][k];
-                auto const& from = in[k * step];
-                for (int64_t l = 0; l < kMostLanes; ++l) to[l] += factor * from[l];
+        auto const& highest = in[(taps_ - 1) * step];
+        for (int64_t l = 0; l < kMostLanes; ++l)
+            out[0][l] = g_[0][0] * in[0][l], out[(products_ - 1) * out_step][l] = highest[l];
+        for (int64_t i = 1; i + 1 < products_; i += 2) {
+            Lanes even, odd;
+            for (int64_t l = 0; l < kMostLanes; ++l) even[l] = g_[i][0] * in[0][l], odd[l] = g_[i][1] * in[step][l];
+            for (int64_t k = 2; k < taps_; ++k) {
+                auto& to = k % 2 ? odd : even;
+                for (int64_t l = 0; l < kMostLanes; ++l) to[l] += g_[i][k] * in[k * step][l];
+            }
+            for (int64_t l = 0; l < kMostLanes; ++l) {
+                out[i * out_step][l] = even[l] + odd[l];
+                out[(i + 1) * out_step][l] = even[l] - odd[l];
             }
         }
     }
