@@ -18,8 +18,8 @@ struct Scores {
 
 /// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, what is added before
 /// and behind them, and `where` with a constant that no score reaches in the place of some scores, which is the same as
-/// to add it. Reshapes may stand on both sides of the node. Empty if it is anything else. `edge` may be the product
-/// itself.
+/// to add it to any finite score. Reshapes may stand on both sides of the node. Empty if it is anything else. `edge`
+/// may be the product itself.
 std::optional<Scores> scores_of(EdgePtr edge);
 
 /// Nobody but one node reads it.
