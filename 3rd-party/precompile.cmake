@@ -20,8 +20,12 @@ if(RG_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         "$<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endif()
 if(RG_PRECOMPILE AND CMAKE_CXX_COMPILER_LAUNCHER MATCHES "(^|/)ccache$")
-    # What ccache asks for before it caches sources with a precompiled header.
-    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CMAKE_CXX_COMPILER_LAUNCHER})
+    # What ccache asks for before it caches sources with a precompiled header, and depend mode: where ccache compares
+    # preprocessed text it misses a changed comment, hands out the old precompiled header, and g++, which knows a
+    # `#pragma once` header by the sum of its bytes, includes the new one again (ccache issue 1615). The namespace keeps
+    # off what other modes have stored.
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 CCACHE_NAMESPACE=refactor_graph
+        CCACHE_SLOPPINESS=pch_defines,time_macros ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 function(rg_precompile target)
