@@ -1,6 +1,7 @@
 #include "movement/movement_test.h"
 
 #include "common/error.h"
+#include "conv/geometry.h"
 #include "kernel/ops/movement.h"
 
 #include <cmath>
@@ -122,6 +123,7 @@ TEST(ConcatAndSplit, PartsOfBlocks) {
             }
             dims[1] = sum;
             expect_equal(ConcatInfo{1}, pieces, {Tensor(DataType::F32, dims, layout)});
+            expect_equal(SplitInfo{1}, {Tensor(DataType::F32, dims, layout).fill(random)}, pieces);
         }
 }
 
@@ -140,6 +142,49 @@ TEST(Slice, EqualsReference) {
         }
         expect_equal(SliceInfo{steps}, {Tensor(type, x).fill(random)}, {Tensor(type, y)}, starts);
     });
+}
+
+/// Random bytes, zero behind the last channel as every producer of blocks leaves it.
+Tensor blocks_of(std::mt19937& random, Dims const& dims, Layout layout) {
+    auto x = Tensor(DataType::F32, dims, layout).fill(random);
+    Addressing at(x);
+    for (int64_t n = 0; n < dims[0]; ++n)
+        for (auto c = at.channels; c < at.blocks() * at.block; ++c)
+            for (int64_t s = 0; s < at.spatial; ++s) x.as<float>()[at.at(n, c, s)] = 0;
+    return x;
+}
+
+TEST(Slice, OfBlocks) {
+    std::mt19937 random(8);
+    for (auto layout : {Layout::Blocked16, Layout::Blocked8})
+        for (int round = 0; round < 60; ++round) {
+            auto block = block_of(layout), rank = pick(random, 2, 5);
+            auto x = random_dims(random, rank, 9);
+            x[1] = pick(random, 1, 70);
+            Dims y = x, steps(x.size(), 1);
+            std::vector<int64_t> starts(x.size());
+            starts[1] = pick(random, 0, x[1] - 1), y[1] = pick(random, 1, x[1] - starts[1]);
+            // Whole blocks, and the other axes cut as well; or channels alone.
+            if (round % 2) {
+                starts[1] -= starts[1] % block, y[1] = std::min(x[1] - starts[1], (y[1] + block - 1) / block * block);
+                for (size_t i = 0; i < x.size(); ++i)
+                    if (i != 1) {
+                        steps[i] = i && pick(random, 0, 1) ? -2 : 1, starts[i] = pick(random, 0, x[i] - 1);
+                        y[i] = pick(random, 1, steps[i] > 0 ? x[i] - starts[i] : starts[i] / 2 + 1);
+                    }
+            }
+            expect_equal(SliceInfo{steps}, {blocks_of(random, x, layout)}, {Tensor(DataType::F32, y, layout)}, starts);
+        }
+}
+
+TEST(Slice, RefusesPartsOfBlocksThatNoKernelTakes) {
+    auto why = [](SliceInfo const& info, DataType type, Layout in, Layout out) {
+        Operand x{Tensor(type, {1, 20, 5}, in), nullptr}, y{Tensor(type, {1, 20, 5}, out), nullptr};
+        return candidates(info, Request{{&x, 1}, {&y, 1}, "cpu", cpu_features().isa, 1, Precision::Default});
+    };
+    EXPECT_TRUE(why(SliceInfo{{1, 2, 1}}, DataType::F32, Layout::Blocked8, Layout::Blocked8).kernels.empty());
+    EXPECT_TRUE(why(SliceInfo{{1, 1, 1}}, DataType::F32, Layout::Blocked8, Layout::Plain).kernels.empty());
+    EXPECT_EQ(why(SliceInfo{{1, 1, 1}}, DataType::U8, Layout::Blocked8, Layout::Blocked8).kernels.size(), 2u);
 }
 
 TEST(Expand, EqualsReference) {

@@ -50,17 +50,18 @@ bool PartPlacement::can_be_cut(TensorDesc const& whole, int64_t axis) const {
     return std::all_of(whole.dims.begin(), whole.dims.begin() + axis, [](int64_t size) { return size == 1; });
 }
 
-/// Whether the pieces, one behind the other, are the whole.
+/// Whether the pieces, one behind the other, are the whole. The last one may end within a block of channels.
 bool PartPlacement::has_rows(ProgramNode const& node, uint32_t whole, std::span<uint32_t const> pieces) const {
     auto const& desc = descs_[whole];
     auto axis = static_cast<size_t>(node.parts.axis);
     if (!can_be_cut(desc, node.parts.axis)) return false;
     size_t bytes = 0;
-    for (auto piece : pieces) {
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        auto piece = pieces[i];
         if (piece == kNoEdge) return false;
         auto const& part = descs_[piece];
         if (part.dtype != desc.dtype || part.layout != desc.layout || part.dims.size() != desc.dims.size() ||
-            part.dims[axis] % block_of(desc.layout))
+            (part.dims[axis] % block_of(desc.layout) && i + 1 < pieces.size()))
             return false;
         bytes += bytes_of(piece);
     }
@@ -71,16 +72,18 @@ bool PartPlacement::has_rows(ProgramNode const& node, uint32_t whole, std::span<
 std::optional<size_t> PartPlacement::slice_offset(uint32_t number) const {
     auto const& node = parts_.nodes[number];
     auto const &x = descs_[node.inputs[0]], &y = descs_[node.outputs[0]];
-    if (x.layout != Layout::Plain || bits_of(x.dtype) % 8 || x.dims.size() != y.dims.size()) return std::nullopt;
+    if (x.layout != y.layout || bits_of(x.dtype) % 8 || x.dims.size() != y.dims.size()) return std::nullopt;
     auto first = sizes_.node_slots[number];
-    int64_t offset = 0, step = 1;
+    int64_t offset = 0, step = block_of(x.layout);
     bool whole = true;  // all axes behind
     for (auto axis = x.dims.size(); axis-- > 0;) {
-        auto start = sizes_.values[sizes_.slots[first + axis]];
-        if (start == kUnbound || start < 0 || start + y.dims[axis] > x.dims[axis]) return std::nullopt;
-        if (!whole && y.dims[axis] != 1) return std::nullopt;
-        whole = whole && x.dims[axis] == y.dims[axis];
-        offset += start * step, step *= x.dims[axis];
+        auto block = axis == 1 ? block_of(x.layout) : 1, all = x.dims[axis], part = y.dims[axis];
+        auto start = sizes_.values[sizes_.slots[first + axis]], end = start + part;
+        if (start == kUnbound || start < 0 || end > all) return std::nullopt;
+        if (start % block || (end % block && end != all)) return std::nullopt;
+        if (!whole && (part + block - 1) / block != 1) return std::nullopt;
+        whole = whole && all == part;
+        offset += start / block * step, step *= (all + block - 1) / block;
     }
     return static_cast<size_t>(offset) * static_cast<size_t>(bits_of(x.dtype) / 8);
 }

@@ -1,7 +1,11 @@
 #include "split/split.h"
 
+#include "conv/geometry.h"
 #include "cuda/movement_kernels.h"
+#include "movement/channel_copy.h"
 #include "movement/row_pieces.h"
+
+#include <vector>
 
 namespace refactor::kernel {
 
@@ -28,11 +32,20 @@ std::optional<Rejection> refuse_split(SplitInfo const& info, Request const& requ
     for (auto const& y : request.outputs) {
         if (y.dtype != request.inputs[0].dtype) return Rejection{"outputs of different dtypes"};
         if (y.layout != request.inputs[0].layout) return Rejection{"outputs of different layouts"};
-        auto block = block_of(y.layout);
-        if (block > 1 && (info.axis != 1 || y.dims.size() < 2 || y.dims[1] % block))
+        if (y.layout != Layout::Plain && (info.axis != 1 || y.dims.size() < 2))
             return Rejection{"blocked layout, axis " + std::to_string(info.axis) + " and shape " +
-                             movement::to_string(y.dims) + ", expected whole blocks of channels"};
+                             movement::to_string(y.dims) + ", expected channels, of axis 1"};
     }
+    return std::nullopt;
+}
+
+/// Whether runs of channels are runs of bytes.
+std::optional<Rejection> refuse_parts_of_blocks(Request const& request) {
+    auto block = block_of(request.inputs[0].layout);
+    for (auto const& y : request.outputs)
+        if (block > 1 && y.dims[1] % block)
+            return Rejection{"blocked layout and shape " + movement::to_string(y.dims) +
+                             ", expected whole blocks of channels"};
     return std::nullopt;
 }
 
@@ -56,8 +69,22 @@ TaskResult bind_rows(SplitInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
+TaskResult bind_lanes(SplitInfo const&, BindArgs const& args, Isa) {
+    std::vector<ChannelCopy> copies;
+    int64_t first = 0;
+    for (auto const* y : args.outputs) {
+        copies.emplace_back(*y, args.inputs, first);
+        first += y->dims[1];
+    }
+    return make_task([copies = std::move(copies)](void* const* a, runtime::RunContext const& c) {
+        for (size_t i = 0; i < copies.size(); ++i)
+            parallel_bytes(c.pool, copies[i].blocks(), copies[i].bytes(),
+                           [&](int64_t begin, int64_t end) { copies[i].run(a, a[i + 1], begin, end); });
+    });
+}
+
 /// Byte by byte in the order of the input.
-TaskResult bind_reference(SplitInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_reference_rows(SplitInfo const& info, BindArgs const& args) {
     auto pieces = RowPieces::make(*args.inputs[0], args.outputs, info.axis);
     if (!pieces) return Err{pieces.error()};
     return make_task([p = *pieces](void* const* a, runtime::RunContext const&) {
@@ -69,11 +96,42 @@ TaskResult bind_reference(SplitInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
+/// The same in blocks of channels, with zeros behind the last of each output.
+TaskResult bind_reference(SplitInfo const& info, BindArgs const& args, Isa) {
+    if (args.inputs[0]->layout == Layout::Plain) return bind_reference_rows(info, args);
+    std::vector<Addressing> outputs;
+    for (auto const* y : args.outputs) outputs.emplace_back(*y);
+    return make_task([=, x = Addressing(*args.inputs[0]), images = args.inputs[0]->dims[0],
+                      bytes = element_bytes(args.inputs[0]->dtype)](void* const* a, runtime::RunContext const&) {
+        int64_t first = 0;
+        for (size_t i = 0; i < outputs.size(); first += outputs[i++].channels) {
+            auto const& y = outputs[i];
+            auto* target = static_cast<char*>(a[i + 1]);
+            std::memset(target, 0, static_cast<size_t>(y.at(images, 0, 0) * bytes));
+            for (int64_t n = 0; n < images; ++n)
+                for (int64_t c = 0; c < y.channels; ++c)
+                    for (int64_t s = 0; s < y.spatial; ++s)
+                        std::memcpy(target + y.at(n, c, s) * bytes,
+                                    static_cast<char const*>(a[0]) + x.at(n, first + c, s) * bytes,
+                                    static_cast<size_t>(bytes));
+        }
+    });
+}
+
 }  // namespace
 
 KernelResult split_rows(SplitInfo const& info, Request const& request) {
     if (auto no = refuse_split(info, request)) return Err{*no};
+    if (auto no = refuse_parts_of_blocks(request)) return Err{*no};
     return make_kernel(info, "split", "rows", request, bind_rows);
+}
+
+KernelResult split_lanes(SplitInfo const& info, Request const& request) {
+    if (auto no = refuse_split(info, request)) return Err{*no};
+    auto const& x = request.inputs[0];
+    if (x.layout == Layout::Plain) return Err{Rejection{"expects a blocked layout"}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"expects f32, got " + std::string(name_of(x.dtype))}};
+    return make_kernel(info, "split", "lanes", request, bind_lanes);
 }
 
 KernelResult split_reference(SplitInfo const& info, Request const& request) {

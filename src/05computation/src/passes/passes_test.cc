@@ -211,20 +211,6 @@ TEST(Passes, EqualExpressionsAreComputedOnce) {
     EXPECT_EQ(count(compare_passes(g, {{8, 16}}, kSums), "MatMul"), 1u);
 }
 
-TEST(Passes, BlockedLayoutsNeedTwoReordersAroundAResidualNetwork) {
-    TestGraph g(8);
-    Shape shape{1, 64, 14, 14};
-    auto* x = g.input(shape);
-    for (int i = 0; i < 3; ++i) {
-        auto* a = g.add(conv(1), {x, g.weights({64, 64, 3, 3})}, shape);
-        x = g.elementwise(ExprOp::Relu, {g.elementwise(ExprOp::Add, {a, x}, shape)}, shape);
-    }
-    g.output(x);
-    auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * 1.2e-7 * 4);
-    EXPECT_EQ(count(types, "Conv"), 3u);
-    EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 ? 2u : 0u);
-}
-
 TEST(Passes, KeptTensorsStay) {
     TestGraph g(9);
     auto* x = g.input({2, 3});

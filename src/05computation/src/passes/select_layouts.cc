@@ -17,6 +17,7 @@ using kernel::Layout;
 struct Ability {
     bool blocked = false;              ///< may be labelled blocked at all
     bool convolution = false;          ///< reorders inside if it is not
+    bool parts_of_blocks = false;      ///< copies where row-major parts would be runs of bytes
     SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
 };
 
@@ -75,6 +76,40 @@ Ability concat_ability(NodePtr node) {
     return ability;
 }
 
+/// Cuts along the channels; where these are not whole blocks, they are copied lane by lane.
+Ability split_ability(NodePtr node, int64_t block) {
+    Ability ability;
+    ability.blocked = info_of<kernel::SplitInfo>(*node->value.op)->axis == 1 && has_channels(node->input(0)) &&
+                      !node->input(0)->is_source();
+    ability.follows.push_back(1);
+    for (auto* output : node->outputs()) {
+        ability.blocked &= has_channels(output);
+        if (!ability.blocked) return {};
+        auto channels = output->value.shape[1].constant();
+        ability.blocked &= channels.has_value();
+        ability.parts_of_blocks |= channels && *channels % block;
+    }
+    return ability;
+}
+
+/// Cuts whole blocks of channels or all of them, and anything of other axes; or channels alone, lane by lane.
+Ability slice_ability(NodePtr node, int64_t block) {
+    auto const& op = *node->value.op;
+    auto const* info = info_of<kernel::SliceInfo>(op);
+    if (!has_channels(node->input(0)) || node->input(0)->is_source() || info->steps[1] != 1) return {};
+    auto const &x = node->input(0)->value.shape, &y = node->output()->value.shape;
+    Ability ability;
+    ability.blocked = true;
+    ability.follows.push_back(1);
+    if (x[1] == y[1]) return ability;
+    auto first = op.params()[1].constant(), count = y[1].constant(), all = x[1].constant();
+    if (!first || !count || !all) return {};
+    ability.parts_of_blocks = *first % block || (*count % block && *first + *count != *all);
+    for (size_t axis = 0; ability.parts_of_blocks && axis < x.size(); ++axis)
+        if (axis != 1 && (!(x[axis] == y[axis]) || info->steps[axis] != 1)) return {};
+    return ability;
+}
+
 Ability ability_of(NodePtr node, int64_t block) {
     auto const& op = *node->value.op;
     auto window = [&](bool convolution) {
@@ -100,6 +135,8 @@ Ability ability_of(NodePtr node, int64_t block) {
     if (info_of<kernel::GlobalPoolInfo>(op)) return window(false);
     if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
     if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
+    if (info_of<kernel::SplitInfo>(op)) return split_ability(node, block);
+    if (info_of<kernel::SliceInfo>(op)) return slice_ability(node, block);
     if (info_of<kernel::ResizeInfo>(op)) {
         auto ability = window(false);
         auto const &in = node->input(0)->value.shape, &out = node->output()->value.shape;
@@ -132,6 +169,10 @@ class Selection {
             // Row-major convolutions reorder what they read and write themselves; a little more breaks ties.
             auto inside = bytes_of(node->output()) + (ability.follows[0] ? bytes_of(node->input(0)) : 0);
             cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
+        } else if (ability.parts_of_blocks) {
+            double copied = 0;
+            for (auto* output : node->outputs()) copied += bytes_of(output);
+            cut_.add_arc(vertex, MinimumCut::kSink, copied);
         }
         abilities_.emplace(node, std::move(ability));
     }

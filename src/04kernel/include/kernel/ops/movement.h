@@ -22,7 +22,8 @@ struct ConcatInfo {
 };
 Candidates candidates(ConcatInfo const&, Request const&);
 
-/// Cuts the input along `axis` into its outputs, whose operands tell the sizes. Source: ONNX Split-18.
+/// Cuts the input along `axis` into its outputs, whose operands tell the sizes. Accepts Blocked operands if axis is 1
+/// and every output's channels are multiples of the block or the type is f32. Source: ONNX Split-18.
 struct SplitInfo {
     static constexpr char const* kType = "Split";
     int64_t axis = 0;
@@ -30,8 +31,9 @@ struct SplitInfo {
 };
 Candidates candidates(SplitInfo const&, Request const&);
 
-/// y[i…] = x[start + i * step…]; the params are the starts of all axes, the output operand tells the sizes. Source:
-/// ONNX Slice-13.
+/// y[i…] = x[start + i * step…]; the params are the starts of all axes, the output operand tells the sizes. Accepts
+/// Blocked operands if the channels are whole blocks, or f32 and all that is cut, with a step of 1. Source: ONNX
+/// Slice-13.
 struct SliceInfo {
     static constexpr char const* kType = "Slice";
     Dims steps;  ///< one per axis, non-zero

@@ -1,0 +1,117 @@
+#include "passes/select_layouts.h"
+
+#include "passes/test_graph.h"
+
+namespace refactor::computation {
+
+namespace {
+
+using kernel::ExprOp;
+using test::compare_passes;
+using test::TestGraph;
+
+constexpr double kEps = 1.2e-7;
+
+size_t count(std::vector<std::string> const& types, std::string const& type) {
+    return static_cast<size_t>(std::count(types.begin(), types.end(), type));
+}
+/// Those into blocks of channels and back, if there are blocks at all.
+size_t two_reorders() { return cpu_features().isa >= Isa::Avx2 ? 2 : 0; }
+
+/// `channels` convolutions of `side` × `side` taps over `x`, of which the size stays.
+EdgePtr convolve(TestGraph& g, EdgePtr x, int64_t channels, int64_t side) {
+    auto shape = x->value.shape;
+    shape[1] = DimExpr(channels);
+    kernel::ConvInfo info;
+    info.window = {{1, 1}, {1, 1}, {side / 2, side / 2}, {side / 2, side / 2}};
+    return g.add(info, {x, g.weights({channels, *x->value.shape[1].constant(), side, side})}, shape);
+}
+
+std::vector<EdgePtr> split(TestGraph& g, EdgePtr x, std::vector<int64_t> const& channels) {
+    auto* node =
+        g.model.graph.insert({x->value.name + "_split", make_operator(kernel::SplitInfo{1})}, {x}, channels.size());
+    std::vector<EdgePtr> parts;
+    for (size_t i = 0; i < channels.size(); ++i) {
+        auto* part = node->outputs()[i];
+        part->value = x->value;
+        part->value.name += "_" + std::to_string(i);
+        part->value.shape[1] = DimExpr(channels[i]);
+        parts.push_back(part);
+    }
+    return parts;
+}
+
+EdgePtr join(TestGraph& g, std::vector<EdgePtr> const& parts) {
+    auto shape = parts[0]->value.shape;
+    for (size_t i = 1; i < parts.size(); ++i) shape[1] = shape[1] + parts[i]->value.shape[1];
+    return g.add(kernel::ConcatInfo{1}, parts, shape);
+}
+
+TEST(SelectLayouts, NeedsTwoReordersAroundAResidualNetwork) {
+    TestGraph g(8);
+    Shape shape{1, 64, 14, 14};
+    auto* x = g.input(shape);
+    for (int i = 0; i < 3; ++i)
+        x = g.elementwise(ExprOp::Relu, {g.elementwise(ExprOp::Add, {convolve(g, x, 64, 3), x}, shape)}, shape);
+    g.output(x);
+    auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * kEps * 4);
+    EXPECT_EQ(count(types, "Conv"), 3u);
+    EXPECT_EQ(count(types, "Reorder"), two_reorders());
+}
+
+/// As in YOLOv8, where parts are whole blocks, and in Res2Net, where they are not.
+TEST(SelectLayouts, CutsBlocksOfChannels) {
+    for (auto const& channels : {std::vector<int64_t>{16, 32}, {26, 26, 26}, {16, 10}, {3, 45, 16}})
+        for (int64_t batch : {1, 2}) {
+            TestGraph g(9);
+            auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+            auto* x = g.input({n, 24, 15, 13});
+            int64_t all = 0;
+            for (auto part : channels) all += part;
+            auto parts = split(g, convolve(g, x, all, 3), channels);
+            parts.push_back(convolve(g, parts.back(), 32, 3));
+            g.output(convolve(g, join(g, parts), 24, 3));
+            auto types = compare_passes(g, {{batch, 24, 15, 13}}, 2000 * kEps);
+            EXPECT_EQ(count(types, "Split"), 1u);
+            EXPECT_EQ(count(types, "Reorder"), two_reorders()) << all << " channels in " << channels.size() << " parts";
+        }
+}
+
+TEST(SelectLayouts, SlicesBlocksOfChannels) {
+    struct Case {
+        int64_t first, channels, row, step;
+        size_t reorders;  ///< beyond those around the whole
+    };
+    // Whole blocks; up to the last channel; channels alone; all channels of some positions; some of some.
+    for (auto const& c : {Case{16, 32, 0, 1, 0},
+                          {32, 20, 0, 1, 0},
+                          {5, 30, 0, 1, 0},
+                          {0, 52, 3, 2, 0},
+                          {16, 16, 3, 2, 0},
+                          {5, 30, 3, 2, 2}}) {
+        TestGraph g(10);
+        auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+        auto* x = g.input({n, 24, 15, 13});
+        auto* a = convolve(g, x, 52, 3);
+        Shape shape{n, c.channels, (15 - c.row + c.step - 1) / c.step, 13};
+        auto* part = g.add(kernel::SliceInfo{{1, 1, c.step, 1}}, {a}, shape, {0, c.first, c.row, 0});
+        g.output(convolve(g, part, 24, 3));
+        auto types = compare_passes(g, {{2, 24, 15, 13}}, 2000 * kEps);
+        EXPECT_EQ(count(types, "Slice"), 1u);
+        auto expected = two_reorders() ? 2 + c.reorders : 0;
+        EXPECT_EQ(count(types, "Reorder"), expected) << c.channels << " channels from " << c.first;
+    }
+}
+
+/// A model whose parts are outputs needs them in rows: blocks would be reordered once more.
+TEST(SelectLayouts, LeavesRowsWhereNothingReadsBlocks) {
+    TestGraph g(11);
+    auto* x = g.input({1, 48, 15, 13});
+    auto* a = g.elementwise(ExprOp::Relu, {x}, {1, 48, 15, 13});
+    for (auto* part : split(g, a, {16, 32})) g.output(g.elementwise(ExprOp::Exp, {part}, part->value.shape));
+    EXPECT_EQ(count(compare_passes(g, {{1, 48, 15, 13}}, 8 * kEps), "Reorder"), 0u);
+}
+
+}  // namespace
+
+}  // namespace refactor::computation
