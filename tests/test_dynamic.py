@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -70,3 +72,66 @@ def test_results_are_identical_from_run_to_run():
     first = executor(inputs)["y"]
     for _ in range(5):
         np.testing.assert_array_equal(executor(inputs)["y"], first)
+
+
+def _ints(name, *values):
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def _of_sizes(nodes, outputs, *constants, inputs=()):
+    """A model of an image `x` [1, 2, h, w]."""
+    graph = helper.make_graph(
+        [helper.make_node(op, i.split(), o.split(), **attributes) for op, i, o, attributes in nodes],
+        "sizes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, "h", "w"]), *inputs],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [_ints("two", 2), *constants],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_pads_that_are_turned_around_stay_sizes():
+    # Pads of F.pad, from the last axis to the first, are made those of ONNX.
+    nodes = [
+        ("Shape", "x", "shape", {}),
+        ("Gather", "shape two", "height", {}),
+        ("Mod", "height seven", "rest", {}),
+        ("Sub", "seven rest", "missing", {}),
+        ("Mod", "missing seven", "pad", {}),
+        ("Concat", "zero zero pad pad zero zero zero pad", "pads", {"axis": 0}),
+        ("Reshape", "pads pairs", "matrix", {}),
+        ("Slice", "matrix minus_one lowest zero minus_one", "turned", {}),
+        ("Transpose", "turned", "columns", {"perm": [1, 0]}),
+        ("Reshape", "columns minus_one", "list", {}),
+        ("Cast", "list", "cast", {"to": TensorProto.INT64}),
+        ("Pad", "x cast", "y", {}),
+    ]
+    lowest = np.iinfo(np.int64).min + 1
+    constants = [_ints("seven", 7), _ints("zero", 0), _ints("pairs", -1, 2), _ints("minus_one", -1)]
+    model = _of_sizes(nodes, ["y"], *constants, _ints("lowest", lowest))
+    executor = make_compiler(model).compile()
+    reference = ReferenceEvaluator(model)
+    for height, width in ((10, 12), (14, 3), (8, 7)):
+        array = models.generator(height).standard_normal((1, 2, height, width), np.float32)
+        np.testing.assert_array_equal(executor({"x": array})["y"], reference.run(None, {"x": array})[0])
+    assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True)] == ["pad"]
+
+
+def test_joined_rows_stay_sizes():
+    nodes = [
+        ("Shape", "x", "shape", {}),
+        ("Gather", "shape two", "height", {}),
+        ("Concat", "height two", "row", {"axis": 0}),
+        ("Reshape", "row pair", "first", {}),
+        ("Concat", "first second", "rows", {"axis": 0}),
+        ("Transpose", "rows", "columns", {"perm": [1, 0]}),
+        ("Reshape", "columns minus_one", "target", {}),
+        ("Expand", "one target", "y", {}),
+    ]
+    second = numpy_helper.from_array(np.array([[3, 1]], np.int64), "second")
+    one = numpy_helper.from_array(np.ones(1, np.float32), "one")
+    model = _of_sizes(nodes, ["y"], _ints("pair", 1, 2), _ints("minus_one", -1), second, one)
+    executor = make_compiler(model).compile()
+    for height in (4, 7):
+        assert executor({"x": np.zeros((1, 2, height, 1), np.float32)})["y"].shape == (height, 3, 2, 1)
+    assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True)] == ["expand"]

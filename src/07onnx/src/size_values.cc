@@ -1,6 +1,7 @@
 #include "size_values.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace refactor::onnx {
 
@@ -172,6 +173,30 @@ std::optional<std::vector<DimExpr>> elementwise_values(InferContext const& conte
         result[i] = std::move(*value);
     }
     return result;
+}
+
+std::optional<std::vector<DimExpr>> viewed_values(InferContext const& context, Shape const& output, Dims const& steps,
+                                                  int64_t first) {
+    if (context.input(0).constant) return std::nullopt;
+    auto dims = small_dims(output);
+    auto values = dims ? context.known_values(0) : std::nullopt;
+    if (!values) return std::nullopt;
+    std::vector<DimExpr> result;
+    for (int64_t i = 0; i < element_count(*dims); ++i) {
+        auto position = first, rest = i;
+        for (size_t axis = dims->size(); axis-- > 0; rest /= (*dims)[axis])
+            position += rest % (*dims)[axis] * steps[axis];
+        result.push_back((*values)[static_cast<size_t>(position)]);
+    }
+    return result;
+}
+
+std::optional<Dims> row_major_steps(Shape const& shape) {
+    auto steps = small_dims(shape);
+    if (!steps) return std::nullopt;
+    int64_t step = 1;
+    for (size_t axis = steps->size(); axis-- > 0;) step *= std::exchange((*steps)[axis], step);
+    return steps;
 }
 
 ElementRule element_rule(std::string_view op_type) {

@@ -9,6 +9,13 @@ using ElementRule = std::optional<DimExpr> (*)(std::span<DimExpr const> operands
 std::optional<std::vector<DimExpr>> elementwise_values(InferContext const& context, Shape const& output,
                                                        ElementRule apply);
 
+/// Elements of a view of input 0, which carries sizes: of constant shape `output`, from element `first` on, `steps[i]`
+/// elements apart along axis i. Nothing if they are unknown, or constants.
+std::optional<std::vector<DimExpr>> viewed_values(InferContext const& context, Shape const& output, Dims const& steps,
+                                                  int64_t first = 0);
+/// How many elements are between neighbours along each axis of a row-major tensor, if that is constant.
+std::optional<Dims> row_major_steps(Shape const& shape);
+
 /// Rule of an ONNX elementwise operator on sizes, null if it has none.
 ElementRule element_rule(std::string_view op_type);
 

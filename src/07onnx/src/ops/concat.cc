@@ -30,9 +30,8 @@ Status infer_concat(InferContext& c, NodeView const& n) {
         known = part.has_value();
         if (part) values.insert(values.end(), part->begin(), part->end());
     }
-    bool is_list = shape.size() == 1;
     RG_CHECK_STATUS(c.set(0, c.dtype(0), std::move(shape)));
-    if (known && symbolic && is_list) c.set_values(0, std::move(values));
+    if (known && symbolic && axis == 0) c.set_values(0, std::move(values));
     return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include "computation/operator.h"
 #include "kernel/ops/quantize.h"
 #include "operator_def.h"
+#include "size_values.h"
 
 #include <numeric>
 
@@ -104,8 +105,12 @@ Status infer_transpose(InferContext& c, NodeView const& n) {
     RG_TRY_STATUS(perm, permutation(c.shape(0), n));
     Shape shape;
     for (auto axis : perm) shape.push_back(c.shape(0)[axis]);
-    RG_CHECK_STATUS(c.set(0, c.dtype(0), std::move(shape)));
-    if (perm.size() < 2 && c.input(0).values) c.set_values(0, *c.input(0).values);
+    RG_CHECK_STATUS(c.set(0, c.dtype(0), shape));
+    auto const steps = row_major_steps(c.shape(0));
+    if (!steps) return std::nullopt;
+    Dims permuted;
+    for (auto axis : perm) permuted.push_back((*steps)[axis]);
+    if (auto values = viewed_values(c, shape, permuted)) c.set_values(0, std::move(*values));
     return std::nullopt;
 }
 

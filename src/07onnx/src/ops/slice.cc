@@ -2,6 +2,7 @@
 #include "kernel/ops/movement.h"
 #include "kernel/procedures/select.h"
 #include "operator_def.h"
+#include "size_values.h"
 
 #include <algorithm>
 #include <numeric>
@@ -85,19 +86,26 @@ Status infer_open_slice(InferContext& c) {
 
 bool needs_value(InferError const& error) { return error.kind == InferError::Kind::NeedsValue; }
 
+std::optional<std::vector<DimExpr>> sliced_values(InferContext const& c, Sliced const& sliced) {
+    auto steps = row_major_steps(c.shape(0));
+    if (!steps) return std::nullopt;
+    int64_t first = 0;
+    for (size_t axis = 0; axis < steps->size(); ++axis) {
+        auto start = sliced.starts[axis].constant();
+        if (!start) return std::nullopt;
+        first += *start * (*steps)[axis];
+        (*steps)[axis] *= sliced.steps[axis];
+    }
+    return viewed_values(c, sliced.shape, *steps, first);
+}
+
 Status infer_slice(InferContext& c, NodeView const& n) {
     auto sliced_or = slice(c, n);
     if (!sliced_or.ok() && needs_value(sliced_or.error()) && c.leave_to_run()) return infer_open_slice(c);
     if (!sliced_or.ok()) return sliced_or.error();
     auto const& sliced = *sliced_or;
     RG_CHECK_STATUS(c.set(0, c.dtype(0), sliced.shape));
-    auto values = c.shape(0).size() == 1 && !c.input(0).constant ? c.known_values(0) : std::nullopt;
-    if (!values) return std::nullopt;
-    auto start = sliced.starts[0].constant(), count = sliced.shape[0].constant();
-    if (!start || !count) return std::nullopt;
-    std::vector<DimExpr> part;
-    for (int64_t i = 0; i < *count; ++i) part.push_back(values->at(static_cast<size_t>(*start + i * sliced.steps[0])));
-    c.set_values(0, std::move(part));
+    if (auto values = sliced_values(c, sliced)) c.set_values(0, std::move(*values));
     return std::nullopt;
 }
 
