@@ -135,3 +135,27 @@ def test_joined_rows_stay_sizes():
     for height in (4, 7):
         assert executor({"x": np.zeros((1, 2, height, 1), np.float32)})["y"].shape == (height, 3, 2, 1)
     assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True)] == ["expand"]
+
+
+def test_sizes_that_only_what_is_deferred_reads():
+    # Pads are data; the bounds of Slice and the target of Reshape are sizes of what came before.
+    nodes = [
+        ("MaxPool", "x", "half", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("Shape", "half", "sizes", {}),
+        ("Gather", "sizes two", "height", {}),
+        ("Gather", "sizes three", "width", {}),
+        ("Pad", "half pads", "more", {}),
+        ("Concat", "height width", "ends", {"axis": 0}),
+        ("Slice", "more starts ends axes", "less", {}),
+        ("Mul", "height width", "area", {}),
+        ("Concat", "two area", "target", {"axis": 0}),
+        ("Reshape", "less target", "y", {}),
+    ]
+    pads = helper.make_tensor_value_info("pads", TensorProto.INT64, [8])
+    constants = [_ints("three", 3), _ints("starts", 0, 0), _ints("axes", 2, 3)]
+    executor = make_compiler(_of_sizes(nodes, ["y"], *constants, inputs=[pads])).compile()
+    for height, width in ((4, 6), (7, 6), (6, 2)):
+        array = models.generator(height).standard_normal((1, 2, height, width), np.float32)
+        inputs = {"x": array, "pads": np.array([0, 0, 0, 0, 0, 0, 2, 3])}
+        wanted = array[:, :, : height // 2 * 2].reshape(1, 2, height // 2, 2, width // 2, 2).max((3, 5))
+        np.testing.assert_array_equal(executor(inputs)["y"], wanted.reshape(2, -1))

@@ -81,6 +81,7 @@ class DeferredGraph final : public runtime::Procedure {
                 tensor.shape->push_back(DimExpr::symbol(symbols_.intern(concat(tensor.name, ".", axis))));
         }
         if (!by_content_[i]) return tensor;
+        tensor.values.reset();
         if (value.blob)
             tensor.constant = Blob::copy_of(on_host(value).data<std::byte>(), value.blob->bytes());
         else
