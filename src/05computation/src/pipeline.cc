@@ -10,6 +10,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_nan_guards.h"
 #include "passes/fold_quantization.h"
+#include "passes/fold_transposes.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_concats.h"
 #include "passes/fuse_conv_chains.h"
@@ -75,6 +76,7 @@ std::span<Pass const> pipeline() {
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"merge_projections", merge_projections},
         {"view_operands", view_operands},
+        {"fold_transposes", fold_transposes},
         {"fuse_gathered_matrices", fuse_gathered_matrices},
         {"fold_nan_guards", fold_nan_guards},
         {"fuse_epilogues", fuse_epilogues},

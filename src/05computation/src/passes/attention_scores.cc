@@ -104,6 +104,23 @@ EdgePtr before_reshapes(EdgePtr edge) {
     return edge;
 }
 
+EdgePtr strip_scale(EdgePtr edge, float& factor) {
+    auto* node = edge->producer();
+    if (!node || !is_private(edge) || !info_of<kernel::ElementwiseInfo>(*node->value.op)) return edge;
+    auto expression = Expression::of(node);
+    expression.normalize();
+    if (expression.outputs.size() != 1 || expression.inputs.size() != 1) return edge;
+    auto const& last = expression.code[expression.outputs[0]];
+    if (last.op != ExprOp::Mul && last.op != ExprOp::Div) return edge;
+    auto* x = expression.input(last.operands[0]);
+    auto scale = expression.constant(last.operands[1]);
+    if (last.op == ExprOp::Mul && !x)
+        x = expression.input(last.operands[1]), scale = expression.constant(last.operands[0]);
+    if (!x || !scale || x->value.shape != edge->value.shape) return edge;
+    factor *= static_cast<float>(last.op == ExprOp::Mul ? *scale : 1 / *scale);
+    return x;
+}
+
 EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
     if (mask.outputs.empty()) return nullptr;
     if (auto* edge = mask.input(mask.outputs[0])) return edge;

@@ -24,6 +24,9 @@ std::optional<Scores> scores_of(EdgePtr edge);
 
 /// Nobody but one node reads it.
 bool is_private(EdgePtr edge);
+/// `edge` is `factor` times what is returned, through an Elementwise node that nobody else reads and that only
+/// multiplies by a scalar.
+EdgePtr strip_scale(EdgePtr edge, float& factor);
 /// What Reshapes that nobody else reads made `edge` of, or `edge`.
 EdgePtr before_reshapes(EdgePtr edge);
 
