@@ -18,6 +18,7 @@
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_gathered_matrices.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/hoist_reshapes.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_branches.h"
@@ -63,6 +64,7 @@ std::span<Pass const> pipeline() {
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
         {"sink_reshapes", sink_reshapes},
+        {"hoist_reshapes", hoist_reshapes},
         {"sink_transposes", sink_transposes},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
