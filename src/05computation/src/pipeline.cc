@@ -9,6 +9,7 @@
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
 #include "passes/fold_nan_guards.h"
+#include "passes/fold_pads.h"
 #include "passes/fold_quantization.h"
 #include "passes/fold_transposes.h"
 #include "passes/fuse_attention.h"
@@ -54,6 +55,7 @@ std::span<Pass const> pipeline() {
         {"fold_quantization", fold_quantization},
         {"channels_last_integers", channels_last_integers},
         {"remove_dead_nodes", remove_dead_nodes},
+        {"fold_pads", fold_pads},
         {"cut_wide_strides", cut_wide_strides},
         {"widen_recurrent_weights", widen_recurrent_weights},
         {"widen_halves", widen_halves},
