@@ -5,6 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from refactor_graph import InvalidInput, InvalidModel
 from refactor_graph.onnx import make_compiler
 
@@ -304,3 +305,38 @@ def test_one_fused_step():
         arrays = tensors(models.generator(3), 1, 2, 2, 6, 6, 8, 8, packed=False, dtype=dtype)
         executor = make_compiler(positional("Attention", arrays, opset=23, is_causal=1)[0]).compile()
         assert "attention:cpu" in executor.dbg()
+
+
+def test_einsums_whose_result_has_the_second_operand_first_are_attention():
+    # As Keras' MultiHeadAttention has them: [batch, position, head, depth], keys before queries.
+    random = models.generator()
+    feeds = {
+        name: random.standard_normal((2, length, 3, 16), np.float32) for name, length in (("q", 7), ("k", 9), ("v", 9))
+    }
+    nodes = [
+        helper.make_node("Einsum", ["k", "q"], ["scores"], equation="aecd,abcd->acbe"),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("Einsum", ["weights", "v"], ["y"], equation="acbe,aecd->abcd"),
+    ]
+    ports = [helper.make_tensor_value_info(name, 1, array.shape) for name, array in feeds.items()]
+    graph = helper.make_graph(nodes, "keras", ports, [helper.make_empty_tensor_value_info("y")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    executor = make_compiler(proto).compile()
+    assert_close(executor(feeds)["y"], reference(proto, feeds)[0], TOLERANCE, TOLERANCE)
+    assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True)] == ["attention"]
+
+
+@pytest.mark.parametrize("equation", ["ij,ki->kj", "bij,kib->kbj", "bij,bkj->bki", "aij,bjk->bika", "ij,jk->ki"])
+@pytest.mark.parametrize("weights", [[], ["b"], ["a"]])
+def test_operands_of_einsums_in_any_order(equation, weights):
+    random = models.generator()
+    sizes = dict(zip("abijk", (2, 3, 4, 5, 6), strict=True))
+    shapes = [[sizes[label] for label in labels] for labels in equation.split("->")[0].split(",")]
+    feeds = {name: random.standard_normal(shape, np.float32) for name, shape in zip("ab", shapes, strict=True)}
+    ports = [helper.make_tensor_value_info(name, 1, a.shape) for name, a in feeds.items() if name not in weights]
+    constants = [numpy_helper.from_array(feeds[name], name) for name in weights]
+    node = helper.make_node("Einsum", ["a", "b"], ["y"], equation=equation)
+    graph = helper.make_graph([node], "einsum", ports, [helper.make_empty_tensor_value_info("y")], constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs = {name: array for name, array in feeds.items() if name not in weights}
+    assert_close(make_compiler(proto).compile()(inputs)["y"], np.einsum(equation, *feeds.values()), 1e-5, 1e-5)

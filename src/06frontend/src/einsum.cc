@@ -167,9 +167,23 @@ Sizes joined_sizes(Term const& a, Term const& b) {
     return sizes;
 }
 
+/// Whether `b` gives the rows of the product and `a` its columns, which follow each other in memory: of the labels that
+/// one operand alone has, `a` has the last in the order of what follows. Weights stay the second operand.
+bool comes_first(Term const& a, Term const& b, std::string const& later) {
+    auto last = [&](Term const& term, Term const& other) {
+        size_t found = 0;
+        for (size_t i = 0; i < later.size(); ++i)
+            if (later.find(later[i]) == i && contains(term.labels, later[i]) && !contains(other.labels, later[i]))
+                found = i + 1;
+        return found;
+    };
+    return !b.edge->value.constant && last(b, a) && last(b, a) < last(a, b);
+}
+
 /// One product: labels of both that are needed later are batch axes, those that are not are summed.
 Term multiply(LowerContext& c, Term a, Term b, std::string const& later) {
     a = sum_out(c, a, later + b.labels), b = sum_out(c, b, later + a.labels);
+    if (comes_first(a, b, later)) std::swap(a, b);
     auto sizes = joined_sizes(a, b);
     std::string batch, inner, rows, columns;
     for (char label : a.labels) (contains(b.labels, label) ? contains(later, label) ? batch : inner : rows) += label;
