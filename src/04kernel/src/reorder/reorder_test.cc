@@ -39,6 +39,27 @@ TEST(Reorder, AllCandidatesKeepValuesAndZeroPadding) {
     }
 }
 
+TEST(Reorder, OneChannelIsNotMovedByTheDefinition) {
+    auto layout = cpu_features().isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    std::mt19937 rng(3);
+    auto x = argument(Tensor::random({1, 1, 60, 70}, rng), layout);
+    auto operand = operand_of(x);
+    Operand y;
+    y.dtype = DataType::F32, y.layout = Layout::Plain, y.dims = {1, 1, 60, 70};
+    TensorDesc const *in = &x.desc, *out = &y;
+    PackCache packs;
+    std::string cheapest;
+    double least = INFINITY;
+    for (auto const& kernel :
+         candidates(ReorderInfo{}, {{&operand, 1}, {&y, 1}, "cpu", cpu_features().isa, 1}).kernels) {
+        auto nanoseconds = kernel->estimate({{&in, 1}, {&out, 1}, {}, packs, 1});
+        ASSERT_TRUE(nanoseconds.ok());
+        if (*nanoseconds < least) least = *nanoseconds, cheapest = kernel->id();
+    }
+    EXPECT_TRUE(cheapest.starts_with("reorder:cpu:transpose:")) << cheapest;
+}
+
 /// `t` [N, C, …] with its channels at the end, the positions one axis.
 Tensor channels_last(Tensor const& t) {
     int64_t images = t.dims[0], channels = t.dims[1], positions = 1;
