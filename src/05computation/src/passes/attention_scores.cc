@@ -94,6 +94,21 @@ public:
     }
 };
 
+/// The program of `node`, and of one before it that has another size only because of a mask.
+Expression program_of(NodePtr node) {
+    for (auto* input : node->inputs()) {
+        auto* before = input->producer();
+        if (!before || before->outputs().size() != 1 || !is_private(input) ||
+            !info_of<kernel::ElementwiseInfo>(*before->value.op))
+            continue;
+        if (is_but_for_keys(node->output()->value.shape, input->value.shape) && product_in(Expression::of(before)))
+            return merge(before, node);
+    }
+    auto expression = Expression::of(node);
+    expression.normalize();
+    return expression;
+}
+
 }  // namespace
 
 bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
@@ -139,6 +154,12 @@ EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
     return node->output();
 }
 
+bool is_but_for_keys(Shape const& masked, Shape const& product) {
+    if (masked.empty() || masked.size() != product.size()) return false;
+    return std::equal(masked.begin(), masked.end() - 1, product.begin()) &&
+           broadcast(masked.back(), product.back()) == masked.back();
+}
+
 std::optional<Scores> scores_of(EdgePtr edge) {
     edge = before_reshapes(edge);
     auto* node = edge->producer();
@@ -150,10 +171,10 @@ std::optional<Scores> scores_of(EdgePtr edge) {
         return scores;
     }
     if (!info_of<kernel::ElementwiseInfo>(*node->value.op)) return std::nullopt;
-    auto expression = Expression::of(node);
-    expression.normalize();
+    auto expression = program_of(node);
     auto* product = expression.outputs.size() == 1 ? product_in(expression) : nullptr;
-    if (!product || product->value.shape != scores.shape) return std::nullopt;
+    if (!product || !is_but_for_keys(scores.shape, product->value.shape)) return std::nullopt;
+    scores.shape.back() = product->value.shape.back();
     scores.product = before_reshapes(product);
     if (!is_private(scores.product)) return std::nullopt;
     Matcher matcher(expression, product);

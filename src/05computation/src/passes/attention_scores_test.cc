@@ -73,6 +73,57 @@ TEST(AttentionScores, ScaledBehindTheMask) {
     EXPECT_TRUE(is_fused(types));
 }
 
+/// softmax(Q · Kᵀ · 0.4 + mask [B, 1, 1, M]) · V with symbolic B, S, T and M; V has T rows, or the mask's number of
+/// them.
+Model masked_by_its_own_symbol(bool values_follow_mask) {
+    TestGraph g(43);
+    auto symbol = [&](char const* name) { return DimExpr::symbol(g.model.symbols.intern(name)); };
+    auto b = symbol("B"), s = symbol("S"), t = symbol("T"), m = symbol("M");
+    auto all = *broadcast(t, m);
+    auto *q = g.input({b, 3, s, 8}), *k = g.input({b, 3, 8, t}), *v = g.input({b, 3, values_follow_mask ? all : t, 8}),
+         *mask = g.input({b, 1, 1, m});
+    auto* scaled =
+        g.elementwise(ExprOp::Mul, {g.add(kernel::MatMulInfo{}, {q, k}, {b, 3, s, t}), g.scalar(0.4f)}, {b, 3, s, t});
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    auto* p = g.add(softmax, {g.elementwise(ExprOp::Add, {scaled, mask}, {b, 3, s, all})}, {b, 3, s, all});
+    g.output(g.add(kernel::MatMulInfo{}, {p, v}, {b, 3, s, 8}));
+    return g.copy();
+}
+
+TEST(AttentionScores, MaskOfItsOwnSymbol) {
+    TestGraph random(44);
+    auto inputs = [&](int64_t batch, int64_t queries, int64_t keys, int64_t masked) {
+        std::vector<std::pair<Dims, std::vector<float>>> values;
+        for (Dims const& dims :
+             {Dims{batch, 3, queries, 8}, Dims{batch, 3, 8, keys}, Dims{batch, 3, keys, 8}, Dims{batch, 1, 1, masked}})
+            values.emplace_back(dims, random.random_floats(static_cast<size_t>(element_count(dims))));
+        return values;
+    };
+    CompileOptions with, without;
+    without.passes = {"-all"};
+    auto fused = compile(masked_by_its_own_symbol(false), with).program,
+         plain = compile(masked_by_its_own_symbol(false), without).program;
+    ASSERT_TRUE(is_fused(types_of(*fused)));
+    for (auto const& [queries, keys, masked] : {std::array<int64_t, 3>{5, 7, 7}, {1, 9, 9}, {4, 6, 1}, {3, 1, 1}}) {
+        auto values = inputs(2, queries, keys, masked);
+        auto actual = run(fused, values)[0], expected = run(plain, values)[0];
+        ASSERT_EQ(actual.size(), expected.size());
+        for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5);
+    }
+    for (auto const& [keys, masked] : {std::pair<int64_t, int64_t>{7, 6}, {1, 4}}) try {
+            run(fused, inputs(2, 5, keys, masked));
+            FAIL() << keys << " keys, " << masked << " in the mask";
+        } catch (InvalidInput const& error) {
+            EXPECT_NE(std::string(error.what())
+                          .find("the number of keys in the mask is " + std::to_string(masked) + ", expected " +
+                                std::to_string(keys)),
+                      std::string::npos)
+                << error.what();
+        }
+    EXPECT_FALSE(is_fused(types_of(*compile(masked_by_its_own_symbol(true), with).program)));
+}
+
 TEST(AttentionScores, LeavesOtherScoresAlone) {
     auto seen = [](TestGraph& g, EdgePtr x, EdgePtr, Shape const& shape) {
         return g.elementwise(ExprOp::Where, {causal(g, false), x, g.scalar(-2)}, shape);

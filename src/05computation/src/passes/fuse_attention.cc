@@ -112,65 +112,95 @@ void replace(Graph& graph, NodePtr product, NodePtr attention, Heads const& head
     graph.replace_all_uses(old, merged);
 }
 
-bool fuse(Graph& graph, NodePtr softmax, bool halves) {
-    auto const* info = info_of<kernel::SoftmaxInfo>(*softmax->value.op);
-    auto const& shape = softmax->output()->value.shape;
-    auto type = softmax->output()->value.dtype;
-    auto rank = shape.size();
+/// The product of what a softmax makes with the values.
+struct Weighting {
+    NodePtr product = nullptr;  ///< null: there is none
+    EdgePtr weights = nullptr;
+    bool nan_to_zero = false;
+};
+
+Weighting weighting_of(NodePtr softmax, bool nan_to_zero) {
+    auto* weights = softmax->output();
+    if (auto* next = weights->only_consumer(); next && is_nan_to_zero(next)) {
+        weights = next->output(), nan_to_zero = true;
+        if (!is_private(weights)) return {};
+    }
+    auto* product = weights->only_consumer();
+    if (product && product->value.op->is_alias() && is_private(product->output()))
+        weights = product->output(), product = weights->only_consumer();
+    auto const* info = product ? info_of<kernel::MatMulInfo>(*product->value.op) : nullptr;
+    if (!info || !is_plain_product(*info) || info->trans_b || info->alpha != 1 || product->input(0) != weights)
+        return {};
+    return {product, weights, nan_to_zero};
+}
+
+/// A softmax over the last of 3 or 4 axes, of a type that has a kernel.
+bool is_softmax_of_scores(NodePtr node, bool halves) {
+    auto const* info = info_of<kernel::SoftmaxInfo>(*node->value.op);
+    if (!info || !is_private(node->output())) return false;
+    auto type = node->output()->value.dtype;
+    auto rank = node->output()->value.shape.size();
     bool has_kernel = type == DataType::F32 || (halves && (type == DataType::F16 || type == DataType::BF16));
-    if (!info || info->log || info->axes != 1 || (rank != 3 && rank != 4) ||
-        info->axis != static_cast<int64_t>(rank) - 1 || !has_kernel || !is_private(softmax->output()))
-        return false;
+    return has_kernel && !info->log && info->axes == 1 && (rank == 3 || rank == 4) &&
+           info->axis == static_cast<int64_t>(rank) - 1;
+}
+
+/// `made` with as many keys as there are, where a mask gave it those that it broadcasts them to.
+Shape with_keys(Shape made, DimExpr const& keys) {
+    if (broadcast(made.back(), keys) == made.back()) made.back() = keys;
+    return made;
+}
+
+bool fuse(Model& model, NodePtr softmax, bool halves) {
+    if (!is_softmax_of_scores(softmax, halves)) return false;
+    auto& graph = model.graph;
+    auto const& shape = softmax->output()->value.shape;
     auto scores = scores_of(softmax->input(0));
     if (!scores) return false;
     auto* first = scores->product->producer();
     auto const* first_info = info_of<kernel::MatMulInfo>(*first->value.op);
     if (!is_plain_product(*first_info)) return false;
-
-    auto* probabilities = softmax->output();
-    bool nan_to_zero = info->nan_to_zero;
-    if (auto* next = probabilities->only_consumer(); next && is_nan_to_zero(next)) {
-        probabilities = next->output(), nan_to_zero = true;
-        if (!is_private(probabilities)) return false;
-    }
-    auto* second = probabilities->only_consumer();
-    if (second && second->value.op->is_alias() && is_private(second->output()))
-        probabilities = second->output(), second = probabilities->only_consumer();
-    auto const* second_info = second ? info_of<kernel::MatMulInfo>(*second->value.op) : nullptr;
-    if (!second_info || !is_plain_product(*second_info) || second_info->trans_b || second_info->alpha != 1 ||
-        second->input(0) != probabilities)
-        return false;
-    auto* values = second->input(1);
+    auto const second = weighting_of(softmax, info_of<kernel::SoftmaxInfo>(*softmax->value.op)->nan_to_zero);
+    if (!second.product) return false;
+    auto* values = second.product->input(1);
     kernel::AttentionInfo attention;
     attention.scale = scores->scale * first_info->alpha;
     auto *queries = strip_scale(first->input(0), attention.scale),
          *keys = strip_scale(first->input(1), attention.scale);
-    auto const& all = scores->shape.size() == 4 ? scores->shape : shape;
+    auto const key_count = scores->shape.back();
+    auto const all = scores->shape.size() == 4 ? scores->shape : with_keys(shape, key_count);
     Heads heads(graph, all, queries);
     auto const apart = heads.shape_of(all), merged = Shape{apart[0] * apart[1], apart[2], apart[3]};
-    auto fits = [&](Shape const& made) { return made == apart || made == merged; };
+    auto fits = [&](Shape const& made) {
+        auto const whole = with_keys(made, key_count);
+        return whole == apart || whole == merged;
+    };
     if (!fits(shape) || !fits(scores->shape) || !fits(scores->product->value.shape) ||
-        !fits(probabilities->value.shape) || !heads.fit(queries) || !heads.fit(keys) || !heads.fit(values))
+        !fits(second.weights->value.shape) || !heads.fit(queries) || !heads.fit(keys) || !heads.fit(values))
         return false;
+    if (shape.back() != key_count && values->value.shape[values->value.shape.size() - 2] != key_count) return false;
     auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
     if (mask && scores->shape.size() == 3 && mask->value.shape.size() == 3 && mask->value.shape[0] != DimExpr(1)) {
         if (!heads.fit(mask)) return false;
         mask = heads.apart(mask);
     }
     attention.has_mask = mask != nullptr;
-    attention.nan_to_zero = nan_to_zero;
+    attention.nan_to_zero = second.nan_to_zero;
     attention.k_transposed = !first_info->trans_b;
     if (attention.k_transposed) {
         auto* rows = untransposed_keys(graph, keys);
         if (!rows) rows = untransposed_keys(graph, keys = heads.apart(keys));
         if (rows) keys = rows, attention.k_transposed = false;
     }
+    if (shape.back() != key_count)
+        model.conditions.push_back({"Softmax node \"" + softmax->value.name + "\"", "the number of keys in the mask",
+                                    mask->value.shape.back(), key_count, true});
 
     std::vector<EdgePtr> inputs{heads.apart(queries), heads.apart(keys), heads.apart(values)};
     if (mask) inputs.push_back(mask);
     auto* node = graph.insert({softmax->value.name, make_operator(attention)}, inputs);
-    replace(graph, second, node, heads);
-    graph.erase_unused(second);
+    replace(graph, second.product, node, heads);
+    graph.erase_unused(second.product);
     return true;
 }
 
@@ -180,7 +210,7 @@ int fuse_attention(Model& model, PassContext const& context) {
     // On the CPU, products of halves are computed in f32 before this pass.
     bool halves = context.options.device != "cpu";
     int fused = 0;
-    for (auto* node : model.graph.topological()) fused += node->alive() && fuse(model.graph, node, halves);
+    for (auto* node : model.graph.topological()) fused += node->alive() && fuse(model, node, halves);
     return fused;
 }
 
