@@ -33,7 +33,7 @@ Padded padded(EdgePtr image) {
     if (auto const* transpose = producer_info<kernel::TransposeInfo>(image))
         perm = &transpose->perm, found.transpose = node, node = node->input(0)->producer();
     auto const* info = node ? info_of<kernel::PadInfo>(*node->value.op) : nullptr;
-    if (!info || info->mode != kernel::PadMode::Constant) return {};
+    if (!info || info->mode != kernel::PadMode::Constant || image->value.keep || node->output()->value.keep) return {};
     auto value = value_of(node);
     if (!value) return {};
     found.value = *value;

@@ -92,5 +92,17 @@ TEST(FoldPads, LeavesChannelsAndOtherReaders) {
     EXPECT_EQ(count(types, "Conv"), 2);
 }
 
+TEST(FoldPads, LeavesKeptTensors) {
+    TestGraph g(7);
+    kernel::ConvInfo conv;
+    conv.window = window(0);
+    auto* image = pad(g, g.input({1, 8, 9, 8}), 0);
+    g.output(g.add(conv, {image, g.weights({5, 8, 3, 3})}, {1, 5, 10, 8}));
+    CompileOptions options;
+    EXPECT_EQ(count(types_of(*compile(g.copy(), options).program), "Pad"), 0);
+    options.keep = {image->value.name};
+    EXPECT_EQ(count(types_of(*compile(g.copy(), options).program), "Pad"), 1);
+}
+
 }  // namespace
 }  // namespace refactor::computation
