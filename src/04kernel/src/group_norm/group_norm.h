@@ -14,6 +14,8 @@ std::string why_not_group_norm(GroupNormInfo const&, BindArgs const&);
 
 /// f32, vectorised (AVX-512 or AVX2).
 MaybeKernel make_group_norm_rows(GroupNormInfo const&, Request const&);
+/// f32 in blocks of channels as wide as the vectors.
+MaybeKernel make_group_norm_blocked(GroupNormInfo const&, Request const&);
 MaybeKernel make_group_norm_reference(GroupNormInfo const&, Request const&);
 
 }  // namespace refactor::kernel

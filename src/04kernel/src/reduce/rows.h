@@ -43,6 +43,11 @@ struct RowFunctions {
     /// One set of `channels` × `positions`, scaled and shifted by channel.
     void (*group_norm)(float const* x, float const* scale, float const* bias, float* y, int64_t channels,
                        int64_t positions, float epsilon);
+    /// Lane by lane: adds the elements of `positions` vectors, or, with a mean, the squares of their distances to it.
+    void (*lane_sums)(float const* x, int64_t positions, float const* mean, double* sums);
+    /// Lane by lane: (x - mean) * factor + bias of `positions` vectors; y may be x.
+    void (*lane_affine)(float const* x, int64_t positions, float const* mean, float const* factor, float const* bias,
+                        float* y);
 };
 
 RowFunctions const& row_functions_avx2();

@@ -8,8 +8,8 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr RowFunctions kFunctions{kWidth,  partial,         columns,    short_rows,
-                                  softmax, softmax_columns, layer_norm, group_norm};
+constexpr RowFunctions kFunctions{kWidth,          partial,    columns,    short_rows, softmax,
+                                  softmax_columns, layer_norm, group_norm, lane_sums,  lane_affine};
 
 }  // namespace
 }  // namespace refactor::kernel

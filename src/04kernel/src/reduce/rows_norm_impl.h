@@ -67,5 +67,44 @@ void group_norm(float const* x, float const* scale, float const* bias, float* y,
     }
 }
 
+template <bool kSquares>
+void lane_sums_of(float const* x, int64_t positions, float const* mean, double* sums) {
+    // Partial sums of so many positions round as little as those of rows do.
+    constexpr int64_t kPositions = 256;
+    Vec m = kSquares ? Vec::load(mean) : Vec::zero();
+    for (int64_t first = 0; first < positions; first += kPositions) {
+        auto last = first + kPositions < positions ? first + kPositions : positions;
+        Vec acc[kLanes];
+#pragma GCC unroll 4
+        for (int v = 0; v < kLanes; ++v) acc[v] = Vec::zero();
+        auto add = [&](Vec& sum, int64_t position) {
+            Vec d = Vec::load(x + position * kWidth);
+            if constexpr (kSquares) d = d - m, sum = fma(d, d, sum);
+            if constexpr (!kSquares) sum = sum + d;
+        };
+        auto p = first;
+        for (; p + kLanes <= last; p += kLanes)
+#pragma GCC unroll 4
+            for (int v = 0; v < kLanes; ++v) add(acc[v], p + v);
+        for (; p < last; ++p) add(acc[0], p);
+        float lanes[kWidth];
+        ((acc[0] + acc[1]) + (acc[2] + acc[3])).store(lanes);
+        for (int i = 0; i < kWidth; ++i) sums[i] += static_cast<double>(lanes[i]);
+    }
+}
+
+void lane_sums(float const* x, int64_t positions, float const* mean, double* sums) {
+    if (mean)
+        lane_sums_of<true>(x, positions, mean, sums);
+    else
+        lane_sums_of<false>(x, positions, mean, sums);
+}
+
+void lane_affine(float const* x, int64_t positions, float const* mean, float const* factor, float const* bias,
+                 float* y) {
+    Vec m = Vec::load(mean), f = Vec::load(factor), b = Vec::load(bias);
+    for (int64_t p = 0; p < positions; ++p) fma(Vec::load(x + p * kWidth) - m, f, b).store(y + p * kWidth);
+}
+
 }  // namespace
 }  // namespace refactor::kernel

@@ -3,6 +3,7 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/reduce.h"
 #include "passes/minimum_cut.h"
 
 #include <unordered_map>
@@ -132,7 +133,7 @@ Ability ability_of(NodePtr node, int64_t block) {
         return ability;
     }
     if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
-    if (info_of<kernel::GlobalPoolInfo>(op)) return window(false);
+    if (info_of<kernel::GlobalPoolInfo>(op) || info_of<kernel::GroupNormInfo>(op)) return window(false);
     if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
     if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
     if (info_of<kernel::SplitInfo>(op)) return split_ability(node, block);
