@@ -18,6 +18,7 @@
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_gathered_matrices.h"
+#include "passes/fuse_group_norm.h"
 #include "passes/fuse_layer_norm.h"
 #include "passes/hoist_reshapes.h"
 #include "passes/look_up_one_hots.h"
@@ -73,6 +74,7 @@ std::span<Pass const> pipeline() {
         {"fold_affine", fold_affine},
         {"merge_branches", merge_branches},
         {"merge_phases", merge_phases},
+        {"fuse_group_norm", fuse_group_norm},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},
         {"recognise_activations", recognise_activations},
