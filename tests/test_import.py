@@ -112,6 +112,16 @@ def sparse(indices, dims=(5, 8), count=None, shape=None):
     return proto
 
 
+def test_old_types_of_initializers_are_ignored():
+    """What tools that convert a model to halves leave behind."""
+    proto = models.mlp()
+    proto.graph.value_info.append(models.value("w", [5, 8], TensorProto.FLOAT16))
+    array = models.generator().standard_normal((3, 8), np.float32)
+    models.assert_close(make_compiler(proto).compile()({"x": array})["y"], models.expected(proto, {"x": array})[0])
+    proto.graph.value_info.append(models.value("r", [None, 5], TensorProto.FLOAT16))
+    refuse(proto, 'output "r" is declared as f16, but is f32')
+
+
 @pytest.mark.parametrize("two_dimensional", [False, True])
 def test_sparse_initializer(two_dimensional):
     indices = [[0, 1], [2, 3], [4, 7]]

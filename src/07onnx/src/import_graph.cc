@@ -81,8 +81,12 @@ void Importer::GraphImport::add_values() {
     }
     for (auto const& node : source_.nodes_)
         for (auto const& output : node.outputs) define(output);
-    for (auto const* values : {&source_.value_infos_, &source_.outputs_})
-        for (auto const& value : *values) declare(value);
+    for (auto const& value : source_.value_infos_) {
+        // Tools that convert a model leave the old types of its initializers behind.
+        auto found = maker_.edges.find(value.name);
+        if (found == maker_.edges.end() || !(found->second.constant || found->second.literal)) declare(value);
+    }
+    for (auto const& value : source_.outputs_) declare(value);
 }
 
 void Importer::GraphImport::declare(GraphBuilder::Value const& value) {
