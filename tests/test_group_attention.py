@@ -122,10 +122,66 @@ def test_norms():
         assert_close(mine, other, TOLERANCE, TOLERANCE)
 
 
+def held(total, capacity, window):
+    """How many of `total` positions a windowed cache holds: it drops a group of them when it is full."""
+    group = capacity - window + 1
+    return total - group * -(-max(total - capacity, 0) // group)
+
+
+@pytest.mark.parametrize(("capacity", "window"), [(8, 8), (12, 8), (9, 1), (16, 7)])
+@pytest.mark.parametrize("rotary", [False, True])
+def test_windowed_caches(capacity, window, rotary):
+    random = models.generator(47)
+    angles = random.uniform(-3, 3, (64, DEPTH // 2)).astype(np.float32)
+    extra = {7: np.cos(angles), 8: np.sin(angles)} if rotary else {}
+    # A prompt, then steps of one position and of several, also of more than the cache holds.
+    for total, queries in ((5, 5), (30, 30), (6, 1), (9, 1), (13, 1), (14, 1), (31, 1), (40, 3), (41, 25)):
+        lengths = {5: np.array([total - 1], np.int32), 6: np.array(total, np.int32)}
+        options = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": int(rotary)}
+        proto, feeds = group(random, past=capacity, queries=queries, extra=extra | lengths, **options)
+        ours, theirs = run(proto, feeds), models.expected(proto, feeds)
+        rows = held(total, capacity, window)
+        assert_close(ours[0], theirs[0], TOLERANCE, TOLERANCE)
+        for mine, other in zip(ours[1:], theirs[1:], strict=True):
+            assert mine.shape == other.shape == (1, KV_HEADS, capacity, DEPTH)
+            assert_close(mine[:, :, :rows], other[:, :, :rows], TOLERANCE, TOLERANCE)
+
+
+def test_windowed_caches_of_integers_and_of_several_sequences():
+    random = models.generator(48)
+    capacity, window, batch = 10, 6, 3
+    totals = np.array([4, 11, 40], np.int32)
+    extra = {5: totals - 1, 6: np.array(40, np.int32)}
+    for i in range(2):
+        extra[3 + i] = random.integers(-128, 128, (batch, KV_HEADS, capacity, DEPTH)).astype(np.int8)
+        extra[12 + i] = random.uniform(0.01, 0.02, KV_HEADS * DEPTH).astype(np.float32)
+    kinds = {"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "local_window_size": window}
+    options = {"sliding_window_cache": 1, "kv_cache_bit_width": 8} | kinds
+    proto, feeds = group(random, batch=batch, past=capacity, queries=1, extra=extra, **options)
+    ours, theirs = run(proto, feeds), models.expected(proto, feeds)
+    assert_close(ours[0], theirs[0], TOLERANCE, TOLERANCE)
+    for mine, other in zip(ours[1:], theirs[1:], strict=True):
+        for sequence, total in enumerate(totals):
+            rows = held(int(total), capacity, window)
+            np.testing.assert_array_equal(mine[sequence, :, :rows], other[sequence, :, :rows])
+
+
 @pytest.mark.parametrize(
     ("options", "extra", "pattern"),
     [
-        ({"sliding_window_cache": 1, "local_window_size": 4}, {}, "sliding_window_cache"),
+        ({"sliding_window_cache": 1}, {}, "local_window_size is -1, expected a window for sliding_window_cache"),
+        ({"sliding_window_cache": 1, "local_window_size": 6}, {}, "capacity of a windowed cache"),
+        ({"sliding_window_cache": 1, "local_window_size": 4}, {3: None, 4: None}, "without past_key"),
+        (
+            {"sliding_window_cache": 1, "local_window_size": 4},
+            {10: np.zeros((1, HEADS, 3, 8), np.float32)},
+            "attention_bias with sliding_window_cache",
+        ),
+        (
+            {"sliding_window_cache": 1, "local_window_size": 4, "outputs": ["y", "k", "v", "s"], "qk_output": 1},
+            {},
+            "output_qk with sliding_window_cache",
+        ),
         ({"causal": 0, "local_window_size": 3}, {}, "local_window_size is 3 where causal is 0"),
         ({"k_quant_type": "PER_ROW"}, {}, 'k_quant_type is "PER_ROW", expected NONE, PER_TENSOR or PER_CHANNEL'),
         ({"k_quant_type": "PER_TENSOR"}, {}, "a scale of the cache is omitted"),

@@ -19,7 +19,60 @@ Edge scale_of_cache(LowerContext& c, CacheFormat format, Edge scale, DimExpr con
     return c.reshape(scale, format.per_channel ? Shape{DimExpr(1), heads, DimExpr(1), depth} : Shape{DimExpr(1)});
 }
 
+/// How many positions of `count` a windowed cache holds.
+Expression::Value held_of(Expression& e, Expression::Value count, Expression::Value capacity, int64_t window) {
+    auto number = [&](int64_t value) { return e.constant(DataType::I64, static_cast<double>(value)); };
+    auto group = e.binary(ExprOp::Add, capacity, number(1 - window));
+    auto excess = e.binary(ExprOp::Max, e.binary(ExprOp::Sub, count, capacity), number(0));
+    auto above = e.binary(ExprOp::Add, excess, e.binary(ExprOp::Sub, group, number(1)));
+    return e.binary(ExprOp::Sub, count, e.binary(ExprOp::Mul, group, e.binary(ExprOp::Div, above, group)));
+}
+
 }  // namespace
+
+WindowStep window_step(LowerContext& c, DimExpr const& capacity, int64_t window, DimExpr const& queries, Edge lengths) {
+    auto batch = lengths->value.shape[0];
+    auto size = [&](DimExpr const& value) {
+        return c.emit(computation::make_operator(kernel::ShapeValuesInfo{}, {value}), {}, DataType::I64, {DimExpr(1)});
+    };
+    std::vector<Edge> inputs{lengths, size(capacity), size(queries)};
+    auto compute = [&](bool dropped) {
+        Expression e;
+        auto all =
+            e.binary(ExprOp::Add, e.cast(e.input(0, DataType::I32), DataType::I64), e.constant(DataType::I64, 1));
+        auto rows = e.input(1, DataType::I64);
+        auto past =
+            e.binary(ExprOp::Max, e.binary(ExprOp::Sub, all, e.input(2, DataType::I64)), e.constant(DataType::I64, 0));
+        auto value = held_of(e, past, rows, window);
+        if (dropped) {
+            auto fresh = e.binary(ExprOp::Sub, all, past);
+            value = e.binary(ExprOp::Sub, e.binary(ExprOp::Add, value, fresh), held_of(e, all, rows, window));
+        }
+        return c.emit(computation::make_operator(e.finish(value)), inputs, DataType::I64, {batch});
+    };
+    auto *held = compute(false), *dropped = compute(true);
+    return {capacity, held, dropped};
+}
+
+Edge keep_window(LowerContext& c, WindowStep const& step, Edge x) {
+    auto const& shape = x->value.shape;
+    auto batch = shape[0], heads = shape[1], rows = shape[2];
+    auto* last =
+        c.emit(computation::make_operator(kernel::ShapeValuesInfo{}, {rows - 1}), {}, DataType::I64, {DimExpr(1)});
+    // A row of the table is a position of one head of one sequence.
+    auto* begins = c.reshape(
+        c.emit(computation::make_operator(kernel::RangeInfo{}, {DimExpr(0), rows}), {}, DataType::I64, {batch * heads}),
+        {batch, heads, DimExpr(1)});
+    Expression e;
+    auto row = e.binary(ExprOp::Add, e.input(0, DataType::I64), e.input(1, DataType::I64));
+    row = e.binary(ExprOp::Min, row, e.input(2, DataType::I64));
+    row = e.binary(ExprOp::Add, row, e.input(3, DataType::I64));
+    auto* index = c.emit(
+        computation::make_operator(e.finish(row)),
+        {c.reshape(step.dropped, {batch, DimExpr(1), DimExpr(1)}), emit_range(c, 0, step.capacity), last, begins},
+        DataType::I64, {batch, heads, step.capacity});
+    return gather_rows(c, c.reshape(x, {batch * heads * rows, shape[3]}), index);
+}
 
 Inferred<CacheFormat> cache_format(NodeView const& n, std::string_view attribute) {
     auto kind = n.text(attribute, "NONE");

@@ -19,10 +19,24 @@ using kernel::ExprOp;
 
 struct Grouped {
     int64_t heads, kv_heads;
-    DimExpr batch, queries, depth, past, keys;
+    DimExpr batch, queries, depth, past;
+    DimExpr keys, kept;  ///< rows that the queries see, and of a cache that is made
+    int64_t window = 0;  ///< of a cache that holds the last positions alone, else 0
     bool packed;
     CacheFormat formats[2];  ///< of keys and values
 };
+
+/// The window of a cache that holds the last positions alone.
+Inferred<int64_t> windowed_size(InferContext const& c, NodeView const& n) {
+    auto window = n.integer("local_window_size", -1);
+    if (window < 1)
+        return Err{invalid("local_window_size is ", window, ", expected a window for sliding_window_cache")};
+    if (!c.has(3)) return Err{invalid("sliding_window_cache without past_key")};
+    if (c.has(10)) return Err{unsupported("attention_bias with sliding_window_cache")};
+    if (c.output_count() > 3 && !c.output_name(3).empty())
+        return Err{unsupported("output_qk with sliding_window_cache")};
+    return window;
+}
 
 Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTable const& symbols) {
     Grouped g;
@@ -34,7 +48,6 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
         g.formats[i] = format;
         if (format.bits && !c.has(12 + i)) return Err{invalid("a scale of the cache is omitted")};
     }
-    if (n.integer("sliding_window_cache", 0) != 0) return Err{unsupported("sliding_window_cache")};
     if (c.has(14) != c.has(15)) return Err{invalid("one of q_norm_weight and k_norm_weight is omitted")};
     if (n.integer("causal", 1) == 0 && n.integer("local_window_size", -1) >= 0)
         return Err{invalid("local_window_size is ", n.integer("local_window_size", -1), " where causal is 0")};
@@ -58,10 +71,15 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
         if (c.shape(3).size() != 4) return Err{invalid("past_key has ", c.shape(3).size(), " axes, expected 4")};
         g.past = c.shape(3)[2];
     }
+    if (n.integer("sliding_window_cache", 0) != 0) {
+        RG_TRY(window, windowed_size(c, n));
+        g.window = window, g.keys = g.past + g.queries, g.kept = g.past;
+        return g;
+    }
     RG_TRY(total, c.values(6, "total_sequence_length"));
     if (total.size() != 1) return Err{invalid("total_sequence_length has ", total.size(), " elements, expected 1")};
     // A cache of fixed size keeps it.
-    g.keys = total[0] == g.past + g.queries ? total[0] : max(g.past, total[0]);
+    g.kept = g.keys = total[0] == g.past + g.queries ? total[0] : max(g.past, total[0]);
     return g;
 }
 
@@ -97,6 +115,7 @@ Status infer_grouped(InferContext& c, NodeView const& n) {
         RG_CHECK_STATUS(c.expect_equal(c.shape(9)[0], g.batch, "the batch of position_ids"));
         RG_CHECK_STATUS(c.expect_equal(c.shape(9)[1], g.queries, "the length of position_ids"));
     }
+    if (g.window) RG_CHECK_STATUS(c.expect_equal(g.past, max(g.past, g.window), "the capacity of a windowed cache"));
     RG_CHECK_STATUS(check_vectors(c, g));
     if (auto scores = n.integer("qk_output", 0);
         c.output_count() > 3 && !c.output_name(3).empty() && scores != 1 && scores != 2)
@@ -111,7 +130,7 @@ Status infer_grouped(InferContext& c, NodeView const& n) {
                 return invalid("a cache is ", name_of(c.dtype(3 + i)), ", expected ", name_of(dtype));
             RG_CHECK_STATUS(c.expect_equal(c.shape(3 + i)[3], width, "the last size of a cache"));
         }
-        RG_CHECK_STATUS(c.set(1 + i, dtype, {g.batch, DimExpr(g.kv_heads), g.keys, width}));
+        RG_CHECK_STATUS(c.set(1 + i, dtype, {g.batch, DimExpr(g.kv_heads), g.kept, width}));
     }
     return c.set(3, c.dtype(0), {g.batch, DimExpr(g.heads), g.queries, g.keys});
 }
@@ -207,17 +226,20 @@ Status lower_grouped(LowerContext& c, NodeView const& n) {
     auto* positions = first_positions(c, g);
     prepare_parts(c, n, g, positions, parts);
     for (auto& part : parts) part = c.transpose(part, {0, 2, 1, 3});
+    std::optional<WindowStep> step;
+    if (g.window) step = window_step(c, g.past, g.window, g.queries, c.reshape(c.edge(5), {g.batch}));
+    auto* rows = step ? step->held : positions;
     AttentionParts p;
     p.q = parts[0];
     for (size_t i = 0; i < 2; ++i) {
         auto* fresh = to_cache(c, g.formats[i], parts[1 + i], c.edge(12 + i));
-        auto* cache = extend_cache(c, c.edge(3 + i), fresh, positions, g.keys);
-        if (c.output_count() > 1 + i) c.set_output(1 + i, cache);
+        auto* cache = extend_cache(c, c.edge(3 + i), fresh, rows, g.keys);
+        if (asks_for(c, 1 + i)) c.set_output(1 + i, step ? keep_window(c, *step, cache) : cache);
         (i ? p.v : p.k) = from_cache(c, g.formats[i], cache, c.edge(12 + i), c.dtype(0));
     }
     RG_TRY_STATUS(scale, scale_of(n, g.depth));
     p.scale = scale, p.softcap = n.number("softcap", 0);
-    p.visibility = visibility_of(c, n, g, positions);
+    p.visibility = visibility_of(c, n, g, rows);
     p.mask = c.edge(10);
     if (c.has(11))
         p.sinks = c.reshape(c.edge(11), {DimExpr(g.heads)});

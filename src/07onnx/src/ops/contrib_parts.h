@@ -30,6 +30,18 @@ Inferred<CacheFormat> cache_format(NodeView const&, std::string_view attribute);
 Edge to_cache(LowerContext&, CacheFormat, Edge x, Edge scale);
 Edge from_cache(LowerContext&, CacheFormat, Edge x, Edge scale, DataType dtype);
 
+/// How caches of GroupQueryAttention move on that hold the last positions alone: the first rows, in order. With the
+/// capacity C, a window of W and G = C - W + 1, T positions leave T - G · ceil(max(T - C, 0) / G) behind.
+struct WindowStep {
+    DimExpr capacity;
+    Edge held;     ///< i64 [B]: rows that are held before, behind which the fresh ones go
+    Edge dropped;  ///< i64 [B]: how many of held and fresh rows leave in front
+};
+/// `lengths`: i32 [B], all positions but one; `queries` of them are fresh.
+WindowStep window_step(LowerContext&, DimExpr const& capacity, int64_t window, DimExpr const& queries, Edge lengths);
+/// As many rows of x [B, H, T, D] as the capacity is from those on that leave. What is behind the last is unspecified.
+Edge keep_window(LowerContext&, WindowStep const&, Edge x);
+
 /// An activation that a fused operator names in `activation`, with the defaults of its parameters.
 struct NamedActivation {
     std::string_view name;
