@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from refactor_graph import InvalidInput
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -159,3 +160,56 @@ def test_sizes_that_only_what_is_deferred_reads():
         inputs = {"x": array, "pads": np.array([0, 0, 0, 0, 0, 0, 2, 3])}
         wanted = array[:, :, : height // 2 * 2].reshape(1, 2, height // 2, 2, width // 2, 2).max((3, 5))
         np.testing.assert_array_equal(executor(inputs)["y"], wanted.reshape(2, -1))
+
+
+def _strided_windows(kernel, stride, pads, channels=6):
+    """x[1, 3, S] → Conv → Reshape to [channels, (S - cut) // stride + 1], counted by integer division, → Softmax."""
+    cut = kernel - 2 * pads
+    weights = models.generator(7).standard_normal((channels, 3, kernel), np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", strides=[stride], pads=[pads, pads]),
+        helper.make_node("Shape", ["x"], ["s"], "size", start=2, end=3),
+        helper.make_node("Sub", ["s", "cut"], ["d"], "sub"),
+        helper.make_node("Div", ["d", "stride"], ["q"], "windows"),
+        helper.make_node("Add", ["q", "one"], ["n"], "add"),
+        helper.make_node("Concat", ["channels", "n"], ["t"], "concat", axis=0),
+        helper.make_node("Reshape", ["c", "t"], ["r"], "reshape"),
+        helper.make_node("Softmax", ["r"], ["y"], "softmax"),
+    ]
+    numbers = {"cut": cut, "stride": stride, "one": 1, "channels": channels}
+    constants = [models.constant(name, np.array([number], np.int64)) for name, number in numbers.items()]
+    inputs, outputs = [models.value("x", [1, 3, "S"])], [models.value("y", [channels, "W"])]
+    return models.model(nodes, inputs, outputs, [*constants, models.constant("w", weights)])
+
+
+@pytest.mark.parametrize(("kernel", "stride", "pads"), [(7, 4, 3), (10, 5, 0)])
+def test_counted_windows_are_sizes(kernel, stride, pads):
+    model = _strided_windows(kernel, stride, pads)
+    executor = make_compiler(model).compile("cpu")
+    for length in (31, kernel - 2 * pads, 50, 64):
+        array = models.generator(length).standard_normal((1, 3, length), np.float32)
+        models.assert_close(executor({"x": array})["y"], models.expected(model, {"x": array})[0])
+    assert {row.type for row in executor.bench(quiet=True)} <= {"Conv", "Reorder", "Softmax"}
+
+
+def test_windows_that_do_not_fit_are_refused():
+    executor = make_compiler(_strided_windows(10, 5, 0)).compile("cpu")
+    with pytest.raises(InvalidInput, match='Div node "windows": the dividend is -3, expected 0'):
+        executor({"x": np.zeros((1, 3, 7), np.float32)})
+    assert executor({"x": np.zeros((1, 3, 15), np.float32)})["y"].shape == (6, 2)
+
+
+def test_negated_sizes_divide_toward_zero():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Neg", ["s"], ["m"]),
+        helper.make_node("Div", ["m", "two"], ["h"]),
+        helper.make_node("Neg", ["h"], ["p"]),
+        helper.make_node("Expand", ["one", "p"], ["y"]),
+    ]
+    constants = [models.constant("two", np.array([2])), models.constant("one", np.ones(1, np.float32))]
+    model = models.model(nodes, [models.value("x", ["S"])], [models.value("y", ["P"])], constants)
+    executor = make_compiler(model).compile("cpu")
+    for length in (5, 8, 1, 0):
+        assert executor({"x": np.zeros(length, np.float32)})["y"].shape == (length // 2,)
+    assert not {"Deferred", "ContentSizes"} & {row.type for row in executor.bench(quiet=True)}

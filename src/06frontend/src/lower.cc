@@ -3,6 +3,8 @@
 #include "lowering.h"
 #include "mem_manager/blob.h"
 
+#include <algorithm>
+
 namespace refactor::frontend {
 
 namespace {
@@ -135,8 +137,13 @@ computation::Model lower_part(Graph const& graph, Inference const& inference, Sy
     // Sizes written to memory for operators that turned out to need them as numbers only.
     model.graph.erase_dead();
     model.symbols = symbols;
+    auto carries_sizes = [&](NodeIdx n) {
+        auto outputs = graph.topo.outputs(n);
+        return std::any_of(outputs.begin(), outputs.end(),
+                           [&](EdgeIdx edge) { return tensors[edge].values && !tensors[edge].constant; });
+    };
     for (NodeIdx n = 0; n < part.nodes.size(); ++n)
-        if (part.nodes[n]) add_conditions(model, inference.conditions[n]);
+        if (part.nodes[n] || (part.known[n] && carries_sizes(n))) add_conditions(model, inference.conditions[n]);
     for (auto index : part.outputs) model.output_names.push_back(tensors[index].name);
     return model;
 }

@@ -16,6 +16,7 @@ inline constexpr size_t kFoldLimit = size_t{16} << 20;
 /// Nodes of a graph that become one program, with the edges that cross its border.
 struct Part {
     std::vector<bool> nodes;
+    std::vector<bool> known;  ///< nodes that are not computed; where they carry sizes, what they expect is checked
     std::vector<graph_topo::EdgeIdx> inputs, outputs;  ///< an output may be listed twice
 };
 

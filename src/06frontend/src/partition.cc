@@ -178,9 +178,10 @@ class Partitioner {
         PlannedCall call;
         call.part.emplace();
         auto& part = *call.part;
-        part.nodes.resize(topo_.node_count());
+        part.nodes.resize(topo_.node_count()), part.known.resize(topo_.node_count());
         std::vector<bool> used(topo_.edge_count());
         for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            part.known[n] = places_[n] == Place::Nowhere;
             if (places_[n] != Place::Program || node_levels_[n] != level) continue;
             part.nodes[n] = true;
             for (auto edge : topo_.inputs(n))

@@ -20,6 +20,8 @@ bool is_positive(DimExpr const& x) {
     return low && *low > 0;
 }
 
+bool may_change_sign(DimExpr const& x) { return !never_negative(x) && !never_negative(DimExpr(0) - x); }
+
 /// a < b, if that is known.
 std::optional<bool> less(DimExpr const& a, DimExpr const& b) {
     if (is_positive(b - a)) return true;
@@ -38,7 +40,9 @@ Element divide(Operands x, bool is_float) {
         return std::nullopt;
     }
     // Integer division truncates: the same as rounding down where nothing is negative.
-    if (x[1] == DimExpr(0) || !never_negative(x[0]) || !never_negative(x[1])) return std::nullopt;
+    if (x[1] == DimExpr(0) || !never_negative(x[1])) return std::nullopt;
+    if (auto negative = DimExpr(0) - x[0]; never_negative(negative)) return DimExpr(0) - floor_div(negative, x[1]);
+    if (!x[0].lower_bound()) return std::nullopt;
     return floor_div(x[0], x[1]);
 }
 
@@ -144,8 +148,7 @@ std::optional<Dims> small_dims(Shape const& shape) {
 
 }  // namespace
 
-std::optional<std::vector<DimExpr>> elementwise_values(InferContext const& context, Shape const& output,
-                                                       ElementRule apply) {
+std::optional<std::vector<DimExpr>> elementwise_values(InferContext& context, Shape const& output, ElementRule apply) {
     auto dims = small_dims(output);
     if (!apply || !dims) return std::nullopt;
     // Only where something is symbolic: what is constant throughout is computed by the kernels.
@@ -166,12 +169,15 @@ std::optional<std::vector<DimExpr>> elementwise_values(InferContext const& conte
     }
     std::vector<DimExpr> result(static_cast<size_t>(element_count(*dims))), element(operands.size());
     bool floats = is_float(context.dtype(context.input_count() - 1));
+    std::vector<DimExpr> dividends;
     for (size_t i = 0; i < result.size(); ++i) {
         for (size_t k = 0; k < operands.size(); ++k) element[k] = operands[k][source_index(i, shapes[k], *dims)];
         auto value = apply(element, floats);
         if (!value) return std::nullopt;
+        if (apply == divide && !floats && may_change_sign(element[0])) dividends.push_back(element[0]);
         result[i] = std::move(*value);
     }
+    for (auto const& dividend : dividends) context.expect({"", "the dividend", dividend, max(dividend, 0)});
     return result;
 }
 

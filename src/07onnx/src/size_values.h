@@ -4,10 +4,10 @@
 namespace refactor::onnx {
 
 /// Elements of the result of an elementwise operator on tensors that carry sizes, if they can be expressed: all inputs
-/// known, result shape constant. `apply` computes one element from one element of each input.
+/// known, result shape constant. `apply` computes one element from one element of each input. A size minus a number is
+/// divided as if it were not negative, as strided windows are counted: the run is refused where it is.
 using ElementRule = std::optional<DimExpr> (*)(std::span<DimExpr const> operands, bool is_float);
-std::optional<std::vector<DimExpr>> elementwise_values(InferContext const& context, Shape const& output,
-                                                       ElementRule apply);
+std::optional<std::vector<DimExpr>> elementwise_values(InferContext& context, Shape const& output, ElementRule apply);
 
 /// Elements of a view of input 0, which carries sizes: of constant shape `output`, from element `first` on, `steps[i]`
 /// elements apart along axis i. Nothing if they are unknown, or constants.
