@@ -2,6 +2,8 @@
 
 #include "computation/compile.h"
 
+#include <algorithm>
+
 namespace refactor::frontend {
 
 namespace {
@@ -63,6 +65,23 @@ class Placer {
             problems_.add(describe(node, inputs, symbols_), answer.error());
     }
 
+    void find_with_readers() {
+        auto& with_readers = result_.with_readers;
+        with_readers.resize(topo_.node_count());
+        auto is_constant = [&](EdgeIdx edge) {
+            if (edge == kNoEdge || tensor(edge).constant) return true;
+            auto producer = topo_.producer(edge).node;
+            return producer != kNoNode && with_readers[producer];
+        };
+        for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
+            auto inputs = topo_.inputs(n);
+            with_readers[n] = result_.places[n] == Place::Program && graph_.nodes[n].op->goes_with_readers() &&
+                              std::all_of(inputs.begin(), inputs.end(), is_constant);
+        }
+        for (auto edge : topo_.global_outputs())
+            if (auto producer = topo_.producer(edge).node; producer != kNoNode) with_readers[producer] = false;
+    }
+
 public:
     Placer(Graph const& graph, Inference const& inference, SymbolTable const& symbols,
            computation::CompileOptions const& options, Problems& problems)
@@ -99,6 +118,7 @@ public:
         for (NodeIdx n = 0; n < topo_.node_count(); ++n)
             if (result_.places[n] == Place::Program && (inference_.procedures[n] || is_procedure_there(n)))
                 make_procedure(n);
+        find_with_readers();
         return std::move(result_);
     }
 };

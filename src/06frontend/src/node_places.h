@@ -14,6 +14,7 @@ enum class Place : uint8_t {
 struct NodePlaces {
     std::vector<Place> places;             ///< by node
     std::vector<ProcedurePtr> procedures;  ///< by node; null where it is in no `Place::Procedure`
+    std::vector<bool> with_readers;        ///< by node: of constants, and part of every program that reads its results
     bool has_deferred = false;
 };
 

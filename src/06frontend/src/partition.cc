@@ -18,7 +18,8 @@ using graph_topo::kNoNode;
 using graph_topo::NodeIdx;
 
 /// Nodes get levels: a procedure's results belong to the level after its own, everything else to the highest level of
-/// what it reads. The nodes of one level that are no procedures form one program.
+/// what it reads. The nodes of one level that are no procedures form one program. Weights that are dequantised belong
+/// to every program that reads them, where passes and packing see constants.
 class Partitioner {
     Graph const& graph_;
     graph_topo::GraphTopo const& topo_;
@@ -29,6 +30,7 @@ class Partitioner {
     std::vector<Place> places_;
     std::vector<ProcedurePtr> procedures_;
     bool deferred_;
+    std::vector<bool> with_readers_;  ///< nodes that belong to every program that reads them
     std::vector<uint32_t> node_levels_, edge_levels_, symbol_levels_;
     uint32_t levels_ = 1;
     Partition result_;
@@ -123,6 +125,19 @@ class Partitioner {
         }
     }
 
+    bool goes_with_readers(EdgeIdx edge) const {
+        auto producer = topo_.producer(edge).node;
+        return producer != kNoNode && with_readers_[producer] && !tensor(edge).is_known();
+    }
+    /// Adds the nodes that go with `nodes`.
+    void add_with_readers(std::vector<bool>& nodes) const {
+        for (auto n = static_cast<NodeIdx>(topo_.node_count()); n-- > 0;) {
+            if (!nodes[n]) continue;
+            for (auto edge : topo_.inputs(n))
+                if (edge != kNoEdge && goes_with_readers(edge)) nodes[topo_.producer(edge).node] = true;
+        }
+    }
+
     bool is_made_by_program(EdgeIdx edge) const {
         auto producer = topo_.producer(edge).node;
         return producer != kNoNode && places_[producer] == Place::Program;
@@ -165,6 +180,7 @@ class Partitioner {
             if (computed && is_sized(edge)) add(edge);
             for (auto const& consumer : topo_.consumers(edge)) {
                 auto place = places_[consumer.node];
+                if (goes_with_readers(edge) && place != Place::Procedure) continue;
                 bool later = place == Place::Program && computed && node_levels_[consumer.node] > level;
                 if (later || place == Place::Procedure || place == Place::Deferred) {
                     add(edge);
@@ -182,15 +198,18 @@ class Partitioner {
         std::vector<bool> used(topo_.edge_count());
         for (NodeIdx n = 0; n < topo_.node_count(); ++n) {
             part.known[n] = places_[n] == Place::Nowhere;
-            if (places_[n] != Place::Program || node_levels_[n] != level) continue;
-            part.nodes[n] = true;
+            part.nodes[n] = places_[n] == Place::Program && node_levels_[n] == level && !with_readers_[n];
+            if (!part.nodes[n]) continue;
             for (auto edge : topo_.inputs(n))
-                if (edge != kNoEdge && !tensor(edge).is_known() &&
+                if (edge != kNoEdge && !tensor(edge).is_known() && !goes_with_readers(edge) &&
                     !(is_made_by_program(edge) && edge_levels_[edge] == level))
                     used[edge] = true;
         }
         add_model_outputs(level, call);
         add_crossing_outputs(level, call);
+        for (auto edge : part.outputs)
+            if (goes_with_readers(edge)) part.nodes[topo_.producer(edge).node] = true;
+        add_with_readers(part.nodes);
         if (part.outputs.empty()) return;
         for (auto edge : part.outputs)
             if (!tensor(edge).is_known() && topo_.producer(edge).node == kNoNode) used[edge] = true;
@@ -223,6 +242,7 @@ class Partitioner {
     void add_deferred() {
         std::vector<bool> nodes(topo_.node_count());
         for (NodeIdx n = 0; n < topo_.node_count(); ++n) nodes[n] = places_[n] == Place::Deferred;
+        add_with_readers(nodes);
         PlannedCall call;
         call.procedure = make_deferred(graph_, inference_, nodes, symbols_, options_, call.operands, call.results);
         auto first = std::find(nodes.begin(), nodes.end(), true) - nodes.begin();
@@ -241,6 +261,7 @@ public:
           places_(std::move(places.places)),
           procedures_(std::move(places.procedures)),
           deferred_(places.has_deferred),
+          with_readers_(std::move(places.with_readers)),
           node_levels_(topo_.node_count()),
           edge_levels_(topo_.edge_count()),
           symbol_levels_(symbols.size()) {}

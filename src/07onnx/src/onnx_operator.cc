@@ -79,6 +79,11 @@ public:
         return frontend::make_text_mover(shared_from_this(), context);
     }
     Status lower(LowerContext& context) const override { return def_.lower(context, view()); }
+    bool goes_with_readers() const override {
+        constexpr std::string_view kNames[]{"Cast",    "DequantizeLinear", "Flatten",   "Identity",
+                                            "Reshape", "Squeeze",          "Transpose", "Unsqueeze"};
+        return std::find(std::begin(kNames), std::end(kNames), def_.name) != std::end(kNames);
+    }
     bool can_fold(std::span<frontend::Tensor const* const> inputs) const override {
         // Passes look for weights as they were quantised.
         if (def_.name == "DequantizeLinear" && inputs[0]->shape->size() > 1) return false;

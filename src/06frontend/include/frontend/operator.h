@@ -57,6 +57,8 @@ public:
     /// Whether a node of this operator with constant inputs may be computed ahead; not if it holds sub-graphs, which
     /// fold inside.
     virtual bool can_fold(std::span<Tensor const* const>) const { return true; }
+    /// Whether a node that reads constants alone is part of every program that reads its results, where passes see it.
+    virtual bool goes_with_readers() const { return false; }
 };
 
 /// What a node knows about its operands while its outputs are inferred.
@@ -167,16 +169,14 @@ public:
     /// The computation edge of input `i`; null if it is omitted.
     Edge edge(size_t i) const { return i < edges_.size() ? edges_[i] : nullptr; }
     size_t output_count() const { return outputs_.size(); }
-    /// As inferred.
-    Tensor const& output(size_t i = 0) const { return outputs_[i]; }
+    Tensor const& output(size_t i = 0) const { return outputs_[i]; }  ///< as inferred
 
     Edge emit(Op op, std::vector<Edge> const& inputs, DataType dtype, Shape shape);
     std::vector<Edge> emit_all(Op op, std::vector<Edge> const& inputs, std::vector<Spec> outputs);
     /// `emit` with type and shape of output 0, and `set_output(0)`.
     void emit_output(Op op, std::vector<Edge> const& inputs);
     Edge constant(DataType dtype, Dims const& dims, std::shared_ptr<mem_manager::Blob const> blob);
-    /// A scalar of a float, integer or bool type.
-    Edge scalar(DataType dtype, double value);
+    Edge scalar(DataType dtype, double value);  ///< of a float, integer or bool type
     /// A list of f32 values.
     Edge floats(std::vector<float> const& values, Dims const& dims);
     Edge reshape(Edge edge, Shape shape);
