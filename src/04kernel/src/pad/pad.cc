@@ -129,6 +129,51 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
     });
 }
 
+/// One position of a block of channels.
+template <int kBlock>
+struct Position {
+    float lanes[kBlock];
+};
+
+/// The spatial axes of an image in blocks of channels, whose other axes stay as they are.
+Result<Shapes, Rejection> shapes_of_planes(PadInfo const& info, BindArgs const& args) {
+    auto shapes = shapes_of(info, args);
+    if (!shapes) return shapes;
+    auto& s = *shapes;
+    for (size_t axis : {0u, 1u})
+        if (s.begins[axis] != 0 || s.in[axis] != s.out[axis])
+            return Err{Rejection{"pads axis " + std::to_string(axis) + ", which is none of the positions"}};
+    s.in = Dims(s.in.begin() + 2, s.in.end()), s.out = Dims(s.out.begin() + 2, s.out.end());
+    s.begins = Dims(s.begins.begin() + 2, s.begins.end()), s.strides = strides_of(s.in);
+    return shapes;
+}
+
+template <int kBlock>
+TaskResult bind_blocks(PadInfo const& info, BindArgs const& args) {
+    auto shapes = shapes_of_planes(info, args);
+    if (!shapes) return Err{shapes.error()};
+    auto output = args.inputs.size();
+    auto images = args.inputs[0]->dims[0], channels = args.inputs[0]->dims[1];
+    return make_task([s = *shapes, output, images, channels](void* const* a, runtime::RunContext const& c) {
+        using T = Position<kBlock>;
+        auto const blocks = (channels + kBlock - 1) / kBlock, rows = count_of(s.out, 0, s.out.size() - 1);
+        auto const from = count_of(s.in, 0, s.in.size()) * int64_t{sizeof(T)},
+                   to = rows * s.out.back() * int64_t{sizeof(T)};
+        auto const *x = static_cast<std::byte const*>(a[0]), *value = value_of(s, a);
+        auto* y = static_cast<std::byte*>(a[output]);
+        c.pool.parallel_for(images * blocks, [&](int64_t plane, int) {
+            T around{};
+            std::fill_n(around.lanes, std::min<int64_t>(kBlock, channels - plane % blocks * kBlock),
+                        load<float>(value));
+            pad_rows_of<T>(s, x + plane * from, around, y + plane * to, 0, rows);
+        });
+    });
+}
+
+TaskResult bind_blocked(PadInfo const& info, BindArgs const& args, Isa) {
+    return args.inputs[0]->layout == Layout::Blocked16 ? bind_blocks<16>(info, args) : bind_blocks<8>(info, args);
+}
+
 TaskResult bind_reference(PadInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
@@ -158,6 +203,19 @@ std::optional<Rejection> refuse_pad(Request const& request) {
 KernelResult pad_rows(PadInfo const& info, Request const& request) {
     if (auto no = refuse_pad(request)) return Err{*no};
     return make_kernel(info, "pad", "rows", request, bind_rows);
+}
+
+KernelResult pad_blocked(PadInfo const& info, Request const& request) {
+    std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end()),
+        outputs(request.outputs.begin(), request.outputs.end());
+    auto const layout = inputs[0].layout;
+    if (layout == Layout::Plain || outputs[0].layout != layout || inputs[0].dtype != DataType::F32)
+        return Err{Rejection{"is for f32 in the same blocks of channels on both sides"}};
+    auto plain = request;
+    inputs[0].layout = outputs[0].layout = Layout::Plain;
+    plain.inputs = inputs, plain.outputs = outputs;
+    if (auto no = refuse_pad(plain)) return Err{*no};
+    return make_kernel(info, "pad", "blocked", request, bind_blocked);
 }
 
 KernelResult pad_reference(PadInfo const& info, Request const& request) {

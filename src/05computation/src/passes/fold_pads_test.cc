@@ -1,5 +1,6 @@
 #include "passes/fold_pads.h"
 
+#include "common/cpu_features.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
 #include "passes/test_graph.h"
@@ -75,6 +76,19 @@ TEST(FoldPads, BehindATranspose) {
     conv.window = {{2, 2}, {1, 1}, {0, 0}, {0, 0}}, conv.group = 6;
     g.output(g.add(conv, {first, g.weights({6, 1, 3, 3})}, {1, 6, 4, 4}));
     EXPECT_EQ(count(compare_passes(g, {{1, 9, 8, 6}}, 1e-6), "Pad"), 0);
+}
+
+TEST(FoldPads, ReflectionsBetweenConvolutionsAreNotReordered) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    TestGraph g(7);
+    kernel::ConvInfo conv;
+    conv.window = window(0);
+    auto* first = g.add(conv, {g.input({1, 16, 9, 8}), g.weights({32, 16, 1, 1})}, {1, 32, 9, 8});
+    auto* around = g.add(kernel::PadInfo{kernel::PadMode::Reflect}, {first}, {1, 32, 11, 10}, {0, 0, 1, 1});
+    g.output(g.add(conv, {around, g.weights({16, 32, 3, 3})}, {1, 16, 9, 8}));
+    auto types = compare_passes(g, {{1, 16, 9, 8}}, 1e-5);
+    EXPECT_EQ(count(types, "Pad"), 1);
+    EXPECT_LE(count(types, "Reorder"), 2);
 }
 
 TEST(FoldPads, LeavesChannelsAndOtherReaders) {

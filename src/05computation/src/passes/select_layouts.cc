@@ -134,6 +134,13 @@ Ability ability_of(NodePtr node, int64_t block) {
     }
     if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
     if (info_of<kernel::GlobalPoolInfo>(op) || info_of<kernel::GroupNormInfo>(op)) return window(false);
+    if (info_of<kernel::PadInfo>(op)) {
+        auto ability = window(false);
+        for (size_t axis : {0u, 1u})
+            ability.blocked = ability.blocked && op.params()[axis] == DimExpr(0) &&
+                              node->input(0)->value.shape[axis] == node->output()->value.shape[axis];
+        return ability;
+    }
     if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
     if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
     if (info_of<kernel::SplitInfo>(op)) return split_ability(node, block);
