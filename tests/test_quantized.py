@@ -1,5 +1,7 @@
 """Quantised operators of the standard against onnx.reference and onnxruntime."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -213,6 +215,21 @@ def test_matmul_integer(a, b, passes):
             arrays.append(codes(b, zero_b, random))
         check_reference("MatMulInteger", arrays, passes, opset=10, constants=[1])
         check_reference("MatMulInteger", arrays, passes, opset=10)
+
+
+@pytest.mark.skipif(os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="the reference is all there is")
+@pytest.mark.parametrize("shape", [(12, 1, 64, 128), (12, 1, 300, 64), (1, 1, 512, 512), (3, 4, 65, 130)], ids=str)
+def test_few_rows_times_stacked_matrices_are_packed(shape):
+    """As a decoder's step multiplies the keys and values that it has kept."""
+    random = models.generator(609)
+    batch, m, k, n = shape
+    a, b = codes(BYTES[0], (batch, m, k), random), codes(BYTES[1], (batch, k, n), random)
+    proto, feeds = single.positional("MatMulInteger", [a, b], opset=10)
+    for threads in (1, 2, 3):
+        executor = make_compiler(proto).compile("cpu", num_threads=threads)
+        (actual,) = executor(feeds).values()
+        np.testing.assert_array_equal(actual, a.astype(np.int32) @ b.astype(np.int32))
+        assert "reference" not in executor.bench(quiet=True)[0].kernel
 
 
 @PASSES

@@ -19,7 +19,8 @@ std::vector<int64_t> row_offsets(IntegerFunctions const& f, int64_t k, int64_t n
     return offsets;
 }
 
-/// Two phases: operands are brought into form (A, B if it is no constant, terms of zero points), then tiles multiply.
+/// Two phases: operands are brought into form (A, B if it is no constant, terms of zero points), then tiles multiply;
+/// for each matrix of B by itself where they are many.
 class IntegerProductTask final : public runtime::Task {
     IntegerFunctions const& f_;
     IntegerResult result_;
@@ -41,14 +42,15 @@ class IntegerProductTask final : public runtime::Task {
         int32_t *add, *zero, *sum;
         float* scale;
     };
-    Terms terms(std::byte* workspace, int64_t matrix) const {
-        auto* first = reinterpret_cast<int32_t*>(workspace + terms_) + matrix * 4 * size_.columns;
+    /// `slot`: of the workspace, a matrix of B or, where phases are joined, a thread.
+    Terms terms(std::byte* workspace, int64_t slot) const {
+        auto* first = reinterpret_cast<int32_t*>(workspace + terms_) + slot * 4 * size_.columns;
         return {first, first + size_.columns, first + 2 * size_.columns,
                 reinterpret_cast<float*>(first + 3 * size_.columns)};
     }
-    int32_t const* panels(std::byte* workspace, int64_t matrix) const {
+    int32_t const* panels(std::byte* workspace, int64_t slot) const {
         if (packed_) return static_cast<int32_t const*>(packed_->data());
-        return reinterpret_cast<int32_t const*>(workspace + panels_ + static_cast<size_t>(matrix) * size_.bytes());
+        return reinterpret_cast<int32_t const*>(workspace + panels_ + static_cast<size_t>(slot) * size_.bytes());
     }
 
     /// About four parts for each thread, if a part has some work: at 300 operations or 20 bytes of B in a ns, several
@@ -84,8 +86,15 @@ class IntegerProductTask final : public runtime::Task {
         auto a_rows = a_matrices_ * s_.m;
         staged_ = take(in_place_ ? 0 : a_rows * depth_ * 4);
         row_sums_ = take(a_rows * 4), row_zeros_ = take(many_row_zeros_ ? a_rows * 4 : 0);
-        panels_ = take(packed_ ? 0 : b_matrices_ * static_cast<int64_t>(size_.bytes()));
-        terms_ = take(b_matrices_ * 4 * size_.columns * 4);
+        auto slots = joins_phases() ? threads_ : b_matrices_;
+        panels_ = take(packed_ ? 0 : slots * static_cast<int64_t>(size_.bytes()));
+        terms_ = take(slots * 4 * size_.columns * 4);
+    }
+
+    /// Whether a matrix of B is multiplied while caches hold what was packed of it: each is of one product, and there
+    /// are enough for all threads.
+    bool joins_phases() const {
+        return !packed_ && b_matrices_ == s_.batches && (b_matrices_ % threads_ == 0 || b_matrices_ >= 4 * threads_);
     }
 
     int32_t a_zero(void* const* arguments, int64_t row) const {
@@ -120,14 +129,14 @@ class IntegerProductTask final : public runtime::Task {
         if (many_row_zeros_)
             for (auto r = begin; r < end; ++r) row_zeros[r] = a_zero(arguments, r);
     }
-    void prepare_columns(void* const* arguments, std::byte* workspace, int64_t matrix) const {
-        auto* target = const_cast<int32_t*>(panels(workspace, matrix));
+    void prepare_columns(void* const* arguments, std::byte* workspace, int64_t matrix, int64_t slot) const {
+        auto* target = const_cast<int32_t*>(panels(workspace, slot));
         auto const* b = static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n;
         if (!packed_ && f_.pack_rows)
             f_.pack_rows({b, b_signed_, s_.k, s_.n, target, target + size_.dwords});
         else if (!packed_)
             pack_columns(f_, b, b_signed_, k_offsets_, s_.n, 1, size_, depth_, target);
-        auto t = terms(workspace, matrix);
+        auto t = terms(workspace, slot);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
         f_.terms({.n = s_.n,
                   .columns = size_.columns,
@@ -147,13 +156,15 @@ class IntegerProductTask final : public runtime::Task {
                   .scale = t.scale});
     }
 
-    void run_part(void* const* arguments, std::byte* workspace, bool sums, int64_t part) const {
+    /// `slot` -1: that of the matrix.
+    void run_part(void* const* arguments, std::byte* workspace, bool sums, int64_t part, int64_t slot = -1) const {
         auto column = part % column_parts_ * columns_;
         auto row = part / column_parts_ % row_parts_ * rows_, batch = part / column_parts_ / row_parts_;
         int64_t a_offset = 0, b_offset = 0;
         if (batch) s_.offsets(batch, a_offset, b_offset);
-        auto first = s_.a_matrix(a_offset) * s_.m + row, matrix = s_.b_matrix(b_offset);
-        auto t = terms(workspace, matrix);
+        auto first = s_.a_matrix(a_offset) * s_.m + row;
+        if (slot < 0) slot = s_.b_matrix(b_offset);
+        auto t = terms(workspace, slot);
         constexpr int64_t kNoOffset = 0;
         IntegerBlock b{};
         b.rows = std::min(rows_, s_.m - row), b.columns = std::min(columns_, s_.n - column);
@@ -162,8 +173,8 @@ class IntegerProductTask final : public runtime::Task {
                          : reinterpret_cast<uint8_t const*>(workspace + staged_)) +
               first * b.a_row;
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
-        b.b = panels(workspace, matrix) + column * depth_;
-        b.spills = size_.spills_of(panels(workspace, matrix), column);
+        b.b = panels(workspace, slot) + column * depth_;
+        b.spills = size_.spills_of(panels(workspace, slot), column);
         b.column_add = t.add + column, b.scale = t.scale + column;
         auto const* row_sums = reinterpret_cast<int32_t const*>(workspace + row_sums_) + first;
         if (sums && one_b_zero())
@@ -217,13 +228,22 @@ public:
         auto a_rows = a_matrices_ * s_.m;
         auto row_chunks =
             in_place_ && !sums && !many_row_zeros_ ? 0 : chunks_of(a_rows, static_cast<double>(s_.k) * 0.2, threads_);
-        context.pool.parallel_for(row_chunks + b_matrices_, [&](int64_t i, int) {
-            if (i < b_matrices_) return prepare_columns(arguments, workspace, i);
-            i -= b_matrices_;
+        auto prepared = joins_phases() ? 0 : b_matrices_;
+        context.pool.parallel_for(row_chunks + prepared, [&](int64_t i, int) {
+            if (i < prepared) return prepare_columns(arguments, workspace, i, i);
+            i -= prepared;
             prepare_rows(arguments, workspace, sums, a_rows * i / row_chunks, a_rows * (i + 1) / row_chunks);
         });
-        context.pool.parallel_for(s_.batches * row_parts_ * column_parts_,
-                                  [&](int64_t part, int) { run_part(arguments, workspace, sums, part); });
+        auto parts = row_parts_ * column_parts_;
+        if (prepared) {
+            context.pool.parallel_for(s_.batches * parts,
+                                      [&](int64_t part, int) { run_part(arguments, workspace, sums, part); });
+            return;
+        }
+        context.pool.parallel_for(b_matrices_, [&](int64_t i, int thread) {
+            prepare_columns(arguments, workspace, i, thread);
+            for (auto p = i * parts; p < (i + 1) * parts; ++p) run_part(arguments, workspace, sums, p, thread);
+        });
     }
     size_t workspace_bytes() const override { return end_; }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
@@ -257,7 +277,7 @@ public:
         return id_of("integer_matmul", f_.spills ? "bytes" : constant_ ? "packed" : "blocked", type_, isa_);
     }
     /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle; a read of B at 10 bytes/ns; two passes
-    /// over the operands.
+    /// over the operands, of which B is packed at 7 bytes/ns in registers and at 1 byte by byte.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
@@ -265,7 +285,7 @@ public:
         PackedSize size(f_, shape.n, ceil_div(shape.k, f_.group), *spills_);
         auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, size);
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
-                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()));
+                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / (f_.pack_rows ? 7 : 1));
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {

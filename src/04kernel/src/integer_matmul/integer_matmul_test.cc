@@ -64,7 +64,10 @@ TEST(IntegerMatMul, CandidatesAgreeOnBroadcasting) {
     for (auto const& p :
          {Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {}, {9}}, Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {5}, {}},
           Product{{3, 5, 7}, {7, 9}, {3, 5, 9}, {3, 5, 1}, {}}, Product{{5, 7}, {3, 7, 9}, {3, 5, 9}, {}, {3, 1, 9}},
-          Product{{2, 1, 11, 33}, {3, 33, 18}, {2, 3, 11, 18}, {11}, {18}}})
+          Product{{2, 1, 11, 33}, {3, 33, 18}, {2, 3, 11, 18}, {11}, {18}},
+          // One matrix for each product, whole panels of columns and less.
+          Product{{12, 1, 33}, {12, 33, 64}, {12, 1, 64}, {}, {12, 1, 64}},
+          Product{{2, 4, 3, 8}, {2, 4, 8, 85}, {2, 4, 3, 85}, {2, 4, 3, 1}, {}}})
         check(p, random);
 }
 

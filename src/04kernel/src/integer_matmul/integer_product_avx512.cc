@@ -14,9 +14,18 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 
 // Written against what is above.
 #include "integer_matmul/integer_product_impl.h"
+//
+#include "integer_matmul/integer_pack_words.h"
 
 namespace refactor::kernel {
 
-IntegerFunctions const& integer_functions_avx512() { return kFunctions; }
+IntegerFunctions const& integer_functions_avx512() {
+    static constexpr IntegerFunctions kAll = [] {
+        auto functions = kFunctions;
+        functions.pack_rows = pack_rows;
+        return functions;
+    }();
+    return kAll;
+}
 
 }  // namespace refactor::kernel
