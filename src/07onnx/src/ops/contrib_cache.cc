@@ -36,25 +36,29 @@ WindowStep window_step(LowerContext& c, DimExpr const& capacity, int64_t window,
         return c.emit(computation::make_operator(kernel::ShapeValuesInfo{}, {value}), {}, DataType::I64, {DimExpr(1)});
     };
     std::vector<Edge> inputs{lengths, size(capacity), size(queries)};
-    auto compute = [&](bool dropped) {
+    auto compute = [&](auto&& value_of) {
         Expression e;
-        auto all =
-            e.binary(ExprOp::Add, e.cast(e.input(0, DataType::I32), DataType::I64), e.constant(DataType::I64, 1));
+        auto one = e.constant(DataType::I64, 1), none = e.constant(DataType::I64, 0);
+        auto all = e.binary(ExprOp::Add, e.cast(e.input(0, DataType::I32), DataType::I64), one);
         auto rows = e.input(1, DataType::I64);
-        auto past =
-            e.binary(ExprOp::Max, e.binary(ExprOp::Sub, all, e.input(2, DataType::I64)), e.constant(DataType::I64, 0));
-        auto value = held_of(e, past, rows, window);
-        if (dropped) {
-            auto fresh = e.binary(ExprOp::Sub, all, past);
-            value = e.binary(ExprOp::Sub, e.binary(ExprOp::Add, value, fresh), held_of(e, all, rows, window));
-        }
+        auto past = e.binary(ExprOp::Max, e.binary(ExprOp::Sub, all, e.input(2, DataType::I64)), none);
+        auto held = held_of(e, past, rows, window);
+        auto full = e.binary(ExprOp::Add, e.binary(ExprOp::Sub, held, rows), one);
+        auto moved = e.binary(ExprOp::Max, full, none);
+        auto value = value_of(e, moved, e.binary(ExprOp::Sub, held, moved), all, past, rows);
         return c.emit(computation::make_operator(e.finish(value)), inputs, DataType::I64, {batch});
     };
-    auto *held = compute(false), *dropped = compute(true);
-    return {capacity, held, dropped};
+    using V = Expression::Value;
+    auto* moved = compute([](Expression&, V first, V, V, V, V) { return first; });
+    auto* held = compute([](Expression&, V, V rest, V, V, V) { return rest; });
+    auto* dropped = compute([&](Expression& e, V, V rest, V all, V past, V rows) {
+        auto present = e.binary(ExprOp::Add, rest, e.binary(ExprOp::Sub, all, past));
+        return e.binary(ExprOp::Sub, present, held_of(e, all, rows, window));
+    });
+    return {moved, held, dropped};
 }
 
-Edge keep_window(LowerContext& c, WindowStep const& step, Edge x) {
+Edge take_rows(LowerContext& c, Edge x, Edge first, DimExpr const& count) {
     auto const& shape = x->value.shape;
     auto batch = shape[0], heads = shape[1], rows = shape[2];
     auto* last =
@@ -67,10 +71,9 @@ Edge keep_window(LowerContext& c, WindowStep const& step, Edge x) {
     auto row = e.binary(ExprOp::Add, e.input(0, DataType::I64), e.input(1, DataType::I64));
     row = e.binary(ExprOp::Min, row, e.input(2, DataType::I64));
     row = e.binary(ExprOp::Add, row, e.input(3, DataType::I64));
-    auto* index = c.emit(
-        computation::make_operator(e.finish(row)),
-        {c.reshape(step.dropped, {batch, DimExpr(1), DimExpr(1)}), emit_range(c, 0, step.capacity), last, begins},
-        DataType::I64, {batch, heads, step.capacity});
+    auto* index = c.emit(computation::make_operator(e.finish(row)),
+                         {c.reshape(first, {batch, DimExpr(1), DimExpr(1)}), emit_range(c, 0, count), last, begins},
+                         DataType::I64, {batch, heads, count});
     return gather_rows(c, c.reshape(x, {batch * heads * rows, shape[3]}), index);
 }
 

@@ -73,7 +73,7 @@ Inferred<Grouped> grouped_of(InferContext const& c, NodeView const& n, SymbolTab
     }
     if (n.integer("sliding_window_cache", 0) != 0) {
         RG_TRY(window, windowed_size(c, n));
-        g.window = window, g.keys = g.past + g.queries, g.kept = g.past;
+        g.window = window, g.kept = g.past, g.keys = g.past + g.queries - 1;
         return g;
     }
     RG_TRY(total, c.values(6, "total_sequence_length"));
@@ -233,8 +233,9 @@ Status lower_grouped(LowerContext& c, NodeView const& n) {
     p.q = parts[0];
     for (size_t i = 0; i < 2; ++i) {
         auto* fresh = to_cache(c, g.formats[i], parts[1 + i], c.edge(12 + i));
-        auto* cache = extend_cache(c, c.edge(3 + i), fresh, rows, g.keys);
-        if (asks_for(c, 1 + i)) c.set_output(1 + i, step ? keep_window(c, *step, cache) : cache);
+        auto* past = step ? take_rows(c, c.edge(3 + i), step->moved, g.keys) : c.edge(3 + i);
+        auto* cache = extend_cache(c, past, fresh, rows, g.keys);
+        if (asks_for(c, 1 + i)) c.set_output(1 + i, step ? take_rows(c, cache, step->dropped, g.kept) : cache);
         (i ? p.v : p.k) = from_cache(c, g.formats[i], cache, c.edge(12 + i), c.dtype(0));
     }
     RG_TRY_STATUS(scale, scale_of(n, g.depth));

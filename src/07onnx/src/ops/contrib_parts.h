@@ -33,14 +33,14 @@ Edge from_cache(LowerContext&, CacheFormat, Edge x, Edge scale, DataType dtype);
 /// How caches of GroupQueryAttention move on that hold the last positions alone: the first rows, in order. With the
 /// capacity C, a window of W and G = C - W + 1, T positions leave T - G · ceil(max(T - C, 0) / G) behind.
 struct WindowStep {
-    DimExpr capacity;
-    Edge held;     ///< i64 [B]: rows that are held before, behind which the fresh ones go
+    Edge moved;    ///< i64 [B]: first row that is kept while fresh ones are read, 1 of a full cache
+    Edge held;     ///< i64 [B]: rows from there on, behind which the fresh ones go
     Edge dropped;  ///< i64 [B]: how many of held and fresh rows leave in front
 };
 /// `lengths`: i32 [B], all positions but one; `queries` of them are fresh.
 WindowStep window_step(LowerContext&, DimExpr const& capacity, int64_t window, DimExpr const& queries, Edge lengths);
-/// As many rows of x [B, H, T, D] as the capacity is from those on that leave. What is behind the last is unspecified.
-Edge keep_window(LowerContext&, WindowStep const&, Edge x);
+/// `count` rows of x [B, H, T, D] from `first`, i64 [B], on; its last row instead of those behind.
+Edge take_rows(LowerContext&, Edge x, Edge first, DimExpr const& count);
 
 /// An activation that a fused operator names in `activation`, with the defaults of its parameters.
 struct NamedActivation {
