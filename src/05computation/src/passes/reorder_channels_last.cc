@@ -1,7 +1,10 @@
 #include "passes/reorder_channels_last.h"
 
 #include "kernel/ops/conv.h"
+#include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+
+#include <algorithm>
 
 namespace refactor::computation {
 
@@ -52,6 +55,38 @@ EdgePtr result_of(EdgePtr edge) {
     return edge->only_consumer()->output();
 }
 
+/// The operand of an Elementwise node that makes `edge` of it alone and of scalars; or null.
+EdgePtr operand_of(EdgePtr edge) {
+    auto* node = is_intermediate(edge) ? edge->producer() : nullptr;
+    if (!node || !info_of<kernel::ElementwiseInfo>(*node->value.op) || node->outputs().size() != 1) return nullptr;
+    EdgePtr operand = nullptr;
+    for (auto* input : node->inputs()) {
+        auto const& shape = input->value.shape;
+        if (std::all_of(shape.begin(), shape.end(), [](DimExpr const& size) { return size == DimExpr(1); })) continue;
+        if (operand || shape != edge->value.shape || input->value.dtype != edge->value.dtype) return nullptr;
+        operand = input;
+    }
+    return operand;
+}
+
+/// What is computed element by element between such a Transpose and the Reorder follows both.
+bool merge_before_elementwise(Graph& graph, NodePtr node) {
+    auto *x = node->input(0), *y = node->output();
+    auto* operand = x->value.layout == Layout::Plain && y->value.layout != Layout::Plain ? operand_of(x) : nullptr;
+    auto* from = operand ? source_of(operand) : nullptr;
+    if (!from) return false;
+    auto* made = graph.insert({node->value.name, make_operator(kernel::ReorderInfo{true})}, {from});
+    made->output()->value = operand->value;
+    made->output()->value.layout = y->value.layout, made->output()->value.name += ".blocked";
+    std::vector<EdgePtr> inputs;
+    for (auto* input : x->producer()->inputs()) inputs.push_back(input == operand ? made->output() : input);
+    auto* behind = graph.insert(Node(x->producer()->value), inputs);
+    behind->output()->value = y->value;
+    graph.replace_all_uses(y, behind->output());
+    graph.erase_unused(node);
+    return true;
+}
+
 bool merge(Graph& graph, NodePtr node) {
     auto *x = node->input(0), *y = node->output();
     bool to_blocked = x->value.layout == Layout::Plain;
@@ -72,7 +107,8 @@ int reorder_channels_last(Model& model, PassContext const&) {
     for (auto* node : model.graph.topological()) {
         if (!node->alive()) continue;
         auto const* info = info_of<kernel::ReorderInfo>(*node->value.op);
-        if (info && !info->channels_last) changes += merge(model.graph, node);
+        if (info && !info->channels_last)
+            changes += merge(model.graph, node) || merge_before_elementwise(model.graph, node);
     }
     return changes;
 }

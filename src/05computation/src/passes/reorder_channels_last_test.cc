@@ -56,6 +56,22 @@ TEST(ReorderChannelsLast, ImagesAreReorderedAtOnce) {
     EXPECT_EQ(count(types, "Reorder"), 2);
 }
 
+TEST(ReorderChannelsLast, ActivationsMayLieBetween) {
+    for (bool shared : {false, true}) {
+        TestGraph g(10);
+        auto* tokens = g.input({2, 42, 20});
+        auto* front = g.add(kernel::TransposeInfo{{0, 2, 1}}, {tokens}, {2, 20, 42});
+        auto* active = g.elementwise(kernel::ExprOp::Sigmoid, {front}, {2, 20, 42});
+        active = g.elementwise(kernel::ExprOp::Mul, {active, g.input({1})}, {2, 20, 42});
+        kernel::ConvInfo conv;
+        conv.window = {{1}, {1}, {1}, {1}};
+        g.output(g.add(conv, {active, g.weights({24, 20, 3})}, {2, 24, 42}));
+        if (shared) g.output(active);
+        auto types = compare_passes(g, {{2, 42, 20}, {1}}, 1e-5);
+        EXPECT_EQ(count(types, "Transpose"), shared);
+    }
+}
+
 TEST(ReorderChannelsLast, OtherOrdersOfAxesStay) {
     TestGraph g(9);
     auto* x = g.input({2, 6, 7, 24});
