@@ -91,6 +91,15 @@ TEST(FoldPads, ReflectionsBetweenConvolutionsAreNotReordered) {
     EXPECT_LE(count(types, "Reorder"), 2);
 }
 
+TEST(FoldPads, WideStridesAreCutBefore) {
+    TestGraph g(8);
+    auto* around = g.add(kernel::PadInfo{}, {g.input({1, 1, 300})}, {1, 1, 320}, {0, 0, 20});
+    kernel::ConvInfo conv;
+    conv.window = {{40}, {1}, {0}, {0}};
+    g.output(g.add(conv, {around, g.weights({8, 1, 80})}, {1, 8, 7}));
+    EXPECT_EQ(count(compare_passes(g, {{1, 1, 300}}, 1e-5), "Pad"), 1);
+}
+
 TEST(FoldPads, LeavesChannelsAndOtherReaders) {
     TestGraph g(6);
     auto* x = g.input({1, 6, 9, 8});
