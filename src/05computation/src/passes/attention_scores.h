@@ -22,7 +22,8 @@ struct Scores {
 /// may be the product itself.
 std::optional<Scores> scores_of(EdgePtr edge);
 
-/// The shapes are the same, but for a last axis of `masked` that may be what a mask broadcasts the keys of `product` to.
+/// The shapes are the same, but for a last axis of `masked` that may be what a mask broadcasts the keys of `product`
+/// to.
 bool is_but_for_keys(Shape const& masked, Shape const& product);
 /// Nobody but one node reads it.
 bool is_private(EdgePtr edge);
