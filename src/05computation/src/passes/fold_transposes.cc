@@ -41,12 +41,18 @@ EdgePtr permuted(Graph& graph, EdgePtr edge, Exchanged const& exchanged) {
     return node->output();
 }
 
+/// One matrix for all rows of A, which are best next to each other: what moved them may join a Reorder, too.
+bool shares_weights(NodePtr node) {
+    auto const *a = node->input(0), *b = node->input(1);
+    return b->value.shape.size() == 2 && (a->value.shape.size() > 2 || b->value.constant);
+}
+
 bool fold(Graph& graph, NodePtr node) {
     auto info = *info_of<kernel::MatMulInfo>(*node->value.op);
     bool changed = false;
     for (uint32_t side : {0u, 1u}) {
         auto* edge = node->input(side);
-        if (!is_float(edge->value.dtype) || info.scaled) continue;
+        if (!is_float(edge->value.dtype) || info.scaled || (side == 0 && shares_weights(node))) continue;
         auto const exchanged = before_exchange(edge);
         if (!exchanged.source) continue;
         auto& transposed = side == 0 ? info.trans_a : info.trans_b;

@@ -50,6 +50,14 @@ TEST(FoldTransposes, LeavesWhatMovesTheRows) {
     EXPECT_EQ(count(types, "Elementwise"), 1);
 }
 
+TEST(FoldTransposes, LeavesRowsOfOneMatrix) {
+    EXPECT_EQ(count(types_after({2, 6, 5, 4}, {0, 2, 3, 1}, {7, 6}, {1, 0}), "Transpose"), 1);
+    TestGraph g(13);
+    auto* rows = g.add(kernel::TransposeInfo{{1, 0}}, {g.input({6, 9})}, {9, 6});
+    g.output(g.add(kernel::MatMulInfo{}, {rows, g.weights({6, 7})}, {9, 7}));
+    EXPECT_EQ(count(compare_passes(g, {{6, 9}}, 1e-6), "Transpose"), 1);
+}
+
 TEST(FoldTransposes, LeavesWhatOthersRead) {
     TestGraph g(12);
     auto* columns = g.add(kernel::TransposeInfo{{1, 0}}, {g.input({6, 7})}, {7, 6});
