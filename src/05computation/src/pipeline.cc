@@ -2,6 +2,7 @@
 #include "pass.h"
 #include "passes/channels_last_convolutions.h"
 #include "passes/channels_last_integers.h"
+#include "passes/convolve_tokens.h"
 #include "passes/cut_wide_strides.h"
 #include "passes/drop_nan_guards.h"
 #include "passes/eliminate_common_subexpressions.h"
@@ -97,6 +98,7 @@ std::span<Pass const> pipeline() {
         {"pool_means", pool_means},
         {"select_layouts", select_layouts},
         {"reorder_channels_last", reorder_channels_last},
+        {"convolve_tokens", convolve_tokens},
         {"fuse_concats", fuse_concats},
         {"fuse_conv_chains", fuse_conv_chains},
     };
