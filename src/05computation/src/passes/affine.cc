@@ -1,7 +1,7 @@
 #include "passes/affine.h"
 
+#include "passes/constants.h"
 #include "passes/expression.h"
-#include "passes/quantized.h"
 
 #include <algorithm>
 

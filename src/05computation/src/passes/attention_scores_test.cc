@@ -11,7 +11,6 @@ namespace {
 using namespace test;
 using kernel::ExprOp;
 
-using Types = std::vector<std::string>;
 // Sums of at most 11 products, softmax, and again sums.
 constexpr double kTolerance = 2e-6;
 constexpr float kLowest = std::numeric_limits<float>::lowest();
@@ -42,7 +41,7 @@ Types types_after(F&& scores) {
     return compare_passes(g, {{2, 3, kQueries, 8}, {2, 3, 8, kKeys}, {2, 3, kKeys, 8}, {3, 1, kKeys}}, kTolerance);
 }
 
-bool is_fused(Types const& types) { return std::count(types.begin(), types.end(), "Attention") == 1; }
+bool is_fused(Types const& types) { return count(types, "Attention") == 1; }
 
 TEST(AttentionScores, HiddenThenAdded) {
     for (float hidden : {kLowest, -std::numeric_limits<float>::infinity()}) {

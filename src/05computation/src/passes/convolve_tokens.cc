@@ -4,6 +4,7 @@
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 #include "passes/attention_scores.h"
+#include "passes/constants.h"
 
 namespace refactor::computation {
 
@@ -39,16 +40,14 @@ Linear linear_of(NodePtr node) {
 
 /// [K, N] as the weights [N, K, 1, …] of a convolution with so many spatial axes.
 EdgePtr as_taps(Graph& graph, Linear const& linear, size_t axes) {
-    auto value = linear.node->input(1)->value;
+    auto const& value = linear.node->input(1)->value;
     auto const* from = static_cast<float const*>(value.constant->data());
     std::vector<float> turned(static_cast<size_t>(linear.k * linear.n));
     for (int64_t k = 0; k < linear.k; ++k)
         for (int64_t n = 0; n < linear.n; ++n) turned[static_cast<size_t>(n * linear.k + k)] = from[k * linear.n + n];
-    value.name += ".taps";
-    value.constant = mem_manager::Blob::copy_of(turned.data(), turned.size() * sizeof(float));
-    value.shape = {DimExpr(linear.n), DimExpr(linear.k)};
-    value.shape.resize(2 + axes, DimExpr(1));
-    return graph.add_source(std::move(value));
+    Shape shape{DimExpr(linear.n), DimExpr(linear.k)};
+    shape.resize(2 + axes, DimExpr(1));
+    return add_constant(graph, value.name + ".taps", std::move(shape), turned);
 }
 
 /// `like` with so many channels.

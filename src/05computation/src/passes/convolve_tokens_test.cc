@@ -9,10 +9,9 @@ namespace {
 
 using kernel::ExprOp;
 using test::compare_passes;
+using test::count;
 using test::TestGraph;
-using Types = std::vector<std::string>;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
+using test::Types;
 
 struct Block {
     int64_t channels, hidden;

@@ -1,5 +1,6 @@
 #include "passes/drop_nan_guards.h"
 
+#include "passes/constants.h"
 #include "passes/expression.h"
 #include "passes/quantized.h"
 

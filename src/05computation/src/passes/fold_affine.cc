@@ -1,13 +1,14 @@
 #include "passes/fold_affine.h"
 
+#include "common/half.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/affine.h"
+#include "passes/constants.h"
 #include "passes/epilogue_host.h"
-#include "passes/quantized.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,12 +55,6 @@ Shared scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> con
         x = static_cast<float>(static_cast<double>(x) * pick(a, static_cast<size_t>(order.channel_at(i))));
     }
     return rounded(numbers, type);
-}
-
-EdgePtr add_constant(Graph& graph, std::string name, DataType type, Shape shape, Shared blob) {
-    Edge edge;
-    edge.name = std::move(name), edge.dtype = type, edge.shape = std::move(shape), edge.constant = std::move(blob);
-    return graph.add_source(std::move(edge));
 }
 
 Shared folded_bias(NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {

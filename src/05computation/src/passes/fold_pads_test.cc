@@ -15,11 +15,7 @@ using namespace test;
 using kernel::ExprOp;
 using kernel::PoolKind;
 
-using Types = std::vector<std::string>;
-
 constexpr Dims::value_type kTop = 1, kLeft = 2, kBottom = 2, kRight = 0;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
 
 /// [1, C, 9, 8] with rows and columns of `value` around it.
 EdgePtr pad(TestGraph& g, EdgePtr x, float value, DimExpr const& channels = 8) {

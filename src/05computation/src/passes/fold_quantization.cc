@@ -6,6 +6,7 @@
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "passes/constants.h"
 #include "passes/fold_constants.h"
 #include "passes/integer_tail.h"
 #include "passes/transposed_phases.h"

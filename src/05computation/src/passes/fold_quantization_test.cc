@@ -1,5 +1,6 @@
 #include "kernel/ops/integer.h"
 #include "kernel/ops/quantize.h"
+#include "passes/constants.h"
 #include "passes/quantized.h"
 #include "passes/test_graph.h"
 

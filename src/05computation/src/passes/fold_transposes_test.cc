@@ -9,10 +9,6 @@ namespace {
 using namespace test;
 using kernel::ExprOp;
 
-using Types = std::vector<std::string>;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
-
 Shape permuted(Dims const& dims, Dims const& perm) {
     Shape shape;
     for (auto axis : perm) shape.push_back(dims[static_cast<size_t>(axis)]);

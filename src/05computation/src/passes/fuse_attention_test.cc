@@ -9,7 +9,6 @@ namespace {
 using namespace test;
 using kernel::ExprOp;
 
-using Types = std::vector<std::string>;
 // Sums of at most 11 products, softmax, and again sums.
 constexpr double kTolerance = 2e-6;
 constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 5, kKeys = 11, kDepth = 8;
@@ -75,7 +74,7 @@ TEST(FuseAttention, ReshapesThatMixAxesStay) {
     softmax.axis = 2;
     g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {masked}, {6, 4, 4}), v}, {6, 4, kDepth}));
     auto types = compare_passes(g, {{6, 4, kDepth}, {6, kDepth, 4}, {6, 4, kDepth}, {2, 4, 3, 4}}, kTolerance);
-    EXPECT_EQ(std::count(types.begin(), types.end(), "Attention"), 0);
+    EXPECT_EQ(count(types, "Attention"), 0);
 }
 
 }  // namespace

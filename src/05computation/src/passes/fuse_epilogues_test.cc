@@ -8,10 +8,9 @@ namespace {
 
 using kernel::ExprOp;
 using test::compare_passes;
+using test::count;
 using test::TestGraph;
-using Types = std::vector<std::string>;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
+using test::Types;
 
 /// An image [2, 24, 6, 7] convolved, its channels brought to the end: [2, 42, 24].
 struct Moved {

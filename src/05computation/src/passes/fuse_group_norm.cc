@@ -2,30 +2,15 @@
 
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/reduce.h"
-#include "mem_manager/blob.h"
 #include "passes/affine.h"
 #include "passes/attention_scores.h"
+#include "passes/constants.h"
 
 namespace refactor::computation {
 
 namespace {
 
-using Numbers = std::vector<float>;
-
-/// The elements of a constant of f32, or nothing.
-std::optional<Numbers> numbers_of(EdgePtr edge) {
-    if (!edge->value.constant || edge->value.dtype != DataType::F32) return std::nullopt;
-    auto const* data = static_cast<float const*>(edge->value.constant->data());
-    return Numbers(data, data + edge->value.constant->bytes() / sizeof(float));
-}
-
-EdgePtr constant(Graph& graph, std::string name, Numbers const& numbers) {
-    Edge edge;
-    edge.name = std::move(name), edge.dtype = DataType::F32;
-    edge.shape = {DimExpr(static_cast<int64_t>(numbers.size()))};
-    edge.constant = mem_manager::Blob::copy_of(numbers.data(), numbers.size() * sizeof(float));
-    return graph.add_source(std::move(edge));
-}
+using Numbers = std::vector<double>;
 
 /// A normalisation with constant scale and bias.
 struct Norm {
@@ -76,8 +61,7 @@ bool join_affine(Norm& norm) {
     if (!affine || !affine->variable) return false;
     for (size_t c = 0; c < norm.scale.size(); ++c) {
         auto a = pick(affine->a, c), b = pick(affine->b, c);
-        norm.scale[c] = static_cast<float>(a * norm.scale[c]);
-        norm.bias[c] = static_cast<float>(a * norm.bias[c] + b);
+        norm.scale[c] *= a, norm.bias[c] = a * norm.bias[c] + b;
     }
     norm.last = next;
     return true;
@@ -90,9 +74,11 @@ bool fuse(Graph& graph, NodePtr node) {
     while (join_affine(*norm)) changed = true;
     if (!changed) return false;
     auto const& name = node->value.name;
-    auto* fused = graph.insert(
-        {name, make_operator(norm->info)},
-        {norm->x, constant(graph, name + ".scale", norm->scale), constant(graph, name + ".bias", norm->bias)});
+    auto add = [&](char const* suffix, Numbers const& numbers) {
+        return add_numbers(graph, name + suffix, std::vector<float>(numbers.begin(), numbers.end()));
+    };
+    auto* fused = graph.insert({name, make_operator(norm->info)},
+                               {norm->x, add(".scale", norm->scale), add(".bias", norm->bias)});
     auto* old = norm->last->output();
     fused->output()->value = old->value;
     graph.replace_all_uses(old, fused->output());

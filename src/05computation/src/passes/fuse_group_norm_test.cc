@@ -10,10 +10,6 @@ namespace {
 using namespace test;
 using kernel::ExprOp;
 
-using Types = std::vector<std::string>;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
-
 /// A convolution of 12 channels, normalised in groups of `merged`, then scaled and shifted by constants of these dims,
 /// and convolved again.
 Types types_after(Shape const& merged, Dims const& factors, Dims const& terms) {

@@ -10,10 +10,6 @@ namespace {
 using namespace test;
 using kernel::ExprOp;
 
-using Types = std::vector<std::string>;
-
-int64_t count(Types const& types, char const* type) { return std::count(types.begin(), types.end(), type); }
-
 /// |x| with a factor of shape `factor`, reshaped from `from` to `to`, plus a row.
 Types types_after(Dims const& from, Dims const& factor, Dims const& to) {
     TestGraph g(5);

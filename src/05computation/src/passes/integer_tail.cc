@@ -1,6 +1,7 @@
 #include "passes/integer_tail.h"
 
 #include "kernel/ops/elementwise.h"
+#include "passes/constants.h"
 #include "passes/expression.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
+#include "passes/constants.h"
 #include "passes/expression.h"
 #include "passes/fold_constants.h"
 
@@ -70,10 +71,9 @@ private:
 NodePtr table_of(Graph& graph, NodePtr product, int64_t depth) {
     std::vector<float> rows(static_cast<size_t>((depth + 1) * depth));
     for (int64_t i = 0; i < depth; ++i) rows[static_cast<size_t>(i * depth + i)] = 1;
-    auto blob = mem_manager::Blob::copy_of(rows.data(), rows.size() * sizeof(float));
     auto name = product->value.name + ".table";
     Shape shape{DimExpr(depth + 1), DimExpr(depth)};
-    std::vector<EdgePtr> inputs{graph.add_source({name + ".rows", DataType::F32, shape, {}, blob, false})};
+    std::vector<EdgePtr> inputs{add_constant(graph, name + ".rows", shape, rows)};
     for (size_t i = 1; i < product->inputs().size(); ++i) inputs.push_back(product->input(i));
     auto* node = graph.insert({name, product->value.op}, inputs);
     shape.back() = product->output()->value.shape.back();

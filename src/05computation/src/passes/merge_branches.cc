@@ -2,8 +2,8 @@
 
 #include "kernel/ops/conv.h"
 #include "passes/affine.h"
+#include "passes/constants.h"
 #include "passes/expression.h"
-#include "passes/quantized.h"
 
 namespace refactor::computation {
 

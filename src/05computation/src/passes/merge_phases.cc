@@ -3,6 +3,7 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
+#include "passes/constants.h"
 
 namespace refactor::computation {
 
@@ -52,13 +53,6 @@ bool worthwhile(Sizes const& s, int64_t block) {
     return s.phases > 1 && 2 * filled(s.outputs * s.phases) * product(s.taps) <= filled(s.outputs) * product(s.kernel);
 }
 
-EdgePtr add_floats(Graph& graph, std::string name, Shape shape, std::vector<float> const& values) {
-    Edge edge;
-    edge.name = std::move(name), edge.dtype = DataType::F32, edge.shape = std::move(shape);
-    edge.constant = mem_manager::Blob::copy_of(values.data(), values.size() * sizeof(float));
-    return graph.add_source(std::move(edge));
-}
-
 /// Row-major coordinates.
 Dims coordinates(int64_t index, Dims const& sizes) {
     Dims at(sizes.size());
@@ -88,14 +82,14 @@ EdgePtr phase_weights(Graph& graph, EdgePtr w, Sizes const& s) {
         }
     Shape shape{DimExpr(s.outputs * s.phases), DimExpr(s.inputs)};
     for (auto t : s.taps) shape.push_back(DimExpr(t));
-    return add_floats(graph, w->value.name + ".phases", shape, to);
+    return add_constant(graph, w->value.name + ".phases", shape, to);
 }
 
 EdgePtr phase_bias(Graph& graph, EdgePtr bias, Sizes const& s) {
     auto const* from = static_cast<float const*>(bias->value.constant->data());
     std::vector<float> to;
     for (int64_t m = 0; m < s.outputs; ++m) to.insert(to.end(), static_cast<size_t>(s.phases), from[m]);
-    return add_floats(graph, bias->value.name + ".phases", {DimExpr(s.outputs * s.phases)}, to);
+    return add_constant(graph, bias->value.name + ".phases", {DimExpr(s.outputs * s.phases)}, to);
 }
 
 EdgePtr emit(Graph& graph, EdgePtr like, std::string_view what, std::shared_ptr<Operator const> op,

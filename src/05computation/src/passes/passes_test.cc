@@ -8,8 +8,9 @@ namespace {
 
 using kernel::ExprOp;
 using test::compare_passes;
+using test::count;
 using test::TestGraph;
-using Types = std::vector<std::string>;
+using test::Types;
 
 // Sums of up to 300 products in another order: 300 · eps · a few.
 constexpr double kSums = 300 * 1.2e-7 * 4;
@@ -18,10 +19,6 @@ kernel::ConvInfo conv(int64_t pad) {
     kernel::ConvInfo info;
     info.window = {{1, 1}, {1, 1}, {pad, pad}, {pad, pad}};
     return info;
-}
-
-size_t count(Types const& types, std::string const& type) {
-    return static_cast<size_t>(std::count(types.begin(), types.end(), type));
 }
 
 TEST(Passes, BatchNormResidualAndReluDisappearIntoConvolutions) {
@@ -36,8 +33,8 @@ TEST(Passes, BatchNormResidualAndReluDisappearIntoConvolutions) {
     auto* sum = g.elementwise(ExprOp::Add, {b, x}, shape);
     g.output(g.elementwise(ExprOp::Relu, {sum}, shape));
     auto types = compare_passes(g, {{2, 32, 9, 7}}, kSums);
-    EXPECT_EQ(count(types, "Conv"), 2u);
-    EXPECT_EQ(count(types, "Elementwise"), 0u);
+    EXPECT_EQ(count(types, "Conv"), 2);
+    EXPECT_EQ(count(types, "Elementwise"), 0);
 }
 
 TEST(Passes, ElementwiseChainsBecomeOneNode) {
@@ -208,7 +205,7 @@ TEST(Passes, EqualExpressionsAreComputedOnce) {
     auto *a = g.add(kernel::MatMulInfo{}, {x, w}, {8, 16}), *b = g.add(kernel::MatMulInfo{}, {x, w}, {8, 16});
     g.output(g.elementwise(
         ExprOp::Sub, {g.elementwise(ExprOp::Exp, {a}, {8, 16}), g.elementwise(ExprOp::Neg, {b}, {8, 16})}, {8, 16}));
-    EXPECT_EQ(count(compare_passes(g, {{8, 16}}, kSums), "MatMul"), 1u);
+    EXPECT_EQ(count(compare_passes(g, {{8, 16}}, kSums), "MatMul"), 1);
 }
 
 TEST(Passes, KeptTensorsStay) {
@@ -235,7 +232,7 @@ TEST(Passes, SelectionByName) {
     EXPECT_EQ(names({"-all", "fold_affine"}), Types{"fold_affine"});
     auto without = names({"-fuse_attention"});
     EXPECT_EQ(without.size() + 1, pipeline().size());
-    EXPECT_EQ(count(without, "fuse_attention"), 0u);
+    EXPECT_EQ(count(without, "fuse_attention"), 0);
     EXPECT_THROW(names({"-no_such_pass"}), InvalidInput);
 }
 

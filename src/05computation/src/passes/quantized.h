@@ -2,8 +2,7 @@
 #include "computation/graph.h"
 #include "kernel/ops/quantize.h"
 
-#include <string>
-#include <vector>
+#include <optional>
 
 namespace refactor::computation {
 
@@ -31,12 +30,5 @@ std::optional<QuantizedOperand> dequantized(EdgePtr edge);
 std::optional<Quantum> quantum_of(QuantizedOperand const&);
 /// The quantum by which `node` quantises f32 to bytes, if that is what it does.
 std::optional<Quantum> quantizer(NodePtr node);
-/// The numbers of a constant of any numeric type.
-std::optional<std::vector<double>> numbers_of(EdgePtr edge);
-/// A new constant.
-EdgePtr add_numbers(Graph& graph, std::string name, std::vector<float> const& values);
-EdgePtr add_numbers(Graph& graph, std::string name, std::vector<int32_t> const& values);
-EdgePtr add_bytes(Graph& graph, std::string name, DataType byte, std::vector<double> const& values);
-EdgePtr add_scalar(Graph& graph, std::string name, DataType byte, int32_t value);
 
 }  // namespace refactor::computation

@@ -8,15 +8,13 @@ namespace {
 
 using kernel::ExprOp;
 using test::compare_passes;
+using test::count;
 using test::TestGraph;
 
 constexpr double kEps = 1.2e-7;
 
-size_t count(std::vector<std::string> const& types, std::string const& type) {
-    return static_cast<size_t>(std::count(types.begin(), types.end(), type));
-}
 /// Those into blocks of channels and back, if there are blocks at all.
-size_t two_reorders() { return cpu_features().isa >= Isa::Avx2 ? 2 : 0; }
+int64_t two_reorders() { return cpu_features().isa >= Isa::Avx2 ? 2 : 0; }
 
 /// `channels` convolutions of `side` × `side` taps over `x`, of which the size stays.
 EdgePtr convolve(TestGraph& g, EdgePtr x, int64_t channels, int64_t side) {
@@ -55,7 +53,7 @@ TEST(SelectLayouts, NeedsTwoReordersAroundAResidualNetwork) {
         x = g.elementwise(ExprOp::Relu, {g.elementwise(ExprOp::Add, {convolve(g, x, 64, 3), x}, shape)}, shape);
     g.output(x);
     auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * kEps * 4);
-    EXPECT_EQ(count(types, "Conv"), 3u);
+    EXPECT_EQ(count(types, "Conv"), 3);
     EXPECT_EQ(count(types, "Reorder"), two_reorders());
 }
 
@@ -72,7 +70,7 @@ TEST(SelectLayouts, CutsBlocksOfChannels) {
             parts.push_back(convolve(g, parts.back(), 32, 3));
             g.output(convolve(g, join(g, parts), 24, 3));
             auto types = compare_passes(g, {{batch, 24, 15, 13}}, 2000 * kEps);
-            EXPECT_EQ(count(types, "Split"), 1u);
+            EXPECT_EQ(count(types, "Split"), 1);
             EXPECT_EQ(count(types, "Reorder"), two_reorders()) << all << " channels in " << channels.size() << " parts";
         }
 }
@@ -97,7 +95,7 @@ TEST(SelectLayouts, SlicesBlocksOfChannels) {
         auto* part = g.add(kernel::SliceInfo{{1, 1, c.step, 1}}, {a}, shape, {0, c.first, c.row, 0});
         g.output(convolve(g, part, 24, 3));
         auto types = compare_passes(g, {{2, 24, 15, 13}}, 2000 * kEps);
-        EXPECT_EQ(count(types, "Slice"), 1u);
+        EXPECT_EQ(count(types, "Slice"), 1);
         auto expected = two_reorders() ? 2 + c.reorders : 0;
         EXPECT_EQ(count(types, "Reorder"), expected) << c.channels << " channels from " << c.first;
     }
@@ -109,7 +107,7 @@ TEST(SelectLayouts, LeavesRowsWhereNothingReadsBlocks) {
     auto* x = g.input({1, 48, 15, 13});
     auto* a = g.elementwise(ExprOp::Relu, {x}, {1, 48, 15, 13});
     for (auto* part : split(g, a, {16, 32})) g.output(g.elementwise(ExprOp::Exp, {part}, part->value.shape));
-    EXPECT_EQ(count(compare_passes(g, {{1, 48, 15, 13}}, 8 * kEps), "Reorder"), 0u);
+    EXPECT_EQ(count(compare_passes(g, {{1, 48, 15, 13}}, 8 * kEps), "Reorder"), 0);
 }
 
 }  // namespace

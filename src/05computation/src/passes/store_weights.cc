@@ -3,6 +3,7 @@
 #include "computation/evaluate.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "passes/constants.h"
 #include "passes/lower_precision.h"
 #include "passes/small_weights.h"
 
@@ -86,7 +87,7 @@ class Storing {
 
     EdgePtr add_source(std::string name, Constant const& constant) {
         Shape shape(constant.dims.begin(), constant.dims.end());
-        return model_.graph.add_source({std::move(name), constant.dtype, std::move(shape), {}, constant.blob, false});
+        return add_constant(model_.graph, std::move(name), constant.dtype, std::move(shape), constant.blob);
     }
     void leave(NodePtr node, std::string const& why) {
         if (wanted_ != DataType::Undefined && wanted_ != DataType::F32)

@@ -11,6 +11,7 @@
 #include "passes/expression.h"
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -72,12 +73,16 @@ public:
     Model copy() const { return {Graph(model.graph.sort(false)), model.symbols, model.output_names}; }
 };
 
+using Types = std::vector<std::string>;
+
 /// Types of the nodes of a compiled program in order.
-inline std::vector<std::string> types_of(kernel::Program const& program) {
-    std::vector<std::string> types;
+inline Types types_of(kernel::Program const& program) {
+    Types types;
     for (auto const& node : program.parts().nodes) types.push_back(node.type);
     return types;
 }
+
+inline int64_t count(Types const& types, std::string_view type) { return std::count(types.begin(), types.end(), type); }
 
 inline std::vector<std::vector<float>> run(std::shared_ptr<kernel::Program> program,
                                            std::vector<std::pair<Dims, std::vector<float>>> const& inputs) {
@@ -98,7 +103,7 @@ inline std::vector<std::vector<float>> run(std::shared_ptr<kernel::Program> prog
 
 /// Compiles with all passes and with none, checks that both give the same on random inputs of `dims`, and returns the
 /// node types with all passes. `tolerance` is relative to the largest magnitude.
-inline std::vector<std::string> compare_passes(TestGraph& graph, std::vector<Dims> const& dims, double tolerance) {
+inline Types compare_passes(TestGraph& graph, std::vector<Dims> const& dims, double tolerance) {
     std::vector<std::pair<Dims, std::vector<float>>> inputs;
     for (auto const& d : dims) inputs.emplace_back(d, graph.random_floats(static_cast<size_t>(element_count(d))));
     CompileOptions with, without;

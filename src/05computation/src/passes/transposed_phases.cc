@@ -3,6 +3,7 @@
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "passes/constants.h"
 
 #include <algorithm>
 #include <array>
@@ -105,10 +106,7 @@ EdgePtr TransposedPhases::weights(Graph& graph, EdgePtr w, std::vector<double> c
                     real ? from[((g * in_channels_ + c) * out_channels_ + m) * kernel + at] : zero;
         }
     }
-    Edge edge;
-    edge.name = w->value.name + "/phases", edge.dtype = w->value.dtype, edge.shape = std::move(shape);
-    edge.constant = std::move(blob);
-    return graph.add_source(std::move(edge));
+    return add_constant(graph, w->value.name + "/phases", w->value.dtype, std::move(shape), std::move(blob));
 }
 
 EdgePtr TransposedPhases::channels_last(Graph& graph, EdgePtr x) const {

@@ -6,7 +6,6 @@ using namespace test;
 
 namespace {
 
-using Types = std::vector<std::string>;
 // Sums of at most 64 products, softmax, and again sums.
 constexpr double kTolerance = 3e-6;
 
@@ -92,8 +91,8 @@ TEST(ViewOperands, StaysWhereTensorsAreNeeded) {
     g.output(k), g.output(v);
     g.output(attend(g, q, transposed(g, k), v));
     auto types = compare_passes(g, {{2, 3, 8, 5}, {2, 9, 24}, {2, 9, 24}}, kTolerance);
-    EXPECT_EQ(std::count(types.begin(), types.end(), "Transpose"), 3);
-    EXPECT_EQ(std::count(types.begin(), types.end(), "Attention"), 1);
+    EXPECT_EQ(count(types, "Transpose"), 3);
+    EXPECT_EQ(count(types, "Attention"), 1);
 }
 
 /// Steps and cuts that leave gaps within an axis, or go backwards.
