@@ -86,9 +86,9 @@ std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args
 }
 
 std::string AttentionInfo::attributes() const {
-    return "scale=" + exact_text(scale) + (causal ? ",causal" : "") + (has_mask ? ",mask" : "") +
-           (has_sinks ? ",sinks" : "") + (k_transposed ? ",k_transposed" : "") + (nan_to_zero ? ",nan_to_zero" : "") +
-           (views ? ",views" : "");
+    return "scale=" + exact_text(scale) + (softcap > 0 ? ",softcap=" + exact_text(softcap) : std::string()) +
+           (causal ? ",causal" : "") + (has_mask ? ",mask" : "") + (has_sinks ? ",sinks" : "") +
+           (k_transposed ? ",k_transposed" : "") + (nan_to_zero ? ",nan_to_zero" : "") + (views ? ",views" : "");
 }
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {

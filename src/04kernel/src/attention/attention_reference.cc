@@ -38,6 +38,7 @@ class AttentionReference final : public runtime::Task {
         auto k_step = info.k_transposed ? 1 : s.k.row, k_depth = info.k_transposed ? s.k.row : 1;
         auto mask_base = batch * s.mask_step[0] + head * s.mask_step[1] + query * s.mask_step[2];
         auto visible = s.visible(info, query);
+        double cap = static_cast<double>(info.softcap);
         double sink = info.has_sinks ? widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]) : -INFINITY;
         double max = sink, sum = 0;
         bool none = true;
@@ -45,6 +46,7 @@ class AttentionReference final : public runtime::Task {
             p[t] = 0;
             for (int64_t d = 0; d < s.depth; ++d) p[t] += widen(q[d]) * widen(k[t * k_step + d * k_depth]);
             p[t] *= static_cast<double>(info.scale);
+            if (info.softcap > 0) p[t] = cap * std::tanh(p[t] / cap);
             if (info.has_mask) p[t] += self.mask_at(arguments[3], self.mask_type_, mask_base + t * s.mask_step[3]);
             max = std::fmax(max, p[t]);
             none &= p[t] == -INFINITY;

@@ -44,6 +44,21 @@ TEST(Attention, ReferenceWeighsValues) {
     EXPECT_FLOAT_EQ(*outputs[0].as<float>(), 7);  // weights 1/4 and 3/4
 }
 
+TEST(Attention, ReferenceCapsScores) {
+    std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 1}, {1}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 1}, {0, 3 * std::atanh(std::log(3.f) / 3)}),
+                               Tensor::of<float>(DataType::F32, {1, 1, 2, 1}, {4, 8})},
+        outputs{Tensor(DataType::F32, {1, 1, 1, 1})};
+    AttentionInfo info;
+    info.softcap = 3;
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(info, request_of(in, results, Isa::Scalar, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*found.kernels.back(), inputs, outputs, packs, pool);
+    EXPECT_FLOAT_EQ(*outputs[0].as<float>(), 7);  // weights 1/4 and 3/4
+}
+
 TEST(Attention, CandidatesAgree) {
     std::mt19937 random(seed_of(91));
     for (auto const& c : kCases)
@@ -72,6 +87,19 @@ TEST(Attention, CandidatesAgreeOnMasks) {
                 }
                 check(c, info, random, {mask});
             }
+}
+
+TEST(Attention, CandidatesAgreeOnCaps) {
+    std::mt19937 random(seed_of(95));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 8; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.has_mask = bits & 2, info.softcap = bits & 4 ? 0.75f : 20;
+            Tensor mask(DataType::Bool, {c.queries, c.keys});
+            for (int64_t i = 0; i < mask.desc.count(); ++i) mask.as<bool>()[i] = random() % 4;
+            auto masks = info.has_mask ? std::vector{mask} : std::vector<Tensor>{};
+            check(c, info, random, masks), check(c, info, random, masks, -0.3f);
+        }
 }
 
 /// Sinks that dominate, that vanish and that are absent.

@@ -13,7 +13,7 @@ constexpr int64_t kMostRows = 48;
 /// Rows that share a block of packed keys and values: packing costs as much as 4 rows of products.
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// Up to so many rows, keys and values are read in place.
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewRows = 12;
 
 /// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
 constexpr int64_t kLine = 16;
@@ -89,7 +89,7 @@ class TiledAttention final : public runtime::Task {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
-        r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1;
+        r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1, r.softcap = info_.softcap;
         r.count = count, r.one_mask = step[3] == 0, r.y_step = y_step_, r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));

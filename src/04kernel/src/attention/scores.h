@@ -16,6 +16,7 @@ struct ScoreRows {
     float* scores;                             ///< in: scores; out: e^(scale * score + mask - maximum)
     int64_t step;                              ///< between rows of scores
     float scale;                               ///< above 0
+    float softcap;                             ///< above 0: of scaled scores; 0: none
     int64_t count, visible[kScoreRows];        ///< keys of the block; those that a query may see (the rest weighs 0)
     float const* mask[kScoreRows];             ///< added; null: none
     unsigned char const* allowed[kScoreRows];  ///< 0: not seen; null: no such mask

@@ -51,6 +51,15 @@ float mask_and_find_largest(float* scores, int64_t visible, float scale, float c
     return max_of(acc);
 }
 
+/// Replaces scores by softcap · tanh(scale · score / softcap).
+void cap(float* scores, int64_t visible, float scale, float softcap) {
+    Vec inner = Vec::set(scale / softcap), outer = Vec::set(softcap);
+    for (int64_t i = 0; i < visible; i += kWidth) {
+        int left = left_of(visible - i);
+        store_part(tanh(load_part(scores + i, left) * inner) * outer, scores + i, left);
+    }
+}
+
 bool is_masked(ScoreRows const& b, int row) { return b.mask[row] || b.allowed[row]; }
 
 float largest_of(ScoreRows const& b, int row) {
@@ -116,7 +125,12 @@ void update_unseen(ScoreRows const& b, int row) {
 /// seldom rescaled. Exponentials stay below e^8, and what divides them is of the same size.
 float reference_of(float old, float largest) { return old != -kInf && !(largest > old + 8) ? old : largest; }
 
-void update(ScoreRows const& b) {
+void update(ScoreRows const& rows) {
+    auto b = rows;
+    if (b.softcap > 0) {
+        for (int row = 0; row < b.rows; ++row) cap(b.scores + row * b.step, b.visible[row], b.scale, b.softcap);
+        b.scale = 1;
+    }
     float largest[kScoreRows];
     for (int row = 0; row < b.rows; ++row) largest[row] = largest_of(b, row);
     for (int row = 0; row < b.rows; ++row) {

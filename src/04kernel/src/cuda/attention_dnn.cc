@@ -155,7 +155,8 @@ std::string why_not_cudnn(AttentionInfo const& info, Request const& request) {
     if (dtype != DataType::F16 && dtype != DataType::BF16)
         return "dtype " + std::string(refactor::name_of(dtype)) + ", expected f16 or bf16";
     // Planning with a transposed K ends the process in cuDNN 9.28 for Hopper.
-    if (info.has_sinks || info.k_transposed) return "sinks and a transposed K are left to generated code";
+    if (info.has_sinks || info.k_transposed || info.softcap > 0)
+        return "sinks, a transposed K and capped scores are left to generated code";
     for (size_t i = 0; i < request.inputs.size(); ++i) {
         auto const& input = request.inputs[i];
         if (input.layout != Layout::Plain || (i < 3 && input.dtype != dtype))

@@ -32,6 +32,7 @@ RG_FN int visible(rg_attention_args const& a, int query) {
 }
 RG_FN Sum masked(rg_attention_args const& a, Sum score, Index head, int query, int key) {
     score *= (Sum)kScale;
+    if (kSoftcap > 0) score = (Sum)kSoftcap * m_tanh(score / (Sum)kSoftcap);
     if (kMask == 0) return score;
     Index at = head / (Index)a.heads * (Index)a.mask_step[0] + head % (Index)a.heads * (Index)a.mask_step[1] +
                query * (Index)a.mask_step[2] + key * (Index)a.mask_step[3];
@@ -61,15 +62,16 @@ std::string constant(char const* name, bool value) {
 std::string beginning(AttentionKind const& kind) {
     auto const& info = kind.info;
     auto mask = kind.mask == DataType::Undefined ? 0 : kind.mask == DataType::Bool ? 2 : 1;
-    char scale[40];
-    std::snprintf(scale, sizeof scale, "%.17g", static_cast<double>(info.scale));
+    char numbers[120];
+    std::snprintf(numbers, sizeof numbers, "constexpr double kScale = %.17g, kSoftcap = %.17g;\n",
+                  static_cast<double>(info.scale), static_cast<double>(info.softcap));
     return std::string("typedef ") + element_text(kind.dtype) + " Element;\ntypedef " + sum_text(kind.dtype) +
            " Sum;\ntypedef " + (mask == 1 ? element_text(kind.mask) : "float") + " Mask;\ntypedef " +
            (kind.wide ? "rg_i64" : "int") + " Index;\nconstexpr int kMask = " + std::to_string(mask) +
-           ", kValues = " + std::to_string(kind.values) + ", kMostDepth = " + std::to_string(kMostDepth) +
-           ";\nconstexpr double kScale = " + scale + ";\n" + constant("kCausal", info.causal) +
-           constant("kSinks", info.has_sinks) + constant("kKeysTransposed", info.k_transposed) +
-           constant("kNanToZero", info.nan_to_zero || info.has_sinks) + constant("kVector", kind.vector) + kArguments;
+           ", kValues = " + std::to_string(kind.values) + ", kMostDepth = " + std::to_string(kMostDepth) + ";\n" +
+           numbers + constant("kCausal", info.causal) + constant("kSinks", info.has_sinks) +
+           constant("kKeysTransposed", info.k_transposed) + constant("kNanToZero", info.nan_to_zero || info.has_sinks) +
+           constant("kVector", kind.vector) + kArguments;
 }
 
 }  // namespace

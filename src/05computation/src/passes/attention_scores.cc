@@ -28,6 +28,8 @@ class Matcher {
     Expression& e_;
     EdgePtr product_;
 
+    bool capped_ = false;
+    float inner_ = 1;            ///< the factor within the tanh
     std::vector<bool> depends_;  ///< on the product, of the instructions that were there at first
 
     bool depends(uint16_t i) const { return i < depends_.size() && depends_[i]; }
@@ -40,6 +42,12 @@ class Matcher {
         if (!constant || !match(inner)) return false;
         scale *= static_cast<float>(op == ExprOp::Mul ? *constant : 1 / *constant);
         if (mask) mask = apply(op, *mask, factor);
+        return true;
+    }
+    /// The tanh of a product, scaled: a factor above 0 behind it makes it a softcap.
+    bool cap(uint16_t inner) {
+        if (capped_ || !match(inner) || mask) return false;
+        inner_ = scale, scale = 1, capped_ = true;
         return true;
     }
     /// `where(test, a, b)`, one of which hides the scores that the other has.
@@ -66,6 +74,12 @@ public:
             depends_.push_back(any);
         }
     }
+    /// Factors of a softcap are told apart: scale · tanh(inner · product).
+    bool read(Scores& scores) const {
+        scores.scale = scale;
+        if (capped_) scores.softcap = scale, scores.scale = inner_ * scale;
+        return !capped_ || scale > 0;
+    }
     bool match(uint16_t i) {
         auto const [op, p, q, r] =
             std::tuple(e_.code[i].op, e_.code[i].operands[0], e_.code[i].operands[1], e_.code[i].operands[2]);
@@ -86,6 +100,8 @@ public:
                 if (depends(q) || !match(p)) return false;
                 add(apply(ExprOp::Neg, q));
                 return true;
+            case ExprOp::Tanh:
+                return cap(p);
             case ExprOp::Where:
                 return hide(p, q, r);
             default:
@@ -178,8 +194,7 @@ std::optional<Scores> scores_of(EdgePtr edge) {
     scores.product = before_reshapes(product);
     if (!is_private(scores.product)) return std::nullopt;
     Matcher matcher(expression, product);
-    if (!matcher.match(expression.outputs[0])) return std::nullopt;
-    scores.scale = matcher.scale;
+    if (!matcher.match(expression.outputs[0]) || !matcher.read(scores)) return std::nullopt;
     if (!matcher.mask) return scores;
     expression.outputs = {*matcher.mask};
     expression.normalize();

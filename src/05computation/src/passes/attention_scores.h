@@ -5,21 +5,22 @@
 
 namespace refactor::computation {
 
-/// `scale · product + mask`, which is what softmax reads in an attention.
+/// `softcap · tanh(scale · product / softcap) + mask`, or `scale · product + mask` without a softcap, which is what
+/// softmax reads in an attention.
 struct Scores {
     EdgePtr product = nullptr;  ///< of a MatMul
     Shape shape;                ///< that the mask broadcasts to: of the product, or of a Reshape of it
-    float scale = 1;
+    float scale = 1, softcap = 0;
     Expression mask;  ///< without outputs: none
 
     /// The edge of the mask: one that is there, or of a new node; null without a mask.
     EdgePtr mask_edge(Graph&, std::string const& name) const;
 };
 
-/// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, what is added before
-/// and behind them, and `where` with a constant that no score reaches in the place of some scores, which is the same as
-/// to add it to any finite score. Reshapes may stand on both sides of the node. Empty if it is anything else. `edge`
-/// may be the product itself.
+/// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, a tanh
+/// between factors, what is added before and behind them, and `where` with a constant that no score reaches in the
+/// place of some scores, which is the same as to add it to any finite score. Reshapes may stand on both sides of the
+/// node. Empty if it is anything else. `edge` may be the product itself.
 std::optional<Scores> scores_of(EdgePtr edge);
 
 /// The shapes are the same, but for a last axis of `masked` that may be what a mask broadcasts the keys of `product`

@@ -47,6 +47,12 @@ public:
         auto const& shape = before->input(0)->value.shape;
         if (shape.size() == 4 && shape[0] * shape[1] == batch_) batch_ = shape[0], heads_ = shape[1];
     }
+    /// Those of `keys`: one for all queries, if a product broadcasts it, or the same.
+    Heads of_keys(EdgePtr keys) const {
+        auto heads = *this;
+        if (keys->value.shape.size() == 4 && keys->value.shape[1] == DimExpr(1)) heads.heads_ = 1;
+        return heads;
+    }
     bool fit(EdgePtr edge) const {
         auto const& shape = edge->value.shape;
         return are_merged(edge) || (shape.size() == 4 && shape[0] == batch_ && shape[1] == heads_);
@@ -62,6 +68,12 @@ public:
         if (producer && producer->value.op->is_alias() && producer->input(0)->value.shape == shape)
             return producer->input(0);
         return reshaped(edge, shape);
+    }
+    /// What a Reshape tells batches and heads apart of, or `edge`.
+    EdgePtr before_apart(EdgePtr edge) const {
+        auto* producer = edge->producer();
+        bool apart = producer && producer->value.op->is_alias() && is_private(edge) && are_merged(producer->input(0));
+        return apart ? producer->input(0) : edge;
     }
     EdgePtr reshaped(EdgePtr edge, Shape const& shape) const {
         auto name = edge->value.name + ".heads";
@@ -88,6 +100,32 @@ EdgePtr untransposed_keys(Graph& graph, EdgePtr edge) {
     auto* node = graph.insert({edge->producer()->value.name, make_operator(kernel::TransposeInfo{perm})}, {source});
     node->output()->value = std::move(value);
     return node->output();
+}
+
+/// [B, shared, T, D] of which every head is repeated to make `edge`, [B, H, T, D]; null if it is made otherwise.
+EdgePtr unrepeated(Heads const& heads, EdgePtr edge) {
+    auto const& all = edge->value.shape;
+    auto* repeated = edge;
+    while (repeated->producer() && repeated->producer()->value.op->is_alias())
+        repeated = repeated->producer()->input(0);
+    if (!producer_info<kernel::ExpandInfo>(repeated)) return nullptr;
+    auto* source = repeated->producer()->input(0);
+    auto const &from = source->value.shape, &to = repeated->value.shape;
+    // Heads in groups, [B, shared, 1, T, D], or one for all, [B, 1, T, D].
+    auto repeats = to.size() == 5 ? size_t{2} : size_t{1};
+    if (to.size() < 4 || from.size() != to.size() || to[0] != all[0] || from[repeats] != DimExpr(1)) return nullptr;
+    for (size_t i = 0; i < to.size(); ++i)
+        if (i != repeats && from[i] != to[i]) return nullptr;
+    for (size_t i = 1; i <= 2; ++i)
+        if (to[to.size() - i] != all[4 - i]) return nullptr;
+    if ((to.size() == 5 ? to[1] * to[2] : to[1]) != all[1]) return nullptr;
+    return to.size() == 5 ? heads.reshaped(source, {from[0], from[1], from[3], from[4]}) : source;
+}
+
+/// Lets queries share the heads of K and V that are there, if both have as many.
+void share_heads(Heads const& heads, EdgePtr& keys, EdgePtr& values) {
+    auto *k = unrepeated(heads, keys), *v = unrepeated(heads, values);
+    if (k && v && k->value.shape[1] == v->value.shape[1]) keys = k, values = v;
 }
 
 /// Puts the result [B, H, S, D] in the place of what `product` made of it, which may have had B and H merged.
@@ -164,19 +202,20 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
     if (!second.product) return false;
     auto* values = second.product->input(1);
     kernel::AttentionInfo attention;
-    attention.scale = scores->scale * first_info->alpha;
+    attention.scale = scores->scale * first_info->alpha, attention.softcap = scores->softcap;
     auto *queries = strip_scale(first->input(0), attention.scale),
          *keys = strip_scale(first->input(1), attention.scale);
     auto const key_count = scores->shape.back();
     auto const all = scores->shape.size() == 4 ? scores->shape : with_keys(shape, key_count);
     Heads heads(graph, all, queries);
+    auto const shared = heads.of_keys(keys);
     auto const apart = heads.shape_of(all), merged = Shape{apart[0] * apart[1], apart[2], apart[3]};
     auto fits = [&](Shape const& made) {
         auto const whole = with_keys(made, key_count);
         return whole == apart || whole == merged;
     };
     if (!fits(shape) || !fits(scores->shape) || !fits(scores->product->value.shape) ||
-        !fits(second.weights->value.shape) || !heads.fit(queries) || !heads.fit(keys) || !heads.fit(values))
+        !fits(second.weights->value.shape) || !heads.fit(queries) || !shared.fit(keys) || !shared.fit(values))
         return false;
     if (shape.back() != key_count && values->value.shape[values->value.shape.size() - 2] != key_count) return false;
     auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
@@ -189,14 +228,16 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
     attention.k_transposed = !first_info->trans_b;
     if (attention.k_transposed) {
         auto* rows = untransposed_keys(graph, keys);
-        if (!rows) rows = untransposed_keys(graph, keys = heads.apart(keys));
+        if (!rows) rows = untransposed_keys(graph, shared.before_apart(keys));
+        if (!rows) rows = untransposed_keys(graph, keys = shared.apart(keys));
         if (rows) keys = rows, attention.k_transposed = false;
     }
     if (shape.back() != key_count)
         model.conditions.push_back({"Softmax node \"" + softmax->value.name + "\"", "the number of keys in the mask",
                                     mask->value.shape.back(), key_count, true});
 
-    std::vector<EdgePtr> inputs{heads.apart(queries), heads.apart(keys), heads.apart(values)};
+    std::vector<EdgePtr> inputs{heads.apart(queries), shared.apart(keys), shared.apart(values)};
+    if (!attention.k_transposed) share_heads(heads, inputs[1], inputs[2]);
     if (mask) inputs.push_back(mask);
     auto* node = graph.insert({softmax->value.name, make_operator(attention)}, inputs);
     replace(graph, second.product, node, heads);

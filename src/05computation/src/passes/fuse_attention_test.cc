@@ -64,6 +64,64 @@ TEST(FuseAttention, MatricesOfHeads) {
             }
 }
 
+/// softmax(Q · Kᵀ) · V of 6 heads, which K gets by repeating each of `shared` heads and V of `values`. `grouped`: in an
+/// axis of its own, which is how exporters write it; K is transposed as matrices of heads then.
+Types repeated_heads(int64_t shared, int64_t values, bool grouped, std::vector<Dims> const& dims) {
+    constexpr int64_t kAll = 6;
+    TestGraph g(45);
+    auto t = DimExpr::symbol(g.model.symbols.intern("T"));
+    auto repeated = [&](int64_t heads) {
+        auto* x = g.input({kBatch, heads, t, kDepth});
+        if (!grouped) return g.add(kernel::ExpandInfo{}, {x}, {kBatch, kAll, t, kDepth});
+        auto* apart = g.reshape(x, {kBatch, heads, 1, t, kDepth});
+        auto* all = g.add(kernel::ExpandInfo{}, {apart}, {kBatch, heads, kAll / heads, t, kDepth});
+        return g.reshape(all, {kBatch, kAll, t, kDepth});
+    };
+    auto *q = g.input({kBatch, kAll, kQueries, kDepth}), *k = repeated(shared), *v = repeated(values);
+    auto* keys = grouped ? g.add(kernel::TransposeInfo{{0, 2, 1}}, {g.reshape(k, {kBatch * kAll, t, kDepth})},
+                                 {kBatch * kAll, kDepth, t})
+                         : g.add(kernel::TransposeInfo{{0, 1, 3, 2}}, {k}, {kBatch, kAll, kDepth, t});
+    keys = g.reshape(keys, {kBatch, kAll, kDepth, t});
+    Shape scores{kBatch, kAll, kQueries, t};
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    auto* p = g.add(softmax, {g.add(kernel::MatMulInfo{}, {q, keys}, scores)}, scores);
+    g.output(g.add(kernel::MatMulInfo{}, {p, v}, {kBatch, kAll, kQueries, kDepth}));
+    return compare_passes(g, dims, kTolerance);
+}
+
+TEST(FuseAttention, RepeatedHeadsAreShared) {
+    auto types_of = [](int64_t shared, int64_t values, bool grouped) {
+        auto types = repeated_heads(
+            shared, values, grouped,
+            {{kBatch, 6, kQueries, kDepth}, {kBatch, shared, kKeys, kDepth}, {kBatch, values, kKeys, kDepth}});
+        EXPECT_EQ(count(types, "Attention"), 1);
+        return types;
+    };
+    for (int64_t shared : {1, 2, 3}) EXPECT_EQ(count(types_of(shared, shared, true), "Expand"), 0) << shared;
+    EXPECT_EQ(count(types_of(1, 1, false), "Expand"), 0);
+    EXPECT_EQ(count(types_of(2, 3, true), "Expand"), 2);
+}
+
+TEST(FuseAttention, OneHeadOfKeysForAllQueries) {
+    for (int64_t values : {1, 6}) {
+        TestGraph g(46);
+        auto t = DimExpr::symbol(g.model.symbols.intern("T"));
+        auto *q = g.input({kBatch, 6, kQueries, kDepth}), *k = g.input({kBatch, t, kDepth}),
+             *v = g.input({kBatch, values, t, kDepth});
+        auto* keys = g.add(kernel::TransposeInfo{{0, 2, 1}}, {k}, {kBatch, kDepth, t});
+        Shape scores{kBatch, 6, kQueries, t};
+        kernel::SoftmaxInfo softmax;
+        softmax.axis = 3;
+        auto* product = g.add(kernel::MatMulInfo{}, {q, g.reshape(keys, {kBatch, 1, kDepth, t})}, scores);
+        g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {product}, scores), v}, {kBatch, 6, kQueries, kDepth}));
+        Dims const dims[]{{kBatch, 6, kQueries, kDepth}, {kBatch, kKeys, kDepth}, {kBatch, values, kKeys, kDepth}};
+        auto types = compare_passes(g, {dims[0], dims[1], dims[2]}, kTolerance);
+        EXPECT_EQ(count(types, "Attention"), values == 1) << values;
+        EXPECT_EQ(count(types, "Transpose"), values != 1) << values;
+    }
+}
+
 TEST(FuseAttention, ReshapesThatMixAxesStay) {
     TestGraph g(44);
     auto *q = g.input({6, 4, kDepth}), *k = g.input({6, kDepth, 4}), *v = g.input({6, 4, kDepth}),

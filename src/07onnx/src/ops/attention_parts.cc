@@ -174,7 +174,7 @@ Inferred<Edge> emit_attention(LowerContext& c, AttentionParts const& given, Scor
     p.q = c.cast(p.q, wide), p.k = c.cast(p.k, wide), p.v = c.cast(p.v, wide);
     if (p.sinks) p.sinks = c.cast(p.sinks, wide);
     auto const &q = p.q->value.shape, &k = p.k->value.shape;
-    bool composed = p.softcap != 0 || scores;
+    bool composed = scores != nullptr;
     // The kernel's own rule is aligned at the last query and key.
     bool aligned = !p.visibility.offsets && p.visibility.offset + q[2] == k[2] && !composed;
     auto* allowed = position_mask(c, p, p.visibility.causal && !aligned);
@@ -188,7 +188,8 @@ Inferred<Edge> emit_attention(LowerContext& c, AttentionParts const& given, Scor
         return y;
     }
     kernel::AttentionInfo info;
-    info.scale = p.scale, info.causal = p.visibility.causal && aligned, info.has_mask = mask != nullptr;
+    info.scale = p.scale, info.softcap = std::abs(p.softcap), info.causal = p.visibility.causal && aligned,
+    info.has_mask = mask != nullptr;
     info.nan_to_zero = true, info.has_sinks = p.sinks != nullptr;
     std::vector<Edge> edges{p.q, p.k, p.v};
     if (mask) edges.push_back(mask);

@@ -33,7 +33,7 @@ struct GatherMatMulInfo {
 };
 Candidates candidates(GatherMatMulInfo const&, Request const&);
 
-/// Scaled dot-product attention, online softmax: `Y = softmax(scale * Q · Kᵀ + mask) · V`.
+/// Scaled dot-product attention, online softmax: `Y = softmax(cap(scale * Q · Kᵀ) + mask) · V`.
 ///
 /// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32
 /// additive or bool (true = attend), broadcastable to [B, H, S, T], sinks (optional) [H] in the type of Q. H is a
@@ -43,6 +43,7 @@ Candidates candidates(GatherMatMulInfo const&, Request const&);
 struct AttentionInfo {
     static constexpr char const* kType = "Attention";
     float scale = 1;
+    float softcap = 0;    ///< above 0: a score s becomes softcap · tanh(s / softcap)
     bool causal = false;  ///< position s sees keys up to T - S + s
     bool has_mask = false, has_sinks = false;
     bool k_transposed = false;
