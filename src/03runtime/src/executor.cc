@@ -97,6 +97,7 @@ void Executor::set_input(size_t index, Value value) {
     auto& current = inputs_[index];
     stale_ |= current.dtype == DataType::Undefined || !(current.dims == value.dims);
     current = std::move(value);
+    for (auto& state : carried_) state.is_own &= state.input != index;
 }
 
 void Executor::release_inputs() {
@@ -194,8 +195,7 @@ void Executor::prepare_run() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
         auto const& tensor = plan.tensors[plan.outputs[i]];
         auto& value = outputs_[i];
-        if (!value.blob || value.blob.use_count() > 1 || value.blob->bytes() != tensor.bytes)
-            value.blob = Blob::make(mem_manager::cpu_device(), tensor.bytes);
+        make_room(i);
         value.dtype = tensor.dtype;
         if (!(value.dims == tensor.dims)) value.dims = tensor.dims;
     }
@@ -225,11 +225,13 @@ void Executor::run(RunOptions const& options) {
     FlushDenormals flush;
     launch_all(options);
     ran_ = true;
+    advance();
 }
 
 std::unique_ptr<Executor> Executor::clone() const {
     auto copy = std::make_unique<Executor>(planner_, allocator_name_, threads(), device_);
     copy->inputs_ = inputs_, copy->may_record_ = may_record_;
+    for (auto const& state : carried_) copy->carried_.push_back({state.output, state.input, false, nullptr});
     return copy;
 }
 

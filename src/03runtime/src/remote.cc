@@ -6,6 +6,7 @@
 #include "mem_manager/extension.h"
 #include "mem_manager/pinned.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -208,6 +209,7 @@ void Executor::run_remote(RunOptions const& options) {
         settle();
     }
     ran_ = true;
+    advance();
 }
 
 Value Executor::device_output(size_t index, bool exported) const {
@@ -236,7 +238,11 @@ std::string Executor::recording_state() const {
 void Executor::fetch_outputs() const {
     if (!remote_ || !ran_) return;
     if (remote_->pending) settle();
-    for (size_t i = 0; i < outputs_.size(); ++i) remote_->fetch(i, outputs_[i]);
+    auto is_carried = [&](size_t output) {
+        return std::any_of(carried_.begin(), carried_.end(), [&](auto const& state) { return state.output == output; });
+    };
+    for (size_t i = 0; i < outputs_.size(); ++i)
+        if (!is_carried(i)) remote_->fetch(i, outputs_[i]);
     remote_->finish_fetching();
 }
 

@@ -102,6 +102,31 @@ Value const& Session::input(size_t index) const {
     return single_ ? single_->input(index) : values_[executable_->input_values[index]];
 }
 
+void Session::check_carried(size_t output, size_t input) const {
+    auto const &from = executable_->outputs[output], &to = executable_->inputs[input];
+    bool fits = from.kind == to.kind && from.dtype == to.dtype &&
+                (!from.ranked || !to.ranked || from.dims.size() == to.dims.size());
+    for (size_t i = 0; fits && from.ranked && to.ranked && i < from.dims.size(); ++i)
+        fits = from.dims[i] < 0 || to.dims[i] < 0 || from.dims[i] == to.dims[i];
+    auto text = [](PortInfo const& port) {
+        auto type = std::string(refactor::name_of(port.dtype)) + port.shape;
+        return '"' + port.name + "\", " +
+               (port.kind == ValueKind::Tensor ? type : "a " + std::string(name_of(port.kind)));
+    };
+    if (!fits) throw InvalidInput("output " + text(from) + ", cannot become input " + text(to));
+}
+
+void Session::carry(std::vector<std::pair<size_t, size_t>> pairs) {
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        check_carried(pairs[i].first, pairs[i].second);
+        for (size_t k = 0; k < i; ++k)
+            if (pairs[k].second == pairs[i].second)
+                throw InvalidInput("input \"" + executable_->inputs[pairs[i].second].name + "\" is carried twice");
+    }
+    carried_ = std::move(pairs);
+    if (single_) single_->carry(carried_);
+}
+
 void Session::check_output(size_t index) const {
     if (index >= executable_->outputs.size())
         throw InvalidInput("output number " + std::to_string(index) + " does not exist: the model has " +
@@ -222,6 +247,8 @@ void Session::run_calls(RunOptions const& options, Before&& before, After&& afte
 void Session::run(RunOptions const& options) {
     if (single_) return single_->run(options);
     run_calls(options, [](uint32_t) { return false; }, [](uint32_t) {});
+    for (auto const& [output, input] : carried_)
+        values_[executable_->input_values[input]] = values_[executable_->output_values[output]];
 }
 
 std::vector<StepProfile> Session::profile(int repeats, bool sync) {
@@ -294,6 +321,7 @@ std::unique_ptr<Session> Session::clone() const {
     if (!may_record_) copy->allow_recording(false);
     for (size_t i = 0; i < executable_->inputs.size(); ++i)
         if (!input(i).unset()) copy->set_input(i, input(i));
+    copy->carry(carried_);
     return copy;
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from refactor_graph import _core
@@ -32,7 +32,7 @@ class Executor(_core.Executor):
     be worth it. After `fork` the child may go on with its executors.
 
     `executor(inputs)` is the short way and the fastest: `inputs` is a dict of all inputs by name (or the arrays in
-    order), the result a dict of all outputs by name. The arrays are borrowed, not copied; they must not be written to
+    order), the result a dict of all outputs by name, but for those that :meth:`carry` names. The arrays are borrowed, not copied; they must not be written to
     by another thread during the call. The keyword arguments `timeout` and `token` are those of :meth:`run`.
     """
 
@@ -126,6 +126,35 @@ class Executor(_core.Executor):
             As :meth:`set_input`; if the tensor is not contiguous.
         """
         super().set_input_blob(key, array)
+
+    def carry(self, states: Mapping[int | str, int | str]) -> None:
+        """Let outputs be inputs of the next run: the cache of a decoder, the state of a recurrent or streaming model.
+
+        After every run the output is the value of the input, without a copy. `executor(inputs)` then takes such inputs
+        only where they are to be replaced (the first time they have to be set), and leaves such outputs out of its
+        result; :meth:`get_output` has them. On the CPU, an output that a node writes rows of (TensorScatter, and
+        GroupQueryAttention whose cache has room for more) takes the place of its input, so that no cache is copied,
+        unless an array of `get_output` still needs it. `bench` and `trace` repeat a run and do not advance. A run that
+        failed may be repeated; a clone goes its own way from here.
+
+        Parameters
+        ----------
+        states
+            Number or name of an output, by number or name of the input that it becomes. Replaces what an earlier call
+            said; an empty one ends it.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such input or output, an input is named twice, or their types, ranks or fixed sizes differ.
+
+        Examples
+        --------
+        >>> executor.carry({"past.0.key": "present.0.key", "past.0.value": "present.0.value"})
+        >>> executor({"tokens": prompt, "past.0.key": empty, "past.0.value": empty})
+        >>> executor({"tokens": next_token})
+        """
+        super().carry(dict(states))
 
     def get_output_blob(self, key: int | str) -> _core.DeviceArray:
         """Return an output of the last run where it lies, without a copy.

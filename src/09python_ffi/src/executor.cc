@@ -168,6 +168,16 @@ void bind_values(py::class_<PyExecutor>& type) {
             },
             py::arg("key"), py::arg("array"))
         .def(
+            "carry",
+            [](PyExecutor& self, py::dict const& states) {
+                PyExecutor::Use use(self);
+                std::vector<std::pair<size_t, size_t>> pairs;
+                for (auto const& [input, output] : states)
+                    pairs.emplace_back(self.output_index(output), self.input_index(input));
+                self.carry(std::move(pairs));
+            },
+            py::arg("states"))
+        .def(
             "get_output",
             [](PyExecutor& self, py::handle key) {
                 PyExecutor::Use use(self);

@@ -73,7 +73,14 @@ void PyExecutor::take_names() {
         input_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
     for (auto const& port : executable.outputs)
         output_names_.push_back(py::reinterpret_steal<py::object>(intern(port.name)));
-    given_.resize(input_names_.size());
+    given_.resize(input_names_.size()), carried_outputs_.assign(output_names_.size(), 0);
+    for (auto const& [output, input] : native_->carried()) carried_outputs_[output] = 1;
+}
+
+void PyExecutor::carry(std::vector<std::pair<size_t, size_t>> pairs) {
+    native_->carry(std::move(pairs));
+    std::fill(carried_outputs_.begin(), carried_outputs_.end(), uint8_t{0});
+    for (auto const& [output, input] : native_->carried()) carried_outputs_[output] = 1;
 }
 
 PyExecutor::Use::Use(PyExecutor& executor) : flag_(executor.used_) {
@@ -120,6 +127,7 @@ void PyExecutor::retarget(PyProgram program, mem_manager::Device& device, std::s
         std::make_unique<runtime::Session>(program.executable, std::move(allocator), native_->threads(), &device);
     for (size_t i = 0; i < input_names_.size(); ++i)
         if (!native_->input(i).unset()) fresh->set_input(i, native_->input(i));
+    fresh->carry(native_->carried());
     native_ = std::move(fresh), program_ = std::move(program);
     weighed_ = nullptr, short_ = false, sizes_changed_ = true, ordered_in_.reset();
 }
@@ -172,6 +180,7 @@ void PyExecutor::set_inputs(PyObject* arguments) {
         set_input(index, value, false);
         given_[index] = 1, next = index + 1;
     }
+    for (auto const& [output, input] : native_->carried()) given_[input] |= !native_->input(input).unset();
     auto missing = std::find(given_.begin(), given_.end(), uint8_t{0});
     if (missing != given_.end())
         throw InvalidInput("input \"" +
@@ -206,7 +215,8 @@ PyObject* PyExecutor::call(PyObject* arguments, PyObject* keywords) {
     auto outputs = py::reinterpret_steal<py::object>(PyDict_New());
     if (!outputs) throw py::error_already_set();
     for (size_t i = 0; i < output_names_.size(); ++i)
-        if (PyDict_SetItem(outputs.ptr(), output_names_[i].ptr(), output(i).ptr()) != 0) throw py::error_already_set();
+        if (!carried_outputs_[i] && PyDict_SetItem(outputs.ptr(), output_names_[i].ptr(), output(i).ptr()) != 0)
+            throw py::error_already_set();
     return outputs.release().ptr();
 }
 

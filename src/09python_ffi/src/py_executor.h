@@ -32,6 +32,8 @@ public:
     size_t input_index(py::handle key) const;
     size_t output_index(py::handle key) const;
     void set_input(size_t index, py::handle array, bool copy);
+    /// Replaces what is carried by outputs that become inputs.
+    void carry(std::vector<std::pair<size_t, size_t>> pairs);
     /// Continues with another program of the same model on `device`, keeping the inputs. On an error nothing has
     /// changed.
     void retarget(PyProgram program, mem_manager::Device& device, std::string allocator);
@@ -53,7 +55,8 @@ private:
     std::unique_ptr<runtime::Session> native_;
     std::vector<py::object> input_names_, output_names_;
     std::atomic_flag used_;
-    std::vector<uint8_t> given_;  ///< scratch of `set_inputs`
+    std::vector<uint8_t> given_;            ///< scratch of `set_inputs`
+    std::vector<uint8_t> carried_outputs_;  ///< 1: becomes an input of the next run
     runtime::Plan const* weighed_ = nullptr;
     bool short_ = false;                  ///< runs of the plan `weighed_` keep the GIL
     std::optional<uint64_t> ordered_in_;  ///< stream of the last run, if nothing has waited for it

@@ -82,6 +82,10 @@ public:
     /// Throws `InvalidInput` if the number, the dtype, or the rank or a fixed size does not fit the declared input.
     void set_input(size_t index, Value value);
     Value const& input(size_t index) const { return inputs_[index]; }
+    /// Pairs of an output and an input: after every run, the output is the next run's input, without a copy. Where the
+    /// plan allows it and nobody else holds it, the next run then writes the output over the input (on the host).
+    /// Replaces earlier pairs; `profile` and `trace` do not advance. A run that fails can be repeated.
+    void carry(std::vector<std::pair<size_t, size_t>> const& pairs);
     /// Lets go of the inputs' memory, not of their types: all have to be set again before the next run.
     void release_inputs();
     /// Throws `InvalidInput` naming an input that is not set, or sizes that contradict each other; `Cancelled`;
@@ -89,7 +93,7 @@ public:
     void run(RunOptions const& = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
     Value const& output(size_t index) const;
-    /// Copies all outputs to the host at once, so that reading them is free.
+    /// Copies all outputs to the host at once, so that reading them is free; those that are carried stay.
     void fetch_outputs() const;
     /// The same where it is, without a copy to the host. `exported`: somebody outside will work with the memory in an
     /// order of his own.
@@ -128,6 +132,8 @@ private:
     static std::unique_ptr<Memory> make_memory(std::string const& allocator, mem_manager::Device& device);
     void activate();
     void prepare_run();
+    void make_room(size_t output);
+    void advance();
     void prepare_remote_run(bool ordered);
     void run_remote(RunOptions const& options);
     void launch_all(RunOptions const& options);
@@ -158,6 +164,14 @@ private:
         uint32_t argument, port;
     };
     std::vector<Patch> input_patches_, output_patches_;
+    /// An output that becomes an input.
+    struct Carried {
+        size_t output, input;
+        bool is_own = false;                       ///< a run made the input: nobody else expects it to stay
+        std::shared_ptr<mem_manager::Blob> spare;  ///< memory that the input had before
+    };
+    std::vector<Carried> carried_;
+    Carried* carried(size_t output);
     std::unique_ptr<Memory> memory_;
     std::unique_ptr<Remote> remote_;  ///< null on the host
     bool may_record_ = true;

@@ -64,7 +64,10 @@ struct Plan {
     std::vector<Step> steps;
     std::vector<std::unique_ptr<Task>> tasks;
     std::vector<std::string> kernel_ids;
-    std::vector<uint32_t> inputs, outputs;   ///< tensors
+    std::vector<uint32_t> inputs, outputs;  ///< tensors
+    /// By output: the input over which it may be written, so that the run could be repeated all the same; `kNoTensor`:
+    /// over none.
+    std::vector<uint32_t> overwrites;
     std::vector<Block> blocks;               ///< `Tensor::index` (Arena) and `workspace_blocks` point into it
     std::vector<uint32_t> workspace_blocks;  ///< block of each step, or `kNoTensor`
     size_t arena_bytes = 0;

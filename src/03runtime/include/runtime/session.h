@@ -45,6 +45,10 @@ public:
     /// Throws `InvalidInput` if the number, kind, dtype, rank or a fixed size does not fit the declared input.
     void set_input(size_t index, Value value);
     Value const& input(size_t index) const;
+    /// As `Executor::carry`; in place only if the model is one program. Throws `InvalidInput` for an input that is
+    /// named twice, and where type, rank or fixed sizes of the two differ.
+    void carry(std::vector<std::pair<size_t, size_t>> pairs);
+    std::vector<std::pair<size_t, size_t>> const& carried() const { return carried_; }
     /// As `Executor::run`; also what procedures report.
     void run(RunOptions const& options = {});
     /// The value of the last run. Throws `InvalidInput` before the first.
@@ -86,6 +90,7 @@ private:
     void call_procedure(Lane& lane, Call const& call, RunOptions const& options);
     void release_values();
     void wait_for(uint64_t foreign);
+    void check_carried(size_t output, size_t input) const;
     void check_output(size_t index) const;
     Value const& host_value(uint32_t number) const;
     mem_manager::Device& device_of(Call const& call) const;
@@ -97,7 +102,8 @@ private:
     std::vector<Lane> lanes_;  ///< by call
     Executor* single_ = nullptr;
     std::vector<Value> values_;
-    mutable std::vector<Value> host_values_;  ///< copies of those that are on a device, by number
+    mutable std::vector<Value> host_values_;          ///< copies of those that are on a device, by number
+    std::vector<std::pair<size_t, size_t>> carried_;  ///< outputs and the inputs that they become
     bool ran_ = false, may_record_ = true;
     /// Whether somebody outside may still work with what a procedure has made.
     mutable bool exported_ = false;

@@ -36,6 +36,8 @@ public:
     virtual size_t workspace_bytes() const { return 0; }
     /// Bit i: output 0 may be written over input i, which has the same number of bytes.
     virtual uint64_t in_place_inputs() const { return 0; }
+    /// Whether doing the work again over its own result, with the other inputs as they were, leaves that as it is.
+    virtual bool is_repeatable_in_place() const { return false; }
     /// Bit i: input i is never read, for it is a constant that has been packed.
     virtual uint64_t unread_inputs() const { return 0; }
     /// Whether what it puts into a device's stream is the same for every run with the same addresses.

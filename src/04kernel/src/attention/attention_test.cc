@@ -102,6 +102,35 @@ TEST(Attention, CandidatesAgreeOnCaps) {
         }
 }
 
+/// Keys in runs that hardly a row sees: of 0, 1 or all runs of 512 keys, hidden by -inf, by the lowest number or by
+/// false.
+TEST(Attention, CandidatesAgreeOnHiddenKeys) {
+    std::mt19937 random(seed_of(96));
+    for (Case const c : {Case{1, 4, 2, 3, 1600, 16, 16}, Case{2, 2, 2, 70, 1100, 16, 8}})
+        for (int bits = 0; bits < 32; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.nan_to_zero = bits & 2, info.has_mask = true, info.has_sinks = bits & 16;
+            auto kind = bits / 4 % 4;
+            Tensor mask(kind == 0 ? DataType::Bool : DataType::F32, {c.batch, 1, kind == 3 ? 1 : c.queries, c.keys});
+            for (int64_t row = 0; row < mask.desc.count() / c.keys; ++row) {
+                auto shown = static_cast<int64_t>(random() % 5);  // of 512: 4 is none
+                for (int64_t i = 0; i < c.keys; ++i) {
+                    bool is_shown = i / 512 == shown && random() % 4;
+                    auto at = row * c.keys + i;
+                    if (kind == 0)
+                        mask.as<bool>()[at] = is_shown;
+                    else
+                        mask.as<float>()[at] = is_shown    ? 1
+                                               : kind == 2 ? std::numeric_limits<float>::lowest()
+                                                           : -INFINITY;
+                }
+            }
+            std::vector<Tensor> others{mask};
+            if (info.has_sinks) others.push_back(random_f32({c.heads}, random));
+            check(c, info, random, others);
+        }
+}
+
 /// Sinks that dominate, that vanish and that are absent.
 Tensor random_sinks(int64_t heads, std::mt19937& random) {
     Tensor sinks(DataType::F32, {heads});

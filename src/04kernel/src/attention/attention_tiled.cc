@@ -3,7 +3,9 @@
 #include "common/thread_pool.h"
 #include "matmul/product.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refactor::kernel {
 namespace {
@@ -14,6 +16,10 @@ constexpr int64_t kMostRows = 48;
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
+
+/// A score with less than this added has no weight beside any other.
+constexpr float kHiddenBelow = -1e30f;
+enum class Hiding { None, BesideOthers, Always };
 
 /// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
 constexpr int64_t kLine = 16;
@@ -73,19 +79,46 @@ class TiledAttention final : public runtime::Task {
         else
             functions_.product.multiply(t);
     }
-    /// The first `seen` of the `count` values from `first`.
-    void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place) const {
+    /// The first `seen` of the `count` values from `first`; `adds`: to what is there.
+    void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place, bool adds) const {
         ProductBlock t{};
         t.m = p.rows, t.n = shape_.value_depth, t.k = seen;
         t.a = p.scores, t.a_row = score_step_, t.a_k = 1;
         t.b = in_place ? p.v + first * shape_.v.row : p.packed_values, t.b_row = shape_.v.row, t.panel_rows = count;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.y, t.y_row = y_step_, t.alpha = 1;
-        t.residual = first ? p.y : nullptr;  // adds to what is there
+        t.residual = adds ? p.y : nullptr;
         t.near = true, t.block_m = p.rows, t.block_k = seen;
         functions_.product.multiply(t);
     }
-    void update_scores(Place const& p, int64_t first, int64_t count) const {
+    /// What a mask says of so many keys of a row.
+    Hiding hiding_of(void const* mask, int64_t at, int64_t keys) const {
+        if (shape_.bool_mask) {
+            auto const* allowed = static_cast<unsigned char const*>(mask) + at;
+            bool any = std::any_of(allowed, allowed + keys, [](unsigned char x) { return x != 0; });
+            return any ? Hiding::None : Hiding::Always;
+        }
+        auto const *added = static_cast<float const*>(mask) + at, *end = added + keys;
+        if (!std::all_of(added, end, [](float x) { return x <= kHiddenBelow; })) return Hiding::None;
+        bool all = std::all_of(added, end, [](float x) { return x == -INFINITY; });
+        return all ? Hiding::Always : Hiding::BesideOthers;
+    }
+    /// Whether no row has a use for so many keys from `first`. Most masks show the first key that is asked for.
+    bool is_hidden(Place const& p, int64_t first, int64_t count) const {
+        auto const* step = shape_.mask_step;
+        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
+        auto hiding = Hiding::None;
+        int64_t before = -1;
+        for (int64_t i = 0; p.mask && i < p.rows; ++i) {
+            auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+            if (++query == shape_.queries) query = 0, ++head;
+            if (std::exchange(before, at) != at) hiding = hiding_of(p.mask, at, step[3] ? count : 1);
+            bool sees_others = p.maxima[i] > kHiddenBelow / 16;
+            if (hiding == Hiding::None || (hiding == Hiding::BesideOthers && !sees_others)) return false;
+        }
+        return p.mask != nullptr;
+    }
+    void update_scores(Place const& p, int64_t first, int64_t count, bool adds) const {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
@@ -94,7 +127,7 @@ class TiledAttention final : public runtime::Task {
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;
-            r.y = first ? p.y + i * y_step_ : nullptr;
+            r.y = adds ? p.y + i * y_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
                 auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
@@ -140,9 +173,12 @@ class TiledAttention final : public runtime::Task {
         auto p = place(arguments, task, workspace);
         auto end = end_of_keys(p);
         auto in_place = reads_in_place(p);
+        bool adds = false;  // from the second block of keys that is not hidden on
         begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
+            bool is_last = first + count == end;
+            if ((adds || !is_last) && is_hidden(p, first, count)) continue;
             if (!in_place) {
                 functions_.product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count,
                                         shape_.depth);
@@ -152,12 +188,13 @@ class TiledAttention final : public runtime::Task {
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
-                if (first && seen <= 0) continue;
+                if (adds && seen <= 0) continue;
                 seen = std::max<int64_t>(1, seen);
                 multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
-                update_scores(b, first, seen);
-                multiply_values(b, first, count, seen, in_place);
+                update_scores(b, first, seen, adds);
+                multiply_values(b, first, count, seen, in_place, adds);
             }
+            adds = true;
         }
         for (int64_t i = 0; i < p.rows; ++i)
             functions_.scores.divide(p.y + i * y_step_, shape_.value_depth, p.sums[i],

@@ -64,7 +64,7 @@ KernelResult make_kernel(Info const& info, std::string_view op, std::string_view
 
 /// A task that calls `body(arguments, context)`.
 template <class F>
-class FunctionTask final : public runtime::Task {
+class FunctionTask : public runtime::Task {
 public:
     FunctionTask(F body, uint64_t in_place, size_t workspace)
         : body_(std::move(body)), in_place_(in_place), workspace_(workspace) {}

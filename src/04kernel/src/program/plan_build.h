@@ -45,6 +45,8 @@ class PlanBuild {
     void bind(Bound&);
     void fill_blocks();
     void fill_tensors();
+    void fill_overwrites();
+    bool is_read_later(uint32_t step, uint32_t root) const;
     bool may_overwrite(uint32_t step, uint32_t input) const;
     bool is_whole(uint32_t edge) const;
     uint32_t tensor_of(uint32_t edge);

@@ -31,6 +31,14 @@ struct Sizes {
     bool circular;
 };
 
+/// Writes the same rows again if it is done again.
+template <class F>
+class WritingTask final : public FunctionTask<F> {
+public:
+    explicit WritingTask(F body) : FunctionTask<F>(std::move(body), 1, 0) {}
+    bool is_repeatable_in_place() const override { return true; }
+};
+
 void write(Sizes const& s, std::byte* y, std::byte const* update, int64_t batch, int64_t begin) {
     if (!s.circular && (begin < 0 || begin > s.most - s.rows))
         throw InvalidInput("TensorScatter writes " + std::to_string(s.rows) + " rows from " + std::to_string(begin) +
@@ -76,7 +84,7 @@ TaskResult bind_reference(TensorScatterInfo const& info, BindArgs const& args, I
         for (int64_t b = 0; b < s.batches; ++b)
             write(s, cache, static_cast<std::byte const*>(a[1]), b, indices ? static_cast<int64_t const*>(a[2])[b] : 0);
     };
-    return make_task(body, 1);
+    return std::unique_ptr<runtime::Task>(std::make_unique<WritingTask<decltype(body)>>(body));
 }
 
 }  // namespace
