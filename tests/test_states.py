@@ -217,7 +217,7 @@ def test_refuses_sizes_that_can_never_fit():
     proto = growing_model()
     proto.graph.input[0].type.tensor_type.shape.dim[2].dim_value = DEPTH
     executor = make_compiler(proto).compile("cpu", num_threads=1)
-    with pytest.raises(InvalidInput, match='output "sum".* cannot become input "past"'):
+    with pytest.raises(InvalidInput, match=r'output "sum".* cannot become input "past"'):
         executor.carry({"past": "sum"})
     with pytest.raises(InvalidInput, match='input "past" is missing'):
         carrying(growing_model(), past="present")({"rows": np.zeros((HEADS, 1, DEPTH), np.float32)})
