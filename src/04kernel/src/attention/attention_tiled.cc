@@ -213,7 +213,8 @@ class TiledAttention final : public runtime::Task {
         auto parts = std::max<int64_t>(1, ceil_div(rows_, kMostSharing));
         auto sets = std::max<int64_t>(1, sets_);
         if (threads_ > 1 && sets * parts < 2 * threads_)
-            parts = std::max(parts, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, rows_ <= kFewRows ? 6 : kMostRows / 4)));
+            parts = std::max(
+                parts, std::min(ceil_div(2 * threads_, sets), ceil_div(rows_, rows_ <= kFewRows ? 6 : kMostRows / 4)));
         return parts;
     }
 
