@@ -60,6 +60,28 @@ def test_loop_whose_state_grows():
     compare(proto, *({"go": np.array(go), "x": x, "limit": np.float32(limit)} for go, limit in cases))
 
 
+def test_branches_read_parts_where_the_whole_lies():
+    """The parts of 16 elements lie in what was split, 64 bytes apart."""
+
+    def branch(name, last):
+        nodes = [
+            node("Exp", ["x"], [f"{name}.e"]),
+            node("Split", [f"{name}.e"], [f"{name}.{i}" for i in range(4)], axis=1, num_outputs=4),
+            node("Sub", [f"{name}.1", f"{name}.3"], [f"{name}.d"]),
+            node(last, [f"{name}.d"], [name]),
+        ]
+        return helper.make_graph(nodes, name, [], [value(name, F32, ["N", 16])])
+
+    choice = node("If", ["go"], ["y"], then_branch=branch("a", "Tanh"), else_branch=branch("b", "Neg"))
+    proto = make([choice], [value("go", BOOL, []), value("x", F32, ["N", 64])], [value("y", F32, ["N", 16])])
+    random = models.generator()
+    feeds = [
+        {"go": np.array(go), "x": random.standard_normal((n, 64), np.float32)} for go in (True, False) for n in (1, 3)
+    ]
+    executor = compare(proto, *feeds)
+    assert "if:cpu:branches" in executor.dbg(quiet=True)
+
+
 def test_a_loop_that_does_not_run_stacks_nothing_of_the_declared_type():
     """The type of what would be stacked is known to the declaration alone."""
     body = helper.make_graph(

@@ -56,7 +56,7 @@ class BranchRun {
     void* address(runtime::Tensor const& tensor, void* const* arguments, std::byte* arena) const {
         switch (tensor.storage) {
             case runtime::Storage::Arena:
-                return arena + plan_->blocks[tensor.index].offset;
+                return arena + plan_->blocks[tensor.index].offset + tensor.offset;
             case runtime::Storage::Constant:
                 return const_cast<void*>(tensor.address);
             case runtime::Storage::Input:
