@@ -194,6 +194,39 @@ def test_content_that_is_computed(target):
     compare(proto, *({"k": np.array(k)} for k in ([3, 1], [5], [3, 3, 3])), target=target)
 
 
+@pytest.mark.parametrize("opset", [9, 18])
+def test_squeeze_of_sizes_that_only_the_run_knows(opset, target):
+    """Scores of a batch of any size, as many exporters of PyTorch write `.squeeze()`."""
+    proto = make(
+        [node("Relu", ["x"], ["a"]), node("Squeeze", ["a"], ["b"]), node("Neg", ["b"], ["y"])],
+        [value("x", F32, ["N", 1, "M"])],
+        [value("b", F32, None), value("y", F32, None)],
+        opset,
+    )
+    random = models.generator()
+    feeds = [{"x": random.standard_normal((n, 1, m), np.float32)} for n, m in ((3, 4), (1, 4), (1, 1), (3, 4), (0, 1))]
+    executor = compare(proto, *feeds, target=target)
+    assert "squeeze:cpu:share:any" in executor.dbg(quiet=True)
+
+
+def test_squeeze_of_texts():
+    proto = make(
+        [node("Squeeze", ["x", "axis"], ["y"]), node("Squeeze", ["x"], ["z"])],
+        [value("x", TEXT, ["N", 1, "M"])],
+        [value("y", TEXT, None), value("z", TEXT, None)],
+        initializers=[constant("axis", np.array([-2]))],
+    )
+    compare(proto, {"x": np.array([[["a", "b"]], [["c", "d"]]], object)}, {"x": np.array([[["a"]]], object)})
+    every = make(
+        [node("Squeeze", ["x", "axis"], ["y"])],
+        [value("x", TEXT, ["N", 1, "M"])],
+        [value("y", TEXT, None)],
+        initializers=[constant("axis", np.array([0]))],
+    )
+    with pytest.raises(InvalidInput, match="axis 0 has the size 2, expected 1"):
+        make_compiler(every).compile("cpu")({"x": np.array([[["a"]], [["b"]]], object)})
+
+
 def test_inputs_of_unknown_rank(target):
     proto = make(
         [node("Relu", ["x"], ["a"]), node("Add", ["a", "b"], ["y"])],

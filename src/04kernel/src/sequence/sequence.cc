@@ -2,6 +2,8 @@
 
 #include "common/error.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 namespace {
@@ -93,8 +95,36 @@ public:
     void call(Inputs inputs, Outputs outputs, CallContext const&) const override { function_(inputs, outputs); }
 };
 
+class Squeeze final : public runtime::Procedure {
+    std::optional<std::vector<size_t>> axes_;
+
+    bool goes(size_t axis, int64_t size) const {
+        if (!axes_) return size == 1;
+        if (std::find(axes_->begin(), axes_->end(), axis) == axes_->end()) return false;
+        if (size != 1)
+            throw InvalidInput("axis " + std::to_string(axis) + " has the size " + std::to_string(size) +
+                               ", expected 1");
+        return true;
+    }
+
+public:
+    explicit Squeeze(std::optional<std::vector<size_t>> axes) : axes_(std::move(axes)) {}
+    std::string id() const override { return "squeeze:cpu:share:any"; }
+    bool takes_any_device() const override { return true; }
+    void call(Inputs inputs, Outputs outputs, CallContext const&) const override {
+        auto result = *inputs[0];
+        result.dims.clear();
+        for (size_t axis = 0; axis < inputs[0]->dims.size(); ++axis)
+            if (auto size = inputs[0]->dims[axis]; !goes(axis, size)) result.dims.push_back(size);
+        outputs[0] = std::move(result);
+    }
+};
+
 }  // namespace
 
+ProcedurePtr make_squeeze(std::optional<std::vector<size_t>> axes) {
+    return std::make_shared<Squeeze>(std::move(axes));
+}
 ProcedurePtr make_identity() { return std::make_shared<Simple>("identity:cpu:share:any", identity); }
 ProcedurePtr make_sequence_empty() { return std::make_shared<Simple>("sequence_empty:cpu:share:any", empty); }
 ProcedurePtr make_sequence_construct() {

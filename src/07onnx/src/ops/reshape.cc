@@ -1,8 +1,10 @@
 #include "computation/operator.h"
 #include "kernel/ops/quantize.h"
+#include "kernel/procedures/sequence.h"
 #include "operator_def.h"
 #include "size_values.h"
 
+#include <algorithm>
 #include <numeric>
 
 // Operators that give the same elements another shape: they carry known sizes on, and lower to aliases.
@@ -52,16 +54,19 @@ Inferred<std::vector<int64_t>> axes_of(InferContext& c, NodeView const& n) {
     return c.integers(1, "axes");
 }
 
+/// Without axes, those of size 1 go: with sizes that are symbols only the run tells the rank.
 Status infer_squeeze(InferContext& c, NodeView const& n) {
     auto const& x = c.shape(0);
     RG_TRY_STATUS(given, axes_of(c, n));
     std::vector<size_t> axes;
     if (!c.has(1) && !n.has("axes")) {
-        for (size_t i = 0; i < x.size(); ++i) {
-            if (!x[i].is_constant())
-                return unsupported("without axes, size ", c.text(x[i]), " must be known to be 1 or not");
-            if (x[i] == DimExpr(1)) axes.push_back(i);
+        if (!std::all_of(x.begin(), x.end(), [](DimExpr const& size) { return size.is_constant(); })) {
+            c.set_unranked(0, c.dtype(0));
+            c.make_procedure();
+            return std::nullopt;
         }
+        for (size_t i = 0; i < x.size(); ++i)
+            if (x[i] == DimExpr(1)) axes.push_back(i);
     } else {
         RG_TRY_STATUS(normal, frontend::normalize_axes(given, x.size()));
         axes = normal;
@@ -70,6 +75,14 @@ Status infer_squeeze(InferContext& c, NodeView const& n) {
         if (auto size = x[axis].constant(); size && *size != 1)
             return invalid("axis ", axis, " has the size ", *size, ", expected 1");
     return set_alias(c, frontend::without_axes(x, axes, false));
+}
+
+Inferred<frontend::ProcedurePtr> squeeze_procedure(frontend::ProcedureContext const& p, NodeView const& n) {
+    auto c = p.view();
+    if (!c.has(1) && !n.has("axes")) return kernel::make_squeeze(std::nullopt);
+    RG_TRY(given, axes_of(c, n));
+    RG_TRY(axes, frontend::normalize_axes(given, c.shape(0).size()));
+    return kernel::make_squeeze(axes);
 }
 
 Status infer_unsqueeze(InferContext& c, NodeView const& n) {
@@ -194,18 +207,23 @@ void define_reshape(Definitions& all) {
                    .infer = infer_reshape,
                    .lower = lower_alias});
     all.push_back({.name = "Flatten", .attributes = {{"axis", K::Int}}, .infer = infer_flatten, .lower = lower_alias});
-    for (bool required : {false, true}) {
-        auto* name = required ? "Unsqueeze" : "Squeeze";
-        auto* infer = required ? infer_unsqueeze : infer_squeeze;
-        all.push_back(
-            {.name = name, .attributes = {{"axes", K::Ints, required}}, .infer = infer, .lower = lower_alias});
-        all.push_back({.name = name,
-                       .since = 13,
-                       .inputs = {required ? 2 : 1, 2},
-                       .types = {{kAny}, {kI64}},
-                       .infer = infer,
-                       .lower = lower_alias});
-    }
+    OperatorDef squeeze{.name = "Squeeze",
+                        .attributes = {{"axes", K::Ints}},
+                        .infer = infer_squeeze,
+                        .lower = lower_alias,
+                        .procedure = squeeze_procedure,
+                        .is_procedure = [](frontend::ProcedureContext const& p, NodeView const&) {
+                            return p.dtype(0) == DataType::String;
+                        }};
+    OperatorDef unsqueeze{
+        .name = "Unsqueeze", .attributes = {{"axes", K::Ints, true}}, .infer = infer_unsqueeze, .lower = lower_alias};
+    all.push_back(squeeze);
+    all.push_back(unsqueeze);
+    for (auto* def : {&squeeze, &unsqueeze})
+        def->since = 13, def->inputs.most = 2, def->types = {{kAny}, {kI64}}, def->attributes.clear();
+    unsqueeze.inputs.least = 2;
+    all.push_back(std::move(squeeze));
+    all.push_back(std::move(unsqueeze));
     all.push_back(
         {.name = "Transpose", .attributes = {{"perm", K::Ints}}, .infer = infer_transpose, .lower = lower_transpose});
     OperatorDef to_space{.name = "DepthToSpace",

@@ -1,15 +1,22 @@
 #pragma once
 #include "runtime/procedure.h"
 
-/// Procedures on sequences and optionals. Elements are shared, never copied, wherever they are. The two that make new
-/// ones (of type `x`) do it on `place`, if it is not null and has code for that, else on the host. A position counts
-/// from the end if it is negative; one outside of the sequence is `InvalidInput`.
+#include <optional>
+#include <vector>
+
+/// Procedures on sequences, optionals, and tensors that only get another shape. Elements are shared, never copied,
+/// wherever they are. The two that make new ones (of type `x`) do it on `place`, if it is not null and has code for
+/// that, else on the host. A position counts from the end if it is negative; one outside of the sequence is
+/// `InvalidInput`.
 namespace refactor::kernel {
 
 using ProcedurePtr = std::shared_ptr<runtime::Procedure const>;
 
 /// Hands its input on as it is; with no input, gives nothing.
 ProcedurePtr make_identity();
+/// tensor: the same elements without `axes`, which must have the size 1 (else `InvalidInput`); null: without all axes
+/// of that size.
+ProcedurePtr make_squeeze(std::optional<std::vector<size_t>> axes);
 /// No inputs: the empty sequence.
 ProcedurePtr make_sequence_empty();
 /// Any number of values: the sequence of them.
