@@ -27,6 +27,7 @@
 #include "passes/merge_branches.h"
 #include "passes/merge_phases.h"
 #include "passes/merge_projections.h"
+#include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
 #include "passes/narrow_attention.h"
 #include "passes/pool_means.h"
@@ -62,6 +63,7 @@ std::span<Pass const> pipeline() {
         {"widen_recurrent_weights", widen_recurrent_weights},
         {"widen_halves", widen_halves},
         {"narrow_attention", narrow_attention},
+        {"modulate_channels", modulate_channels},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
