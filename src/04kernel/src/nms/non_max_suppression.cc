@@ -1,8 +1,12 @@
+#include "common/cpu_features.h"
 #include "common/error.h"
 #include "common/thread_pool.h"
 #include "cuda/device_selects.h"
+#include "nms/box_columns.h"
 
 #include <algorithm>
+#include <bit>
+#include <compare>
 
 namespace refactor::kernel {
 
@@ -10,22 +14,15 @@ namespace {
 
 using runtime::Value;
 
-/// Boxes of one batch by column, so that one is compared with many at once.
-struct Corners {
-    std::vector<float> y0, x0, y1, x1, area;
-
-    explicit Corners(size_t count) : y0(count), x0(count), y1(count), x1(count), area(count) {}
-
-    void set(size_t i, float const* box, bool center) {
-        if (center)
-            x0[i] = box[0] - box[2] / 2, x1[i] = box[0] + box[2] / 2, y0[i] = box[1] - box[3] / 2,
-            y1[i] = box[1] + box[3] / 2;
-        else
-            y0[i] = std::min(box[0], box[2]), y1[i] = std::max(box[0], box[2]), x0[i] = std::min(box[1], box[3]),
-            x1[i] = std::max(box[1], box[3]);
-        area[i] = (y1[i] - y0[i]) * (x1[i] - x0[i]);
-    }
-};
+void set(BoxColumns& to, size_t i, float const* box, bool center) {
+    if (center)
+        to.x0[i] = box[0] - box[2] / 2, to.x1[i] = box[0] + box[2] / 2, to.y0[i] = box[1] - box[3] / 2,
+        to.y1[i] = box[1] + box[3] / 2;
+    else
+        to.y0[i] = std::min(box[0], box[2]), to.y1[i] = std::max(box[0], box[2]), to.x0[i] = std::min(box[1], box[3]),
+        to.x1[i] = std::max(box[1], box[3]);
+    to.area[i] = (to.y1[i] - to.y0[i]) * (to.x1[i] - to.x0[i]);
+}
 
 struct Limits {
     int64_t most = 0;
@@ -33,41 +30,73 @@ struct Limits {
     bool has_score = false;
 };
 
-/// Whether the box `i` of `all` overlaps one of the `count` chosen boxes by more than `limit`.
-bool is_covered(Corners const& all, size_t i, Corners const& chosen, size_t count, float limit) {
-    // In blocks: the inner loop has no exit, so that it runs in vectors.
-    constexpr size_t kBlock = 16;
-    for (size_t begin = 0; begin < count; begin += kBlock) {
-        auto end = std::min(begin + kBlock, count);
-        int covered = 0;
-        for (size_t k = begin; k < end; ++k) {
-            auto height = std::min(all.y1[i], chosen.y1[k]) - std::max(all.y0[i], chosen.y0[k]);
-            auto width = std::min(all.x1[i], chosen.x1[k]) - std::max(all.x0[i], chosen.x0[k]);
-            auto common = std::max(height, 0.f) * std::max(width, 0.f);
-            auto both = all.area[i] + chosen.area[k] - common;
-            covered |= common > limit * both && both > 0;
-        }
-        if (covered) return true;
+bool is_covered_scalar(BoxColumns const& boxes, size_t count, Candidate const& c) {
+    for (size_t k = 0; k < count; ++k) {
+        auto height = std::min(c.y1, boxes.y1[k]) - std::max(c.y0, boxes.y0[k]);
+        auto width = std::min(c.x1, boxes.x1[k]) - std::max(c.x0, boxes.x0[k]);
+        auto common = std::max(height, 0.f) * std::max(width, 0.f);
+        auto both = c.area + boxes.area[k] - common;
+        if (common > c.limit * both && both > 0) return true;
     }
     return false;
 }
 
-std::vector<int64_t> choose(Corners const& boxes, float const* scores, Limits const& limits) {
-    auto count = static_cast<int64_t>(boxes.area.size());
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < count; ++i)
-        if (!limits.has_score || scores[i] > limits.score) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scores[a] > scores[b]; });
+CoverFunction cover_function() {
+#if RG_X86
+    if (cpu_features().isa >= Isa::Avx2) return is_covered_avx2;
+#endif
+    return is_covered_scalar;
+}
+
+/// Boxes from the highest score to the lowest, equal ones as they stand. Few of many are wanted as a rule: they are
+/// sorted in portions, when somebody asks for them.
+class ByScore {
+    struct Ranked {
+        uint32_t rank;  ///< less for a higher score
+        int64_t index;
+        auto operator<=>(Ranked const&) const = default;
+    };
+    std::vector<Ranked> all_;
+    size_t sorted_ = 0, portion_;
+
+    static uint32_t rank_of(float score) {
+        // Bits of floats grow with the number, those of negative ones against it; + 0 makes the two zeros equal.
+        auto bits = std::bit_cast<uint32_t>(score + 0.f);
+        return bits >> 31 ? bits : ~bits & 0x7fffffffu;
+    }
+
+public:
+    ByScore(float const* scores, int64_t count, Limits const& limits) {
+        for (int64_t i = 0; i < count; ++i)
+            if (!limits.has_score || scores[i] > limits.score) all_.push_back({rank_of(scores[i]), i});
+        portion_ = static_cast<size_t>(std::clamp<int64_t>(limits.most, 32, int64_t{1} << 32)) * 2;
+    }
+    size_t count() const { return all_.size(); }
+    int64_t operator[](size_t i) {
+        if (i >= sorted_) {
+            auto begin = all_.begin() + static_cast<int64_t>(sorted_);
+            auto end = all_.size() - sorted_ > portion_ ? begin + static_cast<int64_t>(portion_) : all_.end();
+            if (end != all_.end()) std::nth_element(begin, end, all_.end());
+            std::sort(begin, end);
+            sorted_ = static_cast<size_t>(end - all_.begin());
+            portion_ *= 2;
+        }
+        return all_[i].index;
+    }
+};
+
+std::vector<int64_t> choose(BoxColumns const& boxes, ByScore order, Limits const& limits) {
+    auto const is_covered = cover_function();
+    auto room = std::min(static_cast<size_t>(limits.most), order.count());
+    BoxColumns chosen(room);
     std::vector<int64_t> result;
-    auto room = static_cast<size_t>(std::min<int64_t>(limits.most, static_cast<int64_t>(order.size())));
-    Corners chosen(room);
-    for (auto i : order) {
-        auto at = static_cast<size_t>(i), k = result.size();
-        if (k >= room) break;
-        if (is_covered(boxes, at, chosen, k, limits.overlap)) continue;
-        chosen.y0[k] = boxes.y0[at], chosen.x0[k] = boxes.x0[at], chosen.y1[k] = boxes.y1[at];
-        chosen.x1[k] = boxes.x1[at], chosen.area[k] = boxes.area[at];
-        result.push_back(i);
+    for (size_t next = 0; next < order.count() && result.size() < room; ++next) {
+        auto i = static_cast<size_t>(order[next]), k = result.size();
+        Candidate box{boxes.y0[i], boxes.x0[i], boxes.y1[i], boxes.x1[i], boxes.area[i], limits.overlap};
+        if (is_covered(chosen, k, box)) continue;
+        chosen.y0[k] = box.y0, chosen.x0[k] = box.x0, chosen.y1[k] = box.y1, chosen.x1[k] = box.x1;
+        chosen.area[k] = box.area;
+        result.push_back(order[next]);
     }
     return result;
 }
@@ -102,12 +131,13 @@ public:
         limits.score = score.value_or(0), limits.has_score = score.has_value();
         std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(batches * classes));
         for (int64_t batch = 0; batch < batches && limits.most; ++batch) {
-            Corners corners(static_cast<size_t>(count));
+            BoxColumns corners(static_cast<size_t>(count));
             for (int64_t i = 0; i < count; ++i)
-                corners.set(static_cast<size_t>(i), boxes.data<float>() + (batch * count + i) * 4, center_);
+                set(corners, static_cast<size_t>(i), boxes.data<float>() + (batch * count + i) * 4, center_);
             context.pool->parallel_for(classes, [&](int64_t c, int) {
                 auto task = batch * classes + c;
-                chosen[static_cast<size_t>(task)] = choose(corners, scores.data<float>() + task * count, limits);
+                chosen[static_cast<size_t>(task)] =
+                    choose(corners, ByScore(scores.data<float>() + task * count, count, limits), limits);
             });
         }
         size_t total = 0;

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace refactor::kernel {
+
+/// Boxes by column, so that one is compared with many at once. Columns end in boxes without an area, which overlap
+/// nothing, so that vectors of up to `kStep` boxes may read beyond the last.
+struct BoxColumns {
+    static constexpr size_t kStep = 8;
+    std::vector<float> y0, x0, y1, x1, area;
+
+    explicit BoxColumns(size_t count) : BoxColumns(count, (count + kStep - 1) / kStep * kStep) {}
+
+private:
+    BoxColumns(size_t, size_t padded) : y0(padded), x0(padded), y1(padded), x1(padded), area(padded) {}
+};
+
+/// A box and the overlap from which on it counts as covered.
+struct Candidate {
+    float y0, x0, y1, x1, area, limit;
+};
+
+/// Whether the candidate shares more than `limit` (intersection over union) with one of the first `count` boxes.
+using CoverFunction = bool (*)(BoxColumns const& boxes, size_t count, Candidate const& candidate);
+bool is_covered_avx2(BoxColumns const& boxes, size_t count, Candidate const& candidate);
+
+}  // namespace refactor::kernel
