@@ -4,7 +4,18 @@
 #include "mem_manager/device.h"
 #include "mem_manager/pinned.h"
 
+#include <algorithm>
+
 namespace refactor::runtime {
+
+namespace {
+
+bool is_on_host(Value const& value) {
+    if (value.blob && &value.blob->device() != &mem_manager::cpu_device()) return false;
+    return !value.contents || std::ranges::all_of(value.contents->elements, is_on_host);
+}
+
+}  // namespace
 
 std::string_view name_of(ValueKind kind) {
     constexpr std::string_view kNames[] = {"tensor", "sequence", "optional", "map"};
@@ -30,6 +41,7 @@ Value Value::nothing() {
 
 Value Value::map(Value keys, Value values) {
     std::vector<Value> both;
+    both.reserve(2);
     both.push_back(std::move(keys)), both.push_back(std::move(values));
     return {DataType::Undefined,
             {},
@@ -49,6 +61,7 @@ void* Value::resize(DataType type, Dims const& sizes) {
 
 Value on_host(Value const& value) {
     auto result = value;
+    if (is_on_host(value)) return result;
     if (value.blob && &value.blob->device() != &mem_manager::cpu_device()) {
         result.blob = mem_manager::make_pinned(value.blob->device(), value.blob->bytes());
         value.blob->device().copy_to_host(result.blob->data(), value.blob->data(), value.blob->bytes());

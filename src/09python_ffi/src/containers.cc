@@ -37,6 +37,41 @@ py::object text_array(Value const& value) {
     return array;
 }
 
+/// The elements of a tensor of one axis as Python's own objects.
+py::list items_of(Value const& value) {
+    auto fill = [&]<class T>(T const* elements, auto const& make) {
+        py::list list(static_cast<size_t>(value.count()));
+        for (py::ssize_t i = 0; i < value.count(); ++i) {
+            auto* item = make(elements[i]);
+            if (!item) throw py::error_already_set();
+            PyList_SET_ITEM(list.ptr(), i, item);
+        }
+        return list;
+    };
+    if (value.dtype == DataType::F32) return fill(value.data<float>(), PyFloat_FromDouble);
+    if (value.dtype == DataType::I64) return fill(value.data<int64_t>(), PyLong_FromLongLong);
+    return py::reinterpret_steal<py::object>(to_array(value)).attr("tolist")();
+}
+
+/// Makes dicts of maps. Those of a sequence have the same keys as a rule, which are converted once.
+class DictMaker {
+    Value keys_;
+    py::list items_;
+
+public:
+    py::object make(Value const& map) {
+        auto const &keys = map.contents->elements[0], &values = map.contents->elements[1];
+        if (keys_.unset() || keys.blob != keys_.blob || keys.contents != keys_.contents)
+            keys_ = keys, items_ = items_of(keys);
+        auto numbers = items_of(values);
+        py::dict dict;
+        for (py::ssize_t i = 0; i < keys.count(); ++i)
+            if (PyDict_SetItem(dict.ptr(), PyList_GET_ITEM(items_.ptr(), i), PyList_GET_ITEM(numbers.ptr(), i)))
+                throw py::error_already_set();
+        return dict;
+    }
+};
+
 }  // namespace
 
 Value strings_of(py::handle object, PortInfo const& port) {
@@ -87,18 +122,18 @@ Value map_of(py::handle object, PortInfo const& port) {
 
 py::object to_object(Value const& value) {
     if (value.kind == runtime::ValueKind::Optional) return py::none();
+    DictMaker dicts;
+    if (value.kind == runtime::ValueKind::Map) return dicts.make(value);
     if (value.kind == runtime::ValueKind::Sequence) {
-        py::list list;
-        for (auto const& element : value.contents->elements)
-            list.append(py::reinterpret_steal<py::object>(to_array(element)));
+        auto const& elements = value.contents->elements;
+        py::list list(elements.size());
+        for (size_t i = 0; i < elements.size(); ++i) {
+            auto item = elements[i].kind == runtime::ValueKind::Map
+                            ? dicts.make(elements[i])
+                            : py::reinterpret_steal<py::object>(to_array(elements[i]));
+            PyList_SET_ITEM(list.ptr(), static_cast<py::ssize_t>(i), item.release().ptr());
+        }
         return list;
-    }
-    if (value.kind == runtime::ValueKind::Map) {
-        auto part = [&](size_t i) {
-            auto array = py::reinterpret_steal<py::object>(to_array(value.contents->elements[i]));
-            return py::object(array.attr("tolist")());
-        };
-        return py::dict(py::module_::import("builtins").attr("zip")(part(0), part(1)));
     }
     return text_array(value);
 }
