@@ -76,6 +76,29 @@ def test_types_of_features(dtype):
         compare("TreeEnsembleRegressor", feeds, relative=1e-5, absolute=1e-5, **attributes)
 
 
+def test_nodes_in_any_order():
+    """Trees that are mixed, and ids with gaps, not in order."""
+    random = models.generator(5)
+    attributes, x = regressor(random, 2, MODES), rows(random, 17, 5)
+    trees = attributes["nodes_treeids"]
+    roots = [i for i, tree in enumerate(trees) if tree not in trees[:i]]
+    others = [i for i in range(len(trees)) if i not in roots]
+    order = roots[::-1] + random.permutation(others).tolist()
+    leaves = random.permutation(len(attributes["target_ids"])).tolist()
+    mixed = {}
+    for name, values in attributes.items():
+        if name.startswith("nodes_"):
+            mixed[name] = [values[i] for i in order]
+        elif name.startswith("target_"):
+            mixed[name] = [values[i] for i in leaves]
+        else:
+            mixed[name] = values
+        if name.endswith("nodeids"):
+            mixed[name] = [value * 7 - 3 for value in mixed[name]]
+    wanted = run(model("TreeEnsembleRegressor", {"x": x}, **attributes), {"x": x})
+    assert_equal(run(model("TreeEnsembleRegressor", {"x": x}, **mixed), {"x": x}), wanted, 1e-5, 1e-5)
+
+
 def test_one_row_without_a_batch():
     random = models.generator(3)
     attributes, x = regressor(random, 1, MODES), rows(random, 1, 5)

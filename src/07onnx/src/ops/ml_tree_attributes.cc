@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <compare>
 #include <set>
 
 namespace refactor::onnx {
@@ -31,13 +31,41 @@ Inferred<TreeMode> mode_of(std::string_view name) {
     return static_cast<TreeMode>(found - kModes);
 }
 
-using NodeIds = std::map<std::pair<int64_t, int64_t>, uint32_t>;
+/// Which node a tree and an id name.
+class NodeIds {
+    struct Entry {
+        int64_t tree, id;
+        uint32_t node;
+        auto operator<=>(Entry const&) const = default;
+    };
+    std::vector<Entry> entries_;  ///< ascending
+    size_t last_ = 0;             ///< what was found last
 
-Inferred<uint32_t> find_node(NodeIds const& ids, int64_t tree, int64_t node) {
-    auto it = ids.find({tree, node});
-    if (it == ids.end()) return Err{invalid("tree ", tree, " has no node ", node)};
-    return it->second;
-}
+    bool is(size_t at, int64_t tree, int64_t id) const {
+        return at < entries_.size() && entries_[at].tree == tree && entries_[at].id == id;
+    }
+
+public:
+    Status fill(std::vector<int64_t> const& trees, std::vector<int64_t> const& ids) {
+        for (size_t i = 0; i < ids.size(); ++i) entries_.push_back({trees[i], ids[i], static_cast<uint32_t>(i)});
+        if (!std::ranges::is_sorted(entries_)) std::ranges::sort(entries_);
+        for (size_t i = 1; i < entries_.size(); ++i)
+            if (is(i - 1, entries_[i].tree, entries_[i].id))
+                return invalid("tree ", entries_[i].tree, " has two nodes ", entries_[i].id);
+        return std::nullopt;
+    }
+    /// Ids mostly rise by one within a tree, so that the distance to the last node is known.
+    Inferred<uint32_t> find(int64_t tree, int64_t id) {
+        auto guess = last_ + static_cast<size_t>(id) - static_cast<size_t>(entries_[last_].id);
+        if (!is(guess, tree, id)) {
+            auto it = std::ranges::lower_bound(entries_, Entry{tree, id, 0});
+            guess = static_cast<size_t>(it - entries_.begin());
+        }
+        if (!is(guess, tree, id)) return Err{invalid("tree ", tree, " has no node ", id)};
+        last_ = guess;
+        return entries_[guess].node;
+    }
+};
 
 /// Nodes of the operators before `TreeEnsemble`, which are named by tree and number.
 Status read_nodes(NodeView const& n, TreeSource& trees, NodeIds& ids) {
@@ -45,7 +73,9 @@ Status read_nodes(NodeView const& n, TreeSource& trees, NodeIds& ids) {
     auto yes = n.integers("nodes_truenodeids"), no = n.integers("nodes_falsenodeids");
     auto features = n.integers("nodes_featureids"), missing = n.integers("nodes_missing_value_tracks_true");
     auto splits = numbers_of(n, "nodes_values");
-    auto modes = list_of<std::string>(n, "nodes_modes");
+    std::vector<std::string> const none;
+    auto const* given = n.get<std::vector<std::string>>("nodes_modes");
+    auto const& modes = given ? *given : none;
     auto count = nodes.size();
     if (!count) return invalid("nodes_nodeids is empty, expected at least one node");
     RG_CHECK_STATUS(expect_count(trees_of, count, "nodes_treeids"));
@@ -55,18 +85,19 @@ Status read_nodes(NodeView const& n, TreeSource& trees, NodeIds& ids) {
     RG_CHECK_STATUS(expect_count(splits, count, "nodes_values"));
     RG_CHECK_STATUS(expect_count(modes, count, "nodes_modes"));
     if (!missing.empty()) RG_CHECK_STATUS(expect_count(missing, count, "nodes_missing_value_tracks_true"));
+    RG_CHECK_STATUS(ids.fill(trees_of, nodes));
     std::set<int64_t> seen;
     for (size_t i = 0; i < count; ++i) {
-        if (!ids.emplace(std::pair{trees_of[i], nodes[i]}, static_cast<uint32_t>(i)).second)
-            return invalid("tree ", trees_of[i], " has two nodes ", nodes[i]);
-        if (seen.insert(trees_of[i]).second) trees.roots.push_back(static_cast<uint32_t>(i));
+        bool same = i && trees_of[i] == trees_of[i - 1];
+        if (!same && seen.insert(trees_of[i]).second) trees.roots.push_back(static_cast<uint32_t>(i));
     }
+    trees.nodes.reserve(count);
     for (size_t i = 0; i < count; ++i) {
         RG_TRY_STATUS(mode, mode_of(modes[i]));
         TreeSource::Node node{mode, !missing.empty() && missing[i] != 0, features[i], splits[i]};
         if (mode != TreeMode::Leaf) {
-            RG_TRY_STATUS(on_true, find_node(ids, trees_of[i], yes[i]));
-            RG_TRY_STATUS(on_false, find_node(ids, trees_of[i], no[i]));
+            RG_TRY_STATUS(on_true, ids.find(trees_of[i], yes[i]));
+            RG_TRY_STATUS(on_false, ids.find(trees_of[i], no[i]));
             node.yes = on_true, node.no = on_false;
         }
         trees.nodes.push_back(node);
@@ -74,7 +105,7 @@ Status read_nodes(NodeView const& n, TreeSource& trees, NodeIds& ids) {
     return std::nullopt;
 }
 
-Status read_weights(NodeView const& n, std::string const& what, TreeSource& trees, NodeIds const& ids) {
+Status read_weights(NodeView const& n, std::string const& what, TreeSource& trees, NodeIds& ids) {
     auto trees_of = n.integers(what + "_treeids"), nodes = n.integers(what + "_nodeids");
     auto targets = n.integers(what + "_ids");
     auto values = numbers_of(n, what + "_weights");
@@ -82,7 +113,7 @@ Status read_weights(NodeView const& n, std::string const& what, TreeSource& tree
     RG_CHECK_STATUS(expect_count(nodes, targets.size(), what + "_nodeids"));
     RG_CHECK_STATUS(expect_count(values, targets.size(), what + "_weights"));
     for (size_t i = 0; i < targets.size(); ++i) {
-        RG_TRY_STATUS(node, find_node(ids, trees_of[i], nodes[i]));
+        RG_TRY_STATUS(node, ids.find(trees_of[i], nodes[i]));
         trees.weights.push_back({node, targets[i], values[i]});
     }
     return std::nullopt;
@@ -109,11 +140,10 @@ Inferred<TreeAttributes> read_named(NodeView const& n) {
         e.wide = e.wide || n.has(name);
     if (is_classifier(n)) {
         RG_TRY(labels, class_labels_of(n, "classlabels_int64s"));
-        std::set<int64_t> classes;
-        for (auto const& weight : e.trees.weights) classes.insert(weight.target);
         auto const& w = e.trees.weights;
+        bool one_class = std::all_of(w.begin(), w.end(), [&](auto const& x) { return x.target == w[0].target; });
         e.info.classify = true, e.info.targets = static_cast<int64_t>(labels.count());
-        e.info.binary = e.info.targets == 2 && classes.size() == 1;
+        e.info.binary = e.info.targets == 2 && !w.empty() && one_class;
         e.info.positive_weights = std::none_of(w.begin(), w.end(), [](auto const& x) { return x.value < 0; });
         e.labels = std::move(labels);
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace refactor::onnx {
 
@@ -156,19 +157,40 @@ class Flattener {
         return std::nullopt;
     }
 
-    void add_weights(std::vector<std::vector<uint32_t>> const& weights_of) {
+    /// Weights by node: those of node i are `order[first[i], first[i + 1])`, as the source has them.
+    struct WeightsOf {
+        std::vector<uint32_t> first, order;
+    };
+
+    Inferred<WeightsOf> group_weights() const {
+        WeightsOf result{std::vector<uint32_t>(source_.nodes.size() + 1),
+                         std::vector<uint32_t>(source_.weights.size())};
+        for (auto const& weight : source_.weights) {
+            if (weight.target < 0 || weight.target >= targets_)
+                return Err{invalid("a weight is for target or class ", weight.target, " of ", targets_)};
+            ++result.first[weight.node + 1];
+        }
+        std::partial_sum(result.first.begin(), result.first.end(), result.first.begin());
+        auto next = result.first;
+        for (size_t i = 0; i < source_.weights.size(); ++i)
+            result.order[next[source_.weights[i].node]++] = static_cast<uint32_t>(i);
+        return result;
+    }
+
+    void add_weights(WeightsOf const& weights_of) {
         flat_.dense = -1;
         for (auto leaf : leaf_of_slot_) {
             flat_.first.push_back(static_cast<uint32_t>(flat_.weights.size()));
             if (leaf == kNone) continue;
-            auto const& own = weights_of[leaf];
+            auto const* own = weights_of.order.data() + weights_of.first[leaf];
+            size_t count = weights_of.first[leaf + 1] - weights_of.first[leaf];
             bool ordered = true;
-            for (size_t i = 0; i < own.size(); ++i) {
+            for (size_t i = 0; i < count; ++i) {
                 auto const& weight = source_.weights[own[i]];
                 ordered = ordered && weight.target == static_cast<int64_t>(i);
                 flat_.targets.push_back(static_cast<uint32_t>(weight.target)), flat_.weights.push_back(weight.value);
             }
-            auto width = ordered ? static_cast<int64_t>(own.size()) : 0;
+            auto width = ordered ? static_cast<int64_t>(count) : 0;
             flat_.dense = flat_.dense < 0 || flat_.dense == width ? width : 0;
         }
         flat_.first.push_back(static_cast<uint32_t>(flat_.weights.size()));
@@ -181,13 +203,7 @@ public:
 
     Inferred<FlatTrees<Key>> run() {
         if (auto failure = check_acyclic()) return Err{*failure};
-        std::vector<std::vector<uint32_t>> weights_of(source_.nodes.size());
-        for (size_t i = 0; i < source_.weights.size(); ++i) {
-            auto const& weight = source_.weights[i];
-            if (weight.target < 0 || weight.target >= targets_)
-                return Err{invalid("a weight is for target or class ", weight.target, " of ", targets_)};
-            weights_of[weight.node].push_back(static_cast<uint32_t>(i));
-        }
+        RG_TRY(weights_of, group_weights());
         for (auto const& set : source_.member_sets) {
             auto& keys = member_sets_.emplace_back();
             for (auto value : set) keys.push_back(kernel::tree_key(static_cast<Float>(value)));
