@@ -160,11 +160,13 @@ def test_residual_network(target, activation):
         models.assert_close(executor(feeds)["y"], models.expected(proto, feeds)[0])
 
 
-def attention(q, k, v, mask, causal, scale):
+def attention(q, k, v, mask, causal, scale, softcap=0):
     """Its definition in f64; grouped heads; zeros for rows that see no key."""
     q, k, v = (a.astype(np.float64) for a in (q, k, v))
     k, v = (np.repeat(a, q.shape[1] // k.shape[1], axis=1) for a in (k, v))
     scores = np.einsum("bhsd,bhtd->bhst", q, k) * scale
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
     if mask is not None:
         scores = scores + (np.where(mask, 0, -np.inf) if mask.dtype == bool else mask.astype(np.float64))
     if causal:
@@ -208,14 +210,15 @@ def test_attention(target, size, kind):
             models.value(name, array.shape, TensorProto.BOOL if array.dtype == bool else onnx_type)
             for name, array in zip(names, arrays, strict=True)
         ]
-        node = helper.make_node("Attention", names, ["y"], is_causal=causal)
+        softcap = 1.5 if masking == "bool" else 0.0
+        node = helper.make_node("Attention", names, ["y"], is_causal=causal, softcap=softcap)
         proto = models.model([node], inputs, [models.value("y", None, onnx_type)], opset=23)
         outputs, executor = run(proto, dict(zip(names, arrays, strict=True)), target)
         if target != "cpu" and size in ("tiles", "one_query"):
             algorithm = "tiled" if size == "tiles" else "split_keys"
             names = [f"attention:nvidia:{each}:" for each in (algorithm, "cudnn")]
             assert any(name in executor.dbg(quiet=True) for name in names)
-        wanted = attention(*arrays[:3], arrays[3] if masking else None, causal, depth**-0.5)
+        wanted = attention(*arrays[:3], arrays[3] if masking else None, causal, depth**-0.5, softcap)
         # Scores of `depth` products of size 1 enter an exponential; weights of sum 1 then average values of size 4.
         eps = max(EPS.get(np.dtype(numpy_type), 0), 2.0**-23)
         allowed = 8 * eps * np.sqrt(depth) * np.maximum(1, np.abs(wanted)) + 2.0**-18

@@ -50,14 +50,16 @@ def counter_model(extra=()):
     return models.model(nodes, [models.value("state", ["N"]), models.value("x", ["N"])], outputs)
 
 
-def carrying(proto, **states):
-    executor = make_compiler(proto).compile("cpu", num_threads=1)
+def carrying(proto, target="cpu", **states):
+    executor = make_compiler(proto).compile(target, num_threads=1)
     executor.carry(states)
     return executor
 
 
 def address(executor, name):
-    return executor.get_output(name).__array_interface__["data"][0]
+    if executor.device.kind == "cpu":
+        return executor.get_output(name).__array_interface__["data"][0]
+    return executor.get_output_blob(name).__cuda_array_interface__["data"][0]
 
 
 def cache_feeds(random, position):
@@ -68,8 +70,8 @@ def empty_cache():
     return np.zeros((1, HEADS, CAPACITY, DEPTH), np.float32)
 
 
-def test_a_cache_of_fixed_size_stays_where_it_is():
-    executor = carrying(cache_model(), past="present")
+def test_a_cache_of_fixed_size_stays_where_it_is(target):
+    executor = carrying(cache_model(), target, past="present")
     random, expected = models.generator(), empty_cache()
     start, places = empty_cache(), set()
     for position in range(6):
@@ -84,24 +86,27 @@ def test_a_cache_of_fixed_size_stays_where_it_is():
     assert not start.any()
 
 
-def test_an_array_that_is_held_is_not_overwritten():
-    executor = carrying(cache_model(), past="present")
+def test_an_array_that_is_held_is_not_overwritten(target):
+    executor = carrying(cache_model(), target, past="present")
     random = models.generator()
     executor({**cache_feeds(random, 0), "past": empty_cache()})
-    held = executor.get_output("present")
-    before = held.copy()
+    held = executor.get_output("present") if target == "cpu" else executor.get_output_blob("present")
+    before = np.array(executor.get_output("present"))
     executor(cache_feeds(random, 1))
-    np.testing.assert_array_equal(held, before)
+    if target == "cpu":
+        np.testing.assert_array_equal(held, before)
+    else:
+        assert address(executor, "present") != held.__cuda_array_interface__["data"][0]
     assert executor.get_output("present")[0, 0, 1].any()
     np.testing.assert_array_equal(executor.get_output("present")[:, :, 0], before[:, :, 0])
 
 
-def test_a_failed_run_can_be_repeated():
-    executor = carrying(cache_model(), past="present")
+def test_a_failed_run_can_be_repeated(target):
+    executor = carrying(cache_model(), target, past="present")
     random = models.generator()
     first, second = cache_feeds(random, 0), cache_feeds(random, 1)
     executor({**first, "past": empty_cache()})
-    with pytest.raises(InvalidInput, match="writes 1 rows from -1"):
+    with pytest.raises(InvalidInput, match="writes 1 rows from -1" if target == "cpu" else "index -1 is outside"):
         executor({**second, "at": np.array([-1])})
     token = CancellationToken()
     token.cancel()
@@ -114,11 +119,11 @@ def test_a_failed_run_can_be_repeated():
     assert not present[:, :, 2:].any()
 
 
-def test_a_cache_that_is_read_again_is_not_overwritten():
+def test_a_cache_that_is_read_again_is_not_overwritten(target):
     proto = cache_model()
     proto.graph.node.append(helper.make_node("Sub", ["present", "past"], ["change"]))
     proto.graph.output.append(models.value("change", None))
-    executor = carrying(proto, past="present")
+    executor = carrying(proto, target, past="present")
     random = models.generator()
     start = random.standard_normal((1, HEADS, CAPACITY, DEPTH), np.float32)
     executor({**cache_feeds(random, 0), "past": start})
@@ -130,8 +135,8 @@ def test_a_cache_that_is_read_again_is_not_overwritten():
         assert np.count_nonzero(change) == HEADS * DEPTH
 
 
-def test_a_cache_that_grows():
-    executor = carrying(growing_model(), past="present")
+def test_a_cache_that_grows(target):
+    executor = carrying(growing_model(), target, past="present")
     random = models.generator()
     parts = [random.standard_normal((HEADS, rows, DEPTH), np.float32) for rows in (0, 7, 1, 1, 1, 40, 1)]
     for number, rows in enumerate(parts[1:]):
@@ -141,8 +146,8 @@ def test_a_cache_that_grows():
         np.testing.assert_allclose(result["sum"], expected.sum(1), atol=1e-5)
 
 
-def test_setting_starts_again():
-    executor = carrying(counter_model(), state="next")
+def test_setting_starts_again(target):
+    executor = carrying(counter_model(), target, state="next")
     x = np.array([1, 2], np.float32)
     executor({"state": x, "x": x})
     executor({"x": x})
@@ -164,8 +169,8 @@ def test_bench_and_trace_do_not_advance(tmp_path):
     np.testing.assert_array_equal(executor.get_output("next"), 3 * x)
 
 
-def test_a_clone_goes_its_own_way():
-    executor = carrying(cache_model(), past="present")
+def test_a_clone_goes_its_own_way(target):
+    executor = carrying(cache_model(), target, past="present")
     random = models.generator()
     executor({**cache_feeds(random, 0), "past": empty_cache()})
     other = executor.clone()
@@ -177,9 +182,9 @@ def test_a_clone_goes_its_own_way():
     np.testing.assert_array_equal(other.get_output("present")[:, :, 0], executor.get_output("present")[:, :, 0])
 
 
-def test_models_of_several_programs():
+def test_models_of_several_programs(target):
     """What is not zero is known to the run alone."""
-    executor = carrying(counter_model([helper.make_node("NonZero", ["next"], ["y"])]), state="next")
+    executor = carrying(counter_model([helper.make_node("NonZero", ["next"], ["y"])]), target, state="next")
     x = np.array([1, 0, -1], np.float32)
     np.testing.assert_array_equal(executor({"state": 0 * x, "x": x})["y"], [[0, 2]])
     result = executor({"x": np.array([-1, 1, 0], np.float32)})

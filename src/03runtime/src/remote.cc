@@ -106,6 +106,16 @@ void Executor::Remote::reserve(size_t index, size_t bytes, bool ordered) {
     fetched_[index] = false;
 }
 
+bool Executor::Remote::write_over(size_t output, size_t input, bool ordered) {
+    auto const& blob = inputs_[input];
+    auto& held = outputs_[output];
+    if (!blob || blob.use_count() != 2 + (held == blob)) return false;
+    if (exported_[output] && !ordered) stream.synchronize_device();
+    exported_[output] = fetched_[output] = false;
+    replace(held, blob);
+    return true;
+}
+
 void Executor::Remote::fetch(size_t index, Value& value) {
     if (fetched_[index]) return;
     auto const& source = *outputs_[index];
@@ -165,7 +175,10 @@ void Executor::prepare_remote_run(bool ordered) {
         if (remote_->reads[i]) remote_->upload(i, inputs_[i]);
     for (size_t i = 0; i < outputs_.size(); ++i) {
         auto const& tensor = plan.tensors[plan.outputs[i]];
-        remote_->reserve(i, tensor.bytes, ordered);
+        auto const* state = carried(i);
+        bool may_overwrite = state && state->is_own && plan.overwrites[i] == state->input;
+        if (!may_overwrite || !remote_->write_over(i, state->input, ordered))
+            remote_->reserve(i, tensor.bytes, ordered);
         outputs_[i].dtype = tensor.dtype, outputs_[i].dims = tensor.dims;
     }
     for (auto patch : input_patches_) addresses_[patch.argument] = remote_->input(patch.port);

@@ -29,6 +29,8 @@ struct Executor::Remote {
     void upload(size_t index, Value const& value);
     /// Makes room for an output that the next run writes. `ordered`: the run waits for whoever works with the last one.
     void reserve(size_t index, size_t bytes, bool ordered);
+    /// The same in the memory of an input, which nobody but the caller and this holds; false if somebody does.
+    bool write_over(size_t output, size_t input, bool ordered);
     /// Copies an output of the last run to the host, once, which is done when `finish_fetching` returns; memory that is
     /// referenced outside is not written again.
     void fetch(size_t index, Value& value);

@@ -132,10 +132,10 @@ class Executor(_core.Executor):
 
         After every run the output is the value of the input, without a copy. `executor(inputs)` then takes such inputs
         only where they are to be replaced (the first time they have to be set), and leaves such outputs out of its
-        result; :meth:`get_output` has them. On the CPU, an output that a node writes rows of (TensorScatter, and
+        result; :meth:`get_output` has them. An output that a node writes rows of (TensorScatter, and
         GroupQueryAttention whose cache has room for more) takes the place of its input, so that no cache is copied,
         unless an array of `get_output` still needs it. `bench` and `trace` repeat a run and do not advance. A run that
-        failed may be repeated; a clone goes its own way from here.
+        failed may be repeated, but for one in a stream of the caller's; a clone goes its own way from here.
 
         Parameters
         ----------

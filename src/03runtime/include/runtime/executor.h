@@ -83,8 +83,9 @@ public:
     void set_input(size_t index, Value value);
     Value const& input(size_t index) const { return inputs_[index]; }
     /// Pairs of an output and an input: after every run, the output is the next run's input, without a copy. Where the
-    /// plan allows it and nobody else holds it, the next run then writes the output over the input (on the host).
-    /// Replaces earlier pairs; `profile` and `trace` do not advance. A run that fails can be repeated.
+    /// plan allows it and nobody else holds it, the next run then writes the output over the input. Replaces earlier
+    /// pairs; `profile` and `trace` do not advance. A run that fails can be repeated, unless it did not wait (a
+    /// caller's stream).
     void carry(std::vector<std::pair<size_t, size_t>> const& pairs);
     /// Lets go of the inputs' memory, not of their types: all have to be set again before the next run.
     void release_inputs();

@@ -8,6 +8,7 @@ namespace {
 class ChangedCopy final : public runtime::Task {
     Library library_;
     size_t inputs_, bytes_;
+    bool repeatable_;
     LaunchTask launches_;
 
 public:
@@ -15,6 +16,7 @@ public:
         : library_(library),
           inputs_(args.inputs.size()),
           bytes_(storage_bytes(args.inputs[0]->dtype, args.inputs[0]->count())),
+          repeatable_(launches.repeatable),
           launches_(library, std::move(launches.list), launches.workspace, launches.in_place, launches.operations) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         if (arguments[0] != arguments[inputs_]) library_.copy(context.stream, arguments[inputs_], arguments[0], bytes_);
@@ -22,6 +24,7 @@ public:
     }
     size_t workspace_bytes() const override { return launches_.workspace_bytes(); }
     uint64_t in_place_inputs() const override { return launches_.in_place_inputs(); }
+    bool is_repeatable_in_place() const override { return repeatable_; }
     double operations() const override { return launches_.operations(); }
 };
 

@@ -11,6 +11,8 @@ struct Launches {
     double operations = 0;
     /// Input 0 is copied to output 0 before the launches, unless they are the same memory.
     bool copies = false;
+    /// As `Task::is_repeatable_in_place`.
+    bool repeatable = false;
 };
 
 Result<std::unique_ptr<runtime::Task>, Rejection> make_launch_task(Library const& library, Launches launches,

@@ -137,7 +137,7 @@ Result<Launches, Rejection> bind_cache(TensorScatterInfo const& info, BindArgs c
         launch.on({1, indices, output, Address::kFault});
         launch.add(count), launch.add(y[axis]);
         launch.add_axis(width), launch.add_axis(rows), launch.add_axis(outer);
-        launches.in_place = 1, launches.copies = true;
+        launches.in_place = 1, launches.copies = launches.repeatable = true;
     }
     launches.list.push_back(std::move(launch));
     return launches;
