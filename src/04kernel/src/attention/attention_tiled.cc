@@ -17,8 +17,6 @@ constexpr int64_t kMostSharing = 8 * kMostRows;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
-/// A score with less than this added has no weight beside any other.
-constexpr float kHiddenBelow = -1e30f;
 enum class Hiding { None, BesideOthers, Always };
 
 /// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
@@ -118,6 +116,38 @@ class TiledAttention final : public runtime::Task {
         }
         return p.mask != nullptr;
     }
+    int64_t end_of_shown(void const* mask, int64_t at, int64_t from, int64_t count) const {
+        if (!shape_.bool_mask) return functions_.scores.end_of_shown(static_cast<float const*>(mask) + at, from, count);
+        auto const* allowed = static_cast<unsigned char const*>(mask) + at;
+        constexpr int64_t kStep = 16;
+        for (auto end = count; end > from; end -= kStep) {
+            unsigned any = 0;
+            for (auto i = std::max(from, end - kStep); i < end; ++i) any |= allowed[i];
+            if (any) return end;
+        }
+        return from;
+    }
+    /// As many keys from `first`, at most `count`, as have any weight for a row.
+    int64_t shown_keys(Place const& p, int64_t first, int64_t count) const {
+        auto const* step = shape_.mask_step;
+        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
+        int64_t most = p.mask ? 0 : count;
+        for (int64_t i = 0; i < p.rows && most < count; ++i) {
+            auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+            if (++query == shape_.queries) query = 0, ++head;
+            bool sees_more;
+            if (step[3]) {
+                auto end = end_of_shown(p.mask, at, most, count);
+                sees_more = end > std::exchange(most, end);
+            } else {
+                sees_more = end_of_shown(p.mask, at, 0, 1) > 0;
+                if (sees_more) return count;
+            }
+            bool sees_others = sees_more || p.maxima[i] > kHiddenBelow / 16;
+            if (!sees_others && hiding_of(p.mask, at, step[3] ? count : 1) == Hiding::BesideOthers) return count;
+        }
+        return most;
+    }
     void update_scores(Place const& p, int64_t first, int64_t count, bool adds) const {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
@@ -188,6 +218,7 @@ class TiledAttention final : public runtime::Task {
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
+                if (seen > 0) seen = shown_keys(b, first, seen);
                 if (adds && seen <= 0) continue;
                 seen = std::max<int64_t>(1, seen);
                 multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);

@@ -26,8 +26,13 @@ struct ScoreRows {
     float *maxima, *sums;  ///< running; a maximum may lag behind by 8
 };
 
+/// A score to which so little is added has no weight beside any other.
+inline constexpr float kHiddenBelow = -1e30f;
+
 struct ScoreFunctions {
     void (*update)(ScoreRows const&);
+    /// Where what an additive mask shows in [from, count) ends, up to a vector; `from` if it shows nothing there.
+    int64_t (*end_of_shown)(float const* mask, int64_t from, int64_t count);
     void (*divide)(float* y, int64_t count, float sum, bool nan_to_zero);
 };
 

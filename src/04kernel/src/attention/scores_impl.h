@@ -156,7 +156,17 @@ void divide(float* y, int64_t count, float sum, bool nan_to_zero) {
     for (int64_t i = 0; i < count; i += kWidth) store_part(value, y + i, left_of(count - i));
 }
 
-constexpr ScoreFunctions kFunctions{update, divide};
+int64_t end_of_shown(float const* mask, int64_t from, int64_t count) {
+    for (int64_t end = count, begin; end > from; end = begin) {
+        begin = end - from < kWidth ? from : end - kWidth;
+        int left = static_cast<int>(end - begin);
+        Vec x = select(first_lanes(left), load_part(mask + begin, left), Vec::set(-kInf));
+        if (any(x > Vec::set(kHiddenBelow))) return end;
+    }
+    return from;
+}
+
+constexpr ScoreFunctions kFunctions{update, end_of_shown, divide};
 
 }  // namespace
 }  // namespace refactor::kernel
