@@ -300,6 +300,24 @@ TEST_F(ConvTest, KernelsAlongOneAxis) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, RowsOfDilatedWindows) {
+    // Fewer rows than the dilation, as many, more; channels that leave out no taps, and groups.
+    std::vector<Case> cases;
+    for (int64_t dilation : {3, 11, 40}) {
+        for (size_t rank : {2, 3}) {
+            auto c = random_case(rng_, rank, rank == 2 ? 1 : 2, pick(rng_, 1, 13), pick(rng_, 1, 30));
+            auto rows = rank - 2;
+            auto& window = c.info.window;
+            c.x[2 + rows] = pick(rng_, dilation - 2, 50), c.w[2 + rows] = 3;
+            window.strides[rows] = 1, window.dilations[rows] = dilation;
+            window.pads_begin[rows] = dilation, window.pads_end[rows] = pick(rng_, dilation, dilation + 2);
+            cases.push_back(c);
+        }
+    }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+}
+
 TEST_F(ConvTest, AxesOfOneElement) {
     std::vector<Case> cases;
     for (size_t unit : {0, 1, 2})

@@ -65,7 +65,7 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                 for (int64_t u = 0; u < units; ++u) {
                     auto plane = u * planes + (copies_ ? d : d * g_.dilation[0]);
                     auto shift = v * g_.dilation[2];
-                    auto row = (plane * rows + h * g_.dilation[1]) * phases_;
+                    auto row = (plane * rows + h * (row_step_ > 1 ? 1 : g_.dilation[1])) * phases_;
                     auto offset =
                         copies_ ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2] : row * pitch + shift;
                     taps_[static_cast<size_t>(skips_ ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
@@ -89,6 +89,8 @@ void DirectTask::plan_input() {
         phases_ = g_.stride[2], phase_mask_ = 0;
         for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_ % 64;
         reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / phases_;
+        if (!skips_ && g_.stride[1] == 1 && g_.kernel[1] > 1) row_step_ = g_.dilation[1];
+        rows_ = ceil_div(g_.out[1], row_step_);
     } else if (g_.taps() == 1 && std::equal(g_.in, g_.in + 3, g_.out)) {
         planes_ = rows_ = 1, columns_ = g_.out_size();
         for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
@@ -97,6 +99,7 @@ void DirectTask::plan_input() {
 }
 
 int64_t DirectTask::input_rows(int64_t rows) const {
+    if (row_step_ > 1) return rows + g_.kernel[1] - 1;
     return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
 }
 
@@ -120,7 +123,7 @@ void DirectTask::plan_bands() {
         auto marginal = std::max<int64_t>(1, floats(2) - floats(1));
         size = std::clamp<int64_t>((budget - floats(1)) / marginal + 1, 1, extent);
     }
-    auto count = ceil_div(extent, size), images = g_.batch * planes_;
+    auto count = ceil_div(extent, size), images = g_.batch * planes_ * row_step_;
     auto wanted = threads_ == 1 ? 1 : 4 * threads_;
     // With few tasks, divide what costs less to read twice: the input between chunks, or the weights between bands.
     if (images * count < wanted && list_.floats <= band_floats(rows_, columns_))
@@ -157,10 +160,13 @@ DirectTask::Band DirectTask::band_at(int64_t index) const {
     index /= column_bands_;
     auto row = index % row_bands_ * band_rows_;
     index /= row_bands_;
+    auto first = index % row_step_;
+    index /= row_step_;
+    auto rows = ceil_div(g_.out[1] - first, row_step_);
     return {index / planes_,
             index % planes_,
-            row,
-            std::min(band_rows_, rows_ - row),
+            first + row * row_step_,
+            std::min(band_rows_, rows - row),
             column,
             std::min(band_columns_, columns_ - column)};
 }
@@ -191,7 +197,7 @@ float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Poin
                 band.plane * g_.stride[0] - g_.pad[0],
                 g_.dilation[0],
                 band.row * g_.stride[1] - g_.pad[1],
-                kernel_rows ? g_.stride[1] : 1,
+                kernel_rows ? g_.stride[1] : row_step_,
                 band.column * g_.stride[2] - g_.pad[2],
                 g_.stride[2],
                 g_.in[0],
@@ -204,6 +210,7 @@ float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Poin
 void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
     auto index = task / splits_, split = task % splits_;
     auto band = band_at(index);
+    if (band.rows <= 0) return;
     auto* x = fetch(band, index, worker, p);
     auto blocks = ceil_div(g_.out_channels, list_.block), out = g_.out_size();
     auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
@@ -211,10 +218,10 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
     job.x_row = copies_ ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
                         : g_.stride[1] * g_.in[2] * unit_;
     job.taps = taps_.data();
-    job.y_block = out * list_.block, job.y_row = columns_ * list_.block, job.y_step = list_.block;
+    job.y_block = out * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;
     job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
     job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
-    auto position = ((band.plane * rows_ + band.row) * columns_ + band.column) * list_.block;
+    auto position = ((band.plane * g_.out[1] + band.row) * columns_ + band.column) * list_.block;
     auto chunks = static_cast<int64_t>(list_.chunks.size());
     for (auto c = chunks * split / splits_; c < chunks * (split + 1) / splits_; ++c) {
         auto const& chunk = list_.chunks[static_cast<size_t>(c)];
@@ -303,7 +310,7 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
     }
     for (int t = 0; copies_ && t < threads_; ++t)
         *reinterpret_cast<int64_t*>(p.scratch + t * static_cast<int64_t>(scratch_floats())) = -1;
-    auto tasks = g_.batch * planes_ * row_bands_ * column_bands_ * splits_;
+    auto tasks = g_.batch * planes_ * row_step_ * row_bands_ * column_bands_ * splits_;
     context.pool.parallel_for(tasks, [&](int64_t task, int worker) { run_task(task, worker, p); });
 }
 

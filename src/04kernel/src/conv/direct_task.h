@@ -27,7 +27,7 @@ private:
         float const *x, *w, *bias, *residual;
         float *y, *scratch;
     };
-    /// A rectangle of outputs of one image and depth.
+    /// A rectangle of outputs of one image and depth: of `rows` rows, `row_step_` apart, from `row` on.
     struct Band {
         int64_t image, plane, row, rows, column, columns;
     };
@@ -58,6 +58,9 @@ private:
     int64_t phases_ = 1, phase_mask_ = 1,
             reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase
     int64_t planes_, rows_, columns_;  ///< of outputs; 1 × 1 × all where positions need no distinction
+    /// Rows of outputs that read the same rows of the input through a dilated window are this far apart, and a band has
+    /// every such row: the copy then holds no rows between the taps.
+    int64_t row_step_ = 1;
     int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
     int64_t part_units_ = 1;  ///< input units that a chunk adds up at a time
     std::vector<int64_t> taps_;
