@@ -271,6 +271,24 @@ TEST_F(ConvTest, Depthwise) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, DepthwiseWithDepth) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 6; ++i)
+        cases.push_back(random_case(rng_, 3, pick(rng_, 2, 40), i < 4 ? 1 : 2, i < 4 ? 1 : 2));
+    // Windows of one element but for the depth, an input that is larger than a band, and one outside of it.
+    auto flat = random_case(rng_, 3, 19, 1, 1), large = random_case(rng_, 3, 9, 1, 1), outside = large;
+    for (size_t axis : {1, 2}) {
+        flat.w[2 + axis] = 1, flat.info.window.strides[axis] = flat.info.window.dilations[axis] = 1;
+        flat.info.window.pads_begin[axis] = flat.info.window.pads_end[axis] = 0;
+        large.x[2 + axis] = 60;
+    }
+    outside.info.window.pads_begin[0] = outside.info.window.pads_end[0] = 12;
+    for (auto const& c : {flat, large, outside}) cases.push_back(c);
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:depthwise:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:grouped:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+}
+
 TEST_F(ConvTest, CommonShapes) {
     std::vector<Case> cases;
     for (auto stride : {1, 2}) {

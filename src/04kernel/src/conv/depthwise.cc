@@ -21,6 +21,10 @@ void pack_block(float const* w, Geometry const& g, int64_t block, int64_t b, flo
                 *p++ = c < g.out_channels ? w[(c * width + i) * taps + t] : 0.f;
 }
 
+/// Rows of outputs whose inputs, all planes of a window, are about this large are made for plane after plane: they stay
+/// in L2, with room for outputs and another thread of the core.
+constexpr int64_t kDeepBandFloats = (128 << 10) / sizeof(float);
+
 class DepthwiseTask final : public runtime::Task {
     Geometry g_;
     Epilogue epilogue_;
@@ -46,6 +50,23 @@ class DepthwiseTask final : public runtime::Task {
             for (int64_t lane = 0; lane < block; ++lane) plane[lane] = x[from[static_cast<size_t>(lane)]];
     }
 
+    /// `whole`: where the planes of input, weights and outputs begin.
+    void run_planes(DepthwiseJob const& whole) const {
+        auto in_plane = g_.in[1] * g_.in[2] * isa_->block, out_plane = g_.out[1] * g_.out[2] * isa_->block;
+        for (int64_t plane = 0; plane < g_.out[0]; ++plane) {
+            auto start = plane * g_.stride[0] - g_.pad[0], dilation = g_.dilation[0];
+            auto first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+            auto end = start >= g_.in[0] ? 0 : std::min(g_.kernel[0], (g_.in[0] - 1 - start) / dilation + 1);
+            auto job = whole;
+            job.planes = std::max<int64_t>(0, end - first);
+            job.x_plane = dilation * in_plane, job.w_plane = g_.kernel[1] * g_.kernel[2] * width_ * isa_->block;
+            if (job.planes) job.x += (start + first * dilation) * in_plane, job.w += first * job.w_plane;
+            job.y += plane * out_plane;
+            if (job.residual) job.residual += plane * out_plane;
+            isa_->rows(job);
+        }
+    }
+
 public:
     DepthwiseTask(Geometry const& g, Epilogue const& epilogue, DepthwiseIsa const& isa,
                   std::shared_ptr<mem_manager::Blob const> packed, int threads)
@@ -61,8 +82,9 @@ public:
         // At least about 20 µs of work a task, and enough tasks for the threads.
         auto work = g.out_size() * g.taps() * width_ / 16384,
              wanted = (4 * threads + g.batch * blocks_ - 1) / (g.batch * blocks_);
-        bands_ =
-            threads == 1 || multiplier_ > 1 ? 1 : std::clamp<int64_t>(std::min<int64_t>(work, wanted), 1, g.out[1]);
+        bands_ = threads == 1 ? 1 : std::min<int64_t>(work, wanted);
+        if (g.out[0] > 1) bands_ = std::max(bands_, g.kernel[0] * g.in[1] * g.in[2] * isa.block / kDeepBandFloats);
+        bands_ = multiplier_ > 1 ? 1 : std::clamp<int64_t>(bands_, 1, g.out[1]);
     }
 
     size_t workspace_bytes() const override {
@@ -114,7 +136,7 @@ public:
                              static_cast<int32_t>(std::min(block, g_.out_channels - b * block)),
                              epilogue_.residual_last,
                              epilogue_.activation};
-            isa_->rows(job);
+            run_planes(job);
         });
     }
 };
@@ -134,9 +156,8 @@ class DepthwiseKernel final : public NamedKernel {
             return Err{Rejection{"is for one input channel, or as many as outputs, in each group, got " +
                                  std::to_string(g->in_channels) + " and " + std::to_string(g->out_channels) + " in " +
                                  std::to_string(g->group) + " groups"}};
-        if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1 || g->pad[0] != 0)
-            return Err{Rejection{"handles 1 or 2 spatial axes"}};
-        if (g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
+        g->merge_axes();
+        if (g->pad[0] < 0 || g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
         return g;
     }
 
@@ -178,10 +199,9 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     auto width = w.dims[1], block = block_of(blocked);
     bool fits =
         grouped ? width > 1 && width < block && block % width == 0 && w.dims[0] == info.group * width : width == 1;
-    if (info.group == 1 || !fits || x.dims.size() == 5)
-        return Err{Rejection{grouped
-                                 ? "is for groups of a part of a block, with as many outputs, and 1 or 2 spatial axes"
-                                 : "is for depthwise convolutions of 1 or 2 spatial axes"}};
+    if (info.group == 1 || !fits)
+        return Err{Rejection{grouped ? "is for groups of a part of a block, with as many outputs"
+                                     : "is for depthwise convolutions"}};
     return std::unique_ptr<Kernel>(std::make_unique<DepthwiseKernel>(std::move(id), info, isa, w.constant));
 }
 

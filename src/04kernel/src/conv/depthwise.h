@@ -8,8 +8,8 @@ namespace refactor::kernel {
 /// Rows [row, row_end) of one block of channels of a depthwise convolution, or of one whose groups are a part of a
 /// block and have as many outputs as inputs; read in place.
 struct DepthwiseJob {
-    float const* x;  ///< plane of the block
-    float const* w;  ///< [kernel_rows][kernel_cols][width][block]
+    float const* x;  ///< plane of the block, the first that the window reads
+    float const* w;  ///< of the taps of that plane: [kernel_rows][kernel_cols][width][block]
     float const* bias;
     float const* residual;
     float* y;  ///< plane of the block
@@ -19,6 +19,7 @@ struct DepthwiseJob {
     int32_t lanes;  ///< channels in the block; the others become 0
     bool residual_last;
     Activation activation;
+    int64_t planes = 1, x_plane = 0, w_plane = 0;  ///< of the window that are inside, and the steps between them
 };
 
 /// One instruction set.

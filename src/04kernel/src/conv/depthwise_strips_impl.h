@@ -24,6 +24,21 @@ struct Strip {
     int64_t first_in = 0, end_in = 0;
 };
 
+/// Walks the rows of taps of a strip, plane after plane.
+struct TapRow {
+    float const *x, *w;  ///< first tap of the row
+    int64_t row = 0, count, in_plane = 0;
+    DepthwiseJob const& j;
+    Strip const& s;
+    TapRow(DepthwiseJob const& job, Strip const& strip)
+        : x(strip.x), w(strip.w), count(job.planes * strip.rows), j(job), s(strip) {}
+    void next() {
+        x += s.x_row, w += s.w_row, ++row;
+        if (++in_plane < s.rows) return;
+        x += j.x_plane - s.rows * s.x_row, w += j.w_plane - s.rows * s.w_row, in_plane = 0;
+    }
+};
+
 template <int Q>
 RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
     Vec value = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
@@ -79,8 +94,8 @@ template <int Q>
     Vec acc[Q];
     start(j, acc);
     int64_t const step = s.x_step;
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+    for (TapRow at(j, s); at.row < at.count; at.next()) {
+        float const *x = at.x, *w = at.w;
         for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
             Vec weight = Vec::load(w);
             float const* p = x;
@@ -98,8 +113,8 @@ template <int Q>
     start(j, acc);
     int64_t const step = s.x_step;
     GroupLanes const lanes(j.width);
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+    for (TapRow at(j, s); at.row < at.count; at.next()) {
+        float const *x = at.x, *w = at.w;
         for (int64_t v = 0; v < s.cols; ++v, x += s.x_col)
             for (int i = 0; i < j.width; ++i, w += W) {
                 Vec weight = Vec::load(w);
@@ -120,8 +135,8 @@ template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
     start(j, acc);
     int const width = Grouped ? j.width : 1;
     GroupLanes const lanes(Grouped ? width : 0);
-    for (int64_t h = 0; h < s.rows; ++h) {
-        float const *x = s.x + h * s.x_row, *w = s.w + h * s.w_row;
+    for (TapRow at(j, s); at.row < at.count; at.next()) {
+        float const *x = at.x, *w = at.w;
         for (int k = 0; k < width; ++k, w += W) {
             Vec weights[Cols];
 #pragma GCC unroll 5
