@@ -47,6 +47,36 @@ struct Activate {
     }
 };
 
+/// Activations as a layer gives them.
+struct GivenFunctions {
+    Activate f, g, h;
+    bool input_forget;
+    float const* peepholes;
+    explicit GivenFunctions(CellBlock const& b)
+        : f{b.activations[0], b.clip},
+          g{b.activations[b.cell == RecurrentCell::Rnn ? 0 : 1], b.clip},
+          h{b.activations[b.cell == RecurrentCell::Lstm ? 2 : 0], 0},
+          input_forget(b.input_forget),
+          peepholes(b.peepholes) {}
+};
+
+/// The usual layer. Nothing depends on what is known only now, so that the activations of all gates overlap.
+struct UsualFunctions {
+    static constexpr bool input_forget = false;
+    static constexpr float const* peepholes = nullptr;
+    explicit UsualFunctions(CellBlock const&) {}
+    RG_SIMD Vec f(Vec x) const { return sigmoid(x); }
+    RG_SIMD Vec g(Vec x) const { return tanh(x); }
+    RG_SIMD Vec h(Vec x) const { return tanh(x); }
+
+    static bool fits(CellBlock const& b) {
+        if (b.cell == RecurrentCell::Rnn || b.clip > 0 || b.input_forget || b.peepholes) return false;
+        auto is = [&](int i, CellFunction function) { return b.activations[i].function == function; };
+        return is(0, CellFunction::Sigmoid) && is(1, CellFunction::Tanh) &&
+               (b.cell == RecurrentCell::Gru || is(2, CellFunction::Tanh));
+    }
+};
+
 /// Where one row of the step reads and writes.
 struct Row {
     bool active;
@@ -70,44 +100,45 @@ RG_SIMD Row row_of(CellBlock const& b, int64_t n) {
     return row;
 }
 
-RG_SIMD Vec rnn_cell(CellBlock const& b, Row const& row, int64_t k) {
+template <class Functions>
+RG_SIMD Vec rnn_cell(CellBlock const&, Row const& row, int64_t k, Functions const& to) {
     int64_t at = k * kWidth;
-    return Activate{b.activations[0], b.clip}(Vec::load(row.x + at) + Vec::load(row.r + at));
+    return to.f(Vec::load(row.x + at) + Vec::load(row.r + at));
 }
 
-RG_SIMD Vec gru_cell(CellBlock const& b, Row const& row, int64_t k) {
-    Activate f{b.activations[0], b.clip}, g{b.activations[1], b.clip};
+template <class Functions>
+RG_SIMD Vec gru_cell(CellBlock const& b, Row const& row, int64_t k, Functions const& to) {
     int64_t at = k * 3 * kWidth;
     Vec z, part;
     if (b.linear_before_reset) {
-        z = f(Vec::load(row.x + at) + Vec::load(row.r + at));
-        Vec r = f(Vec::load(row.x + at + kWidth) + Vec::load(row.r + at + kWidth));
+        z = to.f(Vec::load(row.x + at) + Vec::load(row.r + at));
+        Vec r = to.f(Vec::load(row.x + at + kWidth) + Vec::load(row.r + at + kWidth));
         part = r * (Vec::load(row.r + at + 2 * kWidth) + Vec::load(b.r_bias + k * kWidth));
     } else {
         z = Vec::load(row.r + k * 2 * kWidth), part = Vec::load(row.part + k * kWidth);
     }
-    Vec candidate = g(Vec::load(row.x + at + 2 * kWidth) + part);
+    Vec candidate = to.g(Vec::load(row.x + at + 2 * kWidth) + part);
     return fma(z, Vec::load(row.h + k * kWidth) - candidate, candidate);
 }
 
-RG_SIMD Vec lstm_cell(CellBlock const& b, Row const& row, int64_t k) {
-    Activate f{b.activations[0], b.clip}, g{b.activations[1], b.clip}, h{b.activations[2], 0};
+template <class Functions>
+RG_SIMD Vec lstm_cell(CellBlock const& b, Row const& row, int64_t k, Functions const& to) {
     int64_t at = k * 4 * kWidth, unit = k * kWidth, padded = b.state_row;
     Vec c = Vec::load(row.c + unit);
     auto gate = [&](int i) __attribute__((always_inline)) {
         return Vec::load(row.x + at + i * kWidth) + Vec::load(row.r + at + i * kWidth);
     };
     Vec in = gate(0), out = gate(1), forget = gate(2);
-    if (b.peepholes) {
-        in = fma(Vec::load(b.peepholes + unit), c, in);
-        forget = fma(Vec::load(b.peepholes + 2 * padded + unit), c, forget);
+    if (to.peepholes) {
+        in = fma(Vec::load(to.peepholes + unit), c, in);
+        forget = fma(Vec::load(to.peepholes + 2 * padded + unit), c, forget);
     }
-    in = f(in);
-    forget = b.input_forget ? Vec::set(1.f) - in : f(forget);
-    c = fma(forget, c, in * g(gate(3)));
+    in = to.f(in);
+    forget = to.input_forget ? Vec::set(1.f) - in : to.f(forget);
+    c = fma(forget, c, in * to.g(gate(3)));
     c.store(row.c + unit);
-    if (b.peepholes) out = fma(Vec::load(b.peepholes + padded + unit), c, out);
-    return f(out) * h(c);
+    if (to.peepholes) out = fma(Vec::load(to.peepholes + padded + unit), c, out);
+    return to.f(out) * to.h(c);
 }
 
 void reset(CellBlock const& b) {
@@ -142,13 +173,22 @@ RG_SIMD void update_with(CellBlock const& b, Cell&& cell) {
     }
 }
 
-void update(CellBlock const& b) {
+template <class Functions>
+void update_all(CellBlock const& b) {
+    Functions const to(b);
     if (b.cell == RecurrentCell::Lstm)
-        update_with(b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return lstm_cell(b, row, k); });
+        update_with(
+            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return lstm_cell(b, row, k, to); });
     else if (b.cell == RecurrentCell::Gru)
-        update_with(b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return gru_cell(b, row, k); });
+        update_with(
+            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return gru_cell(b, row, k, to); });
     else
-        update_with(b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return rnn_cell(b, row, k); });
+        update_with(
+            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return rnn_cell(b, row, k, to); });
+}
+
+void update(CellBlock const& b) {
+    UsualFunctions::fits(b) ? update_all<UsualFunctions>(b) : update_all<GivenFunctions>(b);
 }
 
 constexpr CellFunctions kFunctions{kWidth, reset, update};
