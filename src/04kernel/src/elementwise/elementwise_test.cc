@@ -358,6 +358,31 @@ TEST(Elementwise, BlockedLayouts) {
         }
 }
 
+TEST(Elementwise, BlockedLayoutsRepeated) {
+    std::mt19937 random(19);
+    auto type = DataType::F32;
+    ElementwiseInfo info{
+        {input(0, type), input(1, type), input(2, type), {ExprOp::Mul, type, {0, 1}}, {ExprOp::Sub, type, {3, 2}}},
+        {4}};
+    // Along the batch, rows, columns and planes, of whole and other numbers of channels; beside an input by channel.
+    Dims const whole[] = {{3, 16, 4, 5, 7}, {2, 19, 3, 4, 6}, {2, 8, 1, 90, 3}};
+    for (auto layout : {Layout::Blocked16, Layout::Blocked8})
+        for (auto const& dims : whole)
+            for (int repeated : {1, 2, 4, 8, 6, 11}) {
+                auto part = dims;
+                for (int axis : {0, 2, 3, 4})
+                    if (repeated >> (axis ? axis - 1 : 0) & 1) part[static_cast<size_t>(axis)] = 1;
+                Dims channel{dims[1], 1, 1, 1};
+                std::vector<Tensor> inputs{random_tensor(type, dims, random, layout, false),
+                                           random_tensor(type, part, random, layout, false),
+                                           random_tensor(type, channel, random, Layout::Plain, false)};
+                std::vector<Tensor> outputs{Tensor(type, dims, layout)};
+                EXPECT_NE(run_all(info, inputs, outputs).front().id.find("tile"), std::string::npos);
+                check(info, inputs, outputs);
+                if (HasFatalFailure()) return;
+            }
+}
+
 TEST(Elementwise, LargeTensorsOnThreads) {
     std::mt19937 random(18);
     auto type = DataType::F32;

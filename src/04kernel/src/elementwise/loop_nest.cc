@@ -85,20 +85,60 @@ Result<LoopNest, Rejection> make_plain(BindArgs const& args, std::span<int64_t c
     return nest;
 }
 
-/// An input with one value for each channel (and batch): strides along (N, blocks of channels), in elements. False if
-/// it is none.
+/// Strides of a plain input with one value for each channel (and batch) along (N, blocks of channels, spatial axes), in
+/// elements. False if it is none.
 bool channel_strides(TensorDesc const& x, TensorDesc const& y, Dims& strides) {
     Dims dims(y.dims.size(), 1);
     auto lead = static_cast<int64_t>(y.dims.size()) - static_cast<int64_t>(x.dims.size());
-    if (lead < 0) return false;
+    if (lead < 0 || x.layout != Layout::Plain) return false;
     for (size_t i = 0; i < x.dims.size(); ++i) dims[i + lead] = x.dims[i];
     for (size_t i = 2; i < dims.size(); ++i)
         if (dims[i] != 1) return false;
     if (dims[1] != y.dims[1] || (dims[0] != 1 && dims[0] != y.dims[0])) return false;
-    auto block = block_of(y.layout), channels = dims[1];
-    if (x.layout != Layout::Plain) channels = (channels + block - 1) / block * block;
-    strides = {dims[0] == 1 ? 0 : channels, block};
+    strides.resize(dims.size());
+    strides[0] = dims[0] == 1 ? 0 : dims[1], strides[1] = block_of(y.layout);
     return true;
+}
+
+/// The same for one in the output's layout that is repeated along any axes but the channels.
+bool blocked_strides(TensorDesc const& x, TensorDesc const& y, Dims& strides) {
+    if (x.layout != y.layout || x.dims.size() != y.dims.size() || x.dims[1] != y.dims[1]) return false;
+    auto block = block_of(y.layout), stride = block;
+    strides.resize(x.dims.size());
+    for (auto axis = x.dims.size(); axis-- > 0;) {
+        if (x.dims[axis] != 1 && x.dims[axis] != y.dims[axis]) return false;
+        auto size = axis == 1 ? (x.dims[1] + block - 1) / block : x.dims[axis];
+        strides[axis] = size == 1 ? 0 : stride;
+        stride *= size;
+    }
+    return true;
+}
+
+/// Spatial axes that all inputs walk through alike become one; the last one is the row.
+void merge_spatial(LoopNest& nest, Dims const& dims) {
+    for (size_t axis = 2; axis < dims.size(); ++axis) {
+        auto size = dims[axis];
+        if (size == 1) continue;
+        bool merge = nest.outer.size() > 2;
+        for (auto const& input : nest.inputs)
+            if (merge && !input.strides.empty())
+                merge = input.strides[nest.outer.size() - 1] == input.strides[axis] * size;
+        if (merge)
+            nest.outer.back() *= size;
+        else
+            nest.outer.push_back(size);
+        for (auto& input : nest.inputs)
+            if (!input.strides.empty()) input.strides[nest.outer.size() - 1] = input.strides[axis];
+    }
+    auto axes = nest.outer.size();
+    nest.row = nest.block;
+    if (axes > 2) nest.row *= nest.outer.back(), nest.outer.pop_back();
+    for (auto size : nest.outer) nest.rows *= size;
+    for (auto& input : nest.inputs) {
+        if (input.strides.empty()) continue;
+        input.access = axes > 2 && input.strides[axes - 1] ? Access::Row : Access::Pattern;
+        input.strides.resize(nest.outer.size());
+    }
 }
 
 Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t const> input_bytes) {
@@ -107,10 +147,7 @@ Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t
     nest.block = static_cast<int32_t>(block_of(y.layout));
     nest.inputs.resize(args.inputs.size());
     if (y.dims.size() < 2) return Err{Rejection{"blocked layout of rank " + std::to_string(y.dims.size())}};
-    auto blocks = (y.dims[1] + nest.block - 1) / nest.block;
-    nest.outer = {y.dims[0], blocks};
-    nest.rows = y.dims[0] * blocks;
-    nest.row = nest.block * movement::count_of(y.dims, 2, y.dims.size());
+    nest.outer = {y.dims[0], (y.dims[1] + nest.block - 1) / nest.block};
     nest.valid = static_cast<int32_t>(y.dims[1] % nest.block);
     if (nest.valid) nest.linear = false;
     for (size_t i = 0; i < args.inputs.size(); ++i) {
@@ -122,14 +159,14 @@ Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t
             input.access = Access::Linear;
         } else if (x.layout == Layout::Plain && x.count() == 1) {
             input.access = Access::Uniform;
-        } else if ((x.layout == Layout::Plain || x.layout == y.layout) && channel_strides(x, y, input.strides)) {
-            input.access = Access::Pattern;
+        } else if (channel_strides(x, y, input.strides) || blocked_strides(x, y, input.strides)) {
             nest.linear = false;
             input.partial = x.layout == Layout::Plain;
         } else {
             return Err{mismatch(i, x, y)};
         }
     }
+    merge_spatial(nest, y.dims);
     return nest;
 }
 

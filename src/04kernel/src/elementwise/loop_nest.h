@@ -24,7 +24,7 @@ struct LoopNest {
         int32_t bytes = 0;     ///< of an element; 0 if it is not read
         Dims strides;          ///< in elements, along `outer`; Row, RowScalar and Pattern only
     };
-    Dims outer;  ///< sizes of the axes around the rows, outermost first
+    Dims outer;  ///< sizes of the axes around the rows, outermost first; blocked layouts: N, blocks, then spatial ones
     int64_t rows = 1, row = 1;
     std::vector<Input> inputs;
     bool linear = true;  ///< no input is Row, RowScalar or Pattern: rows need not be told apart

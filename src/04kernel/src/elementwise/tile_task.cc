@@ -99,14 +99,16 @@ void TileTask::run_linear(void* const* arguments, std::byte** slots, int64_t beg
     }
 }
 
+/// Whether a row of a blocked layout has channels that do not exist.
+bool TileTask::in_last_block(Cursor const& at) const { return nest_.valid && at.at[1] == nest_.outer[1] - 1; }
+
 /// The block of a RowScalar or Pattern for the row at `at`.
 void TileTask::fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const {
     auto const& nest_input = nest_.inputs[fill.input];
     auto* from = input + at.offset(nest_input.strides) * fill.size;
     if (fill.access == Access::RowScalar) return repeat(block, from, kBlock, fill.size);
     auto bytes = static_cast<size_t>(nest_.block) * fill.size, valid = bytes;
-    if (nest_.valid && nest_input.partial && at.at.back() == nest_.outer.back() - 1)
-        valid = static_cast<size_t>(nest_.valid) * fill.size;
+    if (nest_input.partial && in_last_block(at)) valid = static_cast<size_t>(nest_.valid) * fill.size;
     std::memcpy(block, from, valid);
     std::memset(block + valid, 0, bytes - valid);
     if (nest_.block < kBlock) std::memcpy(block + bytes, block, bytes);
@@ -136,7 +138,7 @@ void TileTask::run_rows(void* const* arguments, std::byte** slots, int64_t begin
                 fill_row(fill, input, slots[fill.slot], at);
         }
         run_body(slots, n);
-        if (nest_.valid && at.at.back() == nest_.outer.back() - 1) clear_padding(slots, n);
+        if (in_last_block(at)) clear_padding(slots, n);
         fresh = ++part == tiles_per_row_;
         if (fresh) part = 0, ++row, at.next();
     }

@@ -52,6 +52,7 @@ private:
         for (auto const& op : body_) op.run(op, slots, n);
     }
     void fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const;
+    bool in_last_block(Cursor const& at) const;
     void clear_padding(std::byte** slots, int64_t n) const;
 
     std::shared_ptr<TileProgram const> program_;
