@@ -91,6 +91,18 @@ def test_stft(onesided, given, dtype):
         assert_close(y, models.expected(proto, feeds)[0], 1e-4, 1e-4)
 
 
+def test_stft_of_a_signal_without_parts():
+    """As PyTorch exports `torch.stft`; onnxruntime takes it, too."""
+    x = models.generator(13).standard_normal((2, 50)).astype(np.float32)
+    window = np.hanning(16).astype(np.float32)
+    arrays = [x, np.array(5, np.int64), window, np.array(16, np.int64)]
+    proto, feeds = positional("STFT", arrays, constants=[1, 3], opset=17)
+    frames = np.stack([x[:, i * 5 : i * 5 + 16] for i in range((50 - 16) // 5 + 1)], 1)
+    wanted = spectrum((frames * window.astype(np.float64))[..., None], 16, 2, 0, 1).astype(np.float32)
+    assert_close(run(proto, feeds)[0], wanted, 2**-22, 1e-6)
+    assert_close(models.expected(proto, feeds)[0], wanted, 1e-4, 1e-4)
+
+
 def test_stft_of_a_complex_signal():
     x = models.generator(12).standard_normal((2, 30, 2)).astype(np.float32)
     arrays = [x, np.array(4, np.int64), None, np.array(9, np.int64)]
@@ -142,6 +154,9 @@ def test_mel_weights(dtype, bands, length, rate, low, high):
         ("DFT", [np.zeros((2, 8, 1), np.float32), np.int64(8), np.int64(2)], {}, "the axis 2"),
         ("DFT", [np.zeros((2, 8, 1), np.float32), np.int64(8), np.int64(3)], {}, "3"),
         ("STFT", [np.zeros((2, 8, 1), np.float32), np.int64(0)], {}, "frame_step is 0"),
+        ("STFT", [np.zeros((2, 8), np.float32), np.int64(1), np.ones(9, np.float32)], {}, "longer than the signal"),
+        ("STFT", [np.zeros(8, np.float32), np.int64(1)], {}, "1 axes, expected 2 to 3"),
+        ("STFT", [np.zeros((2, 8, 3), np.float32), np.int64(1)], {}, "expected 1 .real. or 2"),
         ("STFT", [np.zeros((2, 8, 1), np.float32), np.int64(1), np.ones(9, np.float32)], {}, "longer than the signal"),
         (
             "STFT",

@@ -365,7 +365,7 @@ TEST(Elementwise, BlockedLayoutsRepeated) {
         {input(0, type), input(1, type), input(2, type), {ExprOp::Mul, type, {0, 1}}, {ExprOp::Sub, type, {3, 2}}},
         {4}};
     // Along the batch, rows, columns and planes, of whole and other numbers of channels; beside an input by channel.
-    Dims const whole[] = {{3, 16, 4, 5, 7}, {2, 19, 3, 4, 6}, {2, 8, 1, 90, 3}};
+    Dims const whole[] = {{2, 16, 2, 3, 5}, {2, 19, 3, 2, 4}, {1, 8, 1, 40, 3}};
     for (auto layout : {Layout::Blocked16, Layout::Blocked8})
         for (auto const& dims : whole)
             for (int repeated : {1, 2, 4, 8, 6, 11}) {

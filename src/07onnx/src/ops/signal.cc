@@ -93,7 +93,8 @@ struct Frames {
 };
 
 Inferred<Frames> frames_of(InferContext& c, NodeView const& n) {
-    RG_TRY(parts, parts_of(c));
+    if (c.shape(0).size() == 3)
+        if (auto parts = parts_of(c); !parts) return Err{parts.error()};
     Frames f;
     f.info.onesided = n.integer("onesided", 1) != 0, f.info.window = c.has(2);
     // As onnxruntime and onnx.reference: of a complex signal the first half is kept.
@@ -120,8 +121,10 @@ Inferred<Frames> frames_of(InferContext& c, NodeView const& n) {
     return f;
 }
 
+/// The signal is [batch, length, 1 or 2], or [batch, length], as exporters of PyTorch write real ones and onnxruntime
+/// takes them.
 Status infer_stft(InferContext& c, NodeView const& n) {
-    RG_CHECK_STATUS(expect_rank(c.input(0), 3, 3));
+    RG_CHECK_STATUS(expect_rank(c.input(0), 2, 3));
     RG_TRY_STATUS(f, frames_of(c, n));
     return c.set(0, c.dtype(0), {c.shape(0)[0], f.count, f.bins, DimExpr(2)});
 }
@@ -129,7 +132,9 @@ Status infer_stft(InferContext& c, NodeView const& n) {
 Status lower_stft(LowerContext& c, NodeView const& n) {
     auto view = c.view();
     RG_TRY_STATUS(f, frames_of(view, n));
-    std::vector<LowerContext::Edge> edges{c.edge(0)};
+    auto* signal = c.edge(0);
+    if (auto shape = c.shape(0); shape.size() == 2) shape.push_back(1), signal = c.reshape(signal, shape);
+    std::vector<LowerContext::Edge> edges{signal};
     if (c.has(2)) edges.push_back(c.edge(2));
     c.emit_output(computation::make_operator(f.info, {f.step, f.length}), edges);
     return std::nullopt;
