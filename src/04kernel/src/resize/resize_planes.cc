@@ -1,7 +1,8 @@
 #include "resize/axis_taps.h"
 #include "resize/resize.h"
 
-/// Resize of the last two (spatial) axes: planes of pixels, a pixel being an element or the channels of a block.
+/// Resize by neighbours along any axes, and by interpolation along the last two (spatial) ones: planes of pixels, a
+/// pixel being an element or the channels of a block.
 namespace refactor::kernel {
 
 using namespace movement;
@@ -59,26 +60,92 @@ void pick_row(AxisTaps const& columns, int64_t pixel, std::byte const* x, std::b
     }
 }
 
-/// Output rows that show the same input row are copied from the first one.
-void nearest_rows(Planes const& p, std::byte const* x, std::byte* y, int64_t begin, int64_t end) {
-    auto row_bytes = p.out_row();
-    for (auto row = begin; row < end; ++row) {
-        auto plane = row / p.rows.out, o = row % p.rows.out;
-        auto* to = y + row * row_bytes;
-        if (row > begin && o > 0 && p.rows.index[o] == p.rows.index[o - 1])
-            std::memcpy(to, to - row_bytes, row_bytes);
-        else
-            pick_row(p.columns, p.pixel, x + plane * p.in_bytes() + p.rows.index[o] * p.columns.in * p.pixel, to);
+/// Each element twice, as one of twice the width.
+template <class Wide>
+void double_row(int64_t count, std::byte const* x, std::byte* y) {
+    constexpr auto kBytes = sizeof(Wide) / 2;
+    for (int64_t i = 0; i < count; ++i) {
+        Wide value = 0;
+        std::memcpy(&value, x + i * kBytes, kBytes);
+        value = static_cast<Wide>(value | value << 8 * kBytes);
+        std::memcpy(y + i * sizeof value, &value, sizeof value);
     }
 }
 
+/// Neighbours along any axes: rows of pixels, a pixel being what lies behind the last axis that changes.
+struct Neighbours {
+    std::vector<AxisTaps> outer;  ///< axes around the rows; those in front that do not change are one
+    Dims steps;                   ///< of the input along them, in bytes
+    AxisTaps columns;
+    int64_t rows = 1, pixel;
+    size_t output;
+    bool doubles;  ///< a row shows each pixel of 1, 2 or 4 bytes twice
+
+    static bool is_identity(AxisTaps const& axis) {
+        if (axis.in != axis.out) return false;
+        for (int64_t o = 0; o < axis.out; ++o)
+            if (axis.index[o] != o) return false;
+        return true;
+    }
+    static AxisTaps unchanged(int64_t size) {
+        AxisTaps axis;
+        axis.in = axis.out = size;
+        for (int64_t i = 0; i < size; ++i) axis.index.push_back(static_cast<int32_t>(i));
+        return axis;
+    }
+
+    Neighbours(std::vector<AxisTaps> axes, int64_t element, size_t output_) : pixel(element), output(output_) {
+        while (!axes.empty() && is_identity(axes.back())) pixel *= axes.back().out, axes.pop_back();
+        columns = axes.empty() ? unchanged(1) : std::move(axes.back());
+        if (!axes.empty()) axes.pop_back();
+        size_t front = 0;
+        int64_t planes = 1;
+        while (front < axes.size() && is_identity(axes[front])) planes *= axes[front++].out;
+        if (front > 0) outer.push_back(unchanged(planes));
+        for (; front < axes.size(); ++front) outer.push_back(std::move(axes[front]));
+        steps.resize(outer.size());
+        auto step = columns.in * pixel;
+        for (auto i = outer.size(); i-- > 0; step *= outer[i].in) steps[i] = step, rows *= outer[i].out;
+        doubles = columns.out == 2 * columns.in && (pixel == 1 || pixel == 2 || pixel == 4);
+        for (int64_t o = 0; doubles && o < columns.out; ++o) doubles = columns.index[o] == o / 2;
+    }
+
+    int64_t out_row() const { return columns.out * pixel; }
+
+    void fill_row(std::byte const* x, std::byte* y) const {
+        if (!doubles) return pick_row(columns, pixel, x, y);
+        if (pixel == 1) return double_row<uint16_t>(columns.in, x, y);
+        if (pixel == 2) return double_row<uint32_t>(columns.in, x, y);
+        double_row<uint64_t>(columns.in, x, y);
+    }
+
+    /// Output rows that show the input row of the one before are copied from that.
+    void run(std::byte const* x, std::byte* y, int64_t begin, int64_t end) const {
+        Dims at(outer.size());
+        auto rest = begin;
+        for (auto i = at.size(); i-- > 0; rest /= outer[i].out) at[i] = rest % outer[i].out;
+        std::byte const* before = nullptr;
+        for (auto row = begin; row < end; ++row) {
+            auto* from = x;
+            auto* to = y + row * out_row();
+            for (size_t i = 0; i < at.size(); ++i) from += outer[i].index[at[i]] * steps[i];
+            if (from == before)
+                std::memcpy(to, to - out_row(), out_row());
+            else
+                fill_row(from, to);
+            before = from;
+            for (auto i = at.size(); i-- > 0 && ++at[i] == outer[i].out;) at[i] = 0;
+        }
+    }
+};
+
 TaskResult bind_nearest(ResizeInfo const& info, BindArgs const& args, Isa) {
-    auto planes = planes_of(info, args);
-    if (!planes) return Err{planes.error()};
-    return make_task([p = std::move(*planes)](void* const* a, runtime::RunContext const& c) {
-        auto count = p.planes * p.rows.out;
-        parallel_bytes(c.pool, count, count * p.out_row(), [&](int64_t begin, int64_t end) {
-            nearest_rows(p, static_cast<std::byte const*>(a[0]), static_cast<std::byte*>(a[p.output]), begin, end);
+    auto axes = axes_of(info, args);
+    if (!axes) return Err{axes.error()};
+    Neighbours all(std::move(*axes), element_bytes(args.inputs[0]->dtype), args.inputs.size());
+    return make_task([all = std::move(all)](void* const* a, runtime::RunContext const& c) {
+        parallel_bytes(c.pool, all.rows, all.rows * all.out_row(), [&](int64_t begin, int64_t end) {
+            all.run(static_cast<std::byte const*>(a[0]), static_cast<std::byte*>(a[all.output]), begin, end);
         });
     });
 }

@@ -65,6 +65,26 @@ TEST(Resize, NearestEqualsReference) {
     }
 }
 
+TEST(Resize, NearestOfAnyAxes) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
+        auto type = layout == Layout::Plain ? kWidths[seed % 4] : DataType::F32;
+        Dims x{2, pick(random, 1, 20)};
+        for (uint32_t axis = 0; axis < (seed % 2 ? 3u : 1u); ++axis) x.push_back(pick(random, 1, 9));
+        auto y = x;
+        for (size_t axis = layout == Layout::Plain ? 0 : 2; axis < x.size(); ++axis)
+            if (pick(random, 0, 2)) y[axis] = seed % 4 ? 2 * x[axis] : pick(random, 1, 20);
+        auto info =
+            make(ResizeMode::Nearest, static_cast<ResizeCoordinates>(seed % 5), static_cast<ResizeRounding>(seed % 4));
+        std::vector<Tensor> inputs{Tensor(type, x, layout).fill(random)};
+        EXPECT_NE(run_all(info, inputs, {Tensor(type, y, layout)}).front().id.find("nearest"), std::string::npos);
+        expect_equal(info, inputs, {Tensor(type, y, layout)});
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST(Resize, LinearIsCloseToReference) {
     for (uint32_t seed = 0; seed < 60; ++seed) {
         std::mt19937 random(seed);
