@@ -2,10 +2,10 @@
 #include "common/error.h"
 #include "common/thread_pool.h"
 #include "cuda/device_selects.h"
+#include "kernel/ops/trees.h"
 #include "nms/box_columns.h"
 
 #include <algorithm>
-#include <bit>
 #include <compare>
 
 namespace refactor::kernel {
@@ -59,16 +59,10 @@ class ByScore {
     std::vector<Ranked> all_;
     size_t sorted_ = 0, portion_;
 
-    static uint32_t rank_of(float score) {
-        // Bits of floats grow with the number, those of negative ones against it; + 0 makes the two zeros equal.
-        auto bits = std::bit_cast<uint32_t>(score + 0.f);
-        return bits >> 31 ? bits : ~bits & 0x7fffffffu;
-    }
-
 public:
     ByScore(float const* scores, int64_t count, Limits const& limits) {
         for (int64_t i = 0; i < count; ++i)
-            if (!limits.has_score || scores[i] > limits.score) all_.push_back({rank_of(scores[i]), i});
+            if (!limits.has_score || scores[i] > limits.score) all_.push_back({~tree_key(scores[i]), i});
         portion_ = static_cast<size_t>(std::clamp<int64_t>(limits.most, 32, int64_t{1} << 32)) * 2;
     }
     size_t count() const { return all_.size(); }

@@ -4,6 +4,8 @@
 
 namespace refactor::kernel {
 
+/// f32, with AVX2.
+MaybeKernel make_top_k_filter(TopKInfo const&, Request const&);
 MaybeKernel make_top_k_reference(TopKInfo const&, Request const&);
 
 }  // namespace refactor::kernel

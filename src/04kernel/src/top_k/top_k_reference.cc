@@ -3,11 +3,14 @@
 #include "top_k/top_k.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 4;
+/// One of the steps, log2 of the row's size for each of k elements, that take the elements out of a heap.
+constexpr double kNsPerStep = 8;
 
 /// Total order: NaN above every number (as numpy sorts), equal values by index.
 template <class W>
@@ -67,12 +70,18 @@ public:
                           " (the size of axis " + std::to_string(info.axis) + ")");
         return std::unique_ptr<runtime::Task>(new TopKReference(info, args));
     }
-    static Result<double, Rejection> cost(TopKInfo const&, BindArgs const& args) {
-        return static_cast<double>(args.inputs[0]->count()) * kNsPerElement;
+    static double row_cost(int64_t size, int64_t k) {
+        auto steps = static_cast<double>(k) * std::log2(static_cast<double>(size) + 1);
+        return static_cast<double>(size) * kNsPerElement + steps * kNsPerStep;
+    }
+    static Result<double, Rejection> cost(TopKInfo const& info, BindArgs const& args) {
+        auto size = args.inputs[0]->dims[info.axis];
+        auto rows = args.inputs[0]->count() / std::max<int64_t>(1, size);
+        return static_cast<double>(rows) * row_cost(size, args.outputs[0]->dims[info.axis]);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto rows = split_.outer * split_.inner;
-        auto chunks = chunks_of(rows, static_cast<double>(split_.size) * kNsPerElement, threads_);
+        auto chunks = chunks_of(rows, row_cost(split_.size, k_), threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int worker) {
             auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
             for (auto r = rows * c / chunks; r < rows * (c + 1) / chunks; ++r) body_(*this, arguments, r, scratch);

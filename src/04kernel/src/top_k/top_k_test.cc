@@ -1,7 +1,11 @@
+#include "top_k/top_k.h"
+
 #include "kernel/ops/reduce.h"
 #include "reduce/kernel_test.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <numeric>
 
 namespace refactor::kernel::test {
@@ -13,7 +17,9 @@ TEST(TopK, CandidatesFollowTheDefinition) {
         Dims dims;
         int64_t axis, k;
     };
-    Case const cases[]{{{5, 131}, 1, 7}, {{131, 5}, 0, 131}, {{3, 17, 35}, 1, 1}, {{2, 9}, 1, 0}};
+    Case const cases[]{{{5, 131}, 1, 7}, {{131, 5}, 0, 131},    {{3, 17, 35}, 1, 1},
+                       {{2, 9}, 1, 0},   {{3, 1003}, 1, 32},    {{2, 1003}, 1, 33},
+                       {{4, 95}, 1, 1},  {{1, 5000, 2}, 1, 40}, {{7, 7}, 1, 7}};
     for (auto const& c : cases)
         for (bool largest : {true, false}) {
             TopKInfo info{c.axis, largest, true};
@@ -49,6 +55,47 @@ TEST(TopK, CandidatesFollowTheDefinition) {
         }
 }
 
+/// NaN is above every number, the zeros are equal; the greatest elements come last, so that most pass every filter.
+TEST(TopK, OrdersSpecialNumbers) {
+    constexpr int64_t kSize = 300;
+    auto const nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    for (int64_t k : {1, 5, 40, 300})
+        for (bool largest : {true, false}) {
+            Tensor x(DataType::F32, {2, kSize});
+            auto* p = x.as<float>();
+            float const special[]{-infinity, 0.f, -0.f, nan, infinity, -nan};
+            for (int64_t i = 0; i < kSize; ++i)
+                p[i] = i % 7 == 3 ? special[i / 7 % 6] : static_cast<float>(i / 2) * (largest ? 1.f : -1.f);
+            std::fill_n(p + kSize, kSize, -infinity);
+            Tensor values(DataType::F32, {2, k}), indices(DataType::I64, {2, k});
+            for (int64_t row = 0; row < 2; ++row) {
+                auto const* r = p + row * kSize;
+                std::vector<int64_t> order(kSize);
+                std::iota(order.begin(), order.end(), 0);
+                std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+                    if (r[a] != r[a] || r[b] != r[b])
+                        return largest ? r[a] != r[a] && r[b] == r[b] : r[a] == r[a] && r[b] != r[b];
+                    return largest ? r[a] > r[b] : r[a] < r[b];
+                });
+                for (int64_t j = 0; j < k; ++j)
+                    values.as<float>()[row * k + j] = r[order[j]], indices.as<int64_t>()[row * k + j] = order[j];
+            }
+            std::vector<Tensor> inputs{x}, outputs{values, indices};
+            auto in = operands_of(inputs), results = operands_of(outputs);
+            PackCache packs;
+            ThreadPool pool(1);
+            TopKInfo info{1, largest, true};
+            for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+                run(*kernel, inputs, outputs, packs, pool);
+                expect_close(outputs[1], indices, {}, kernel->id() + info.attributes());
+                for (int64_t j = 0; j < 2 * k; ++j)
+                    EXPECT_EQ(std::bit_cast<uint32_t>(outputs[0].as<float>()[j]),
+                              std::bit_cast<uint32_t>(values.as<float>()[j]))
+                        << kernel->id() << " " << j;
+            }
+        }
+}
+
 TEST(TopK, RefusesMoreThanThereAre) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {3})},
         outputs{Tensor(DataType::F32, {4}), Tensor(DataType::I64, {4})};
@@ -61,6 +108,32 @@ TEST(TopK, RefusesMoreThanThereAre) {
     ASSERT_FALSE(task.ok());
     EXPECT_NE(task.error().reason.find("k is 4"), std::string::npos);
 }
+
+#if RG_X86
+TEST(TopK, FilterRefuses) {
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {3})},
+        outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    TopKInfo info{0, true, true};
+    EXPECT_EQ(make_top_k_filter(info, request_of(in, results, Isa::Scalar, 1)).error().reason,
+              "needs avx2, allowed is scalar");
+    auto kernel = make_top_k_filter(info, request_of(in, results, Isa::Avx2, 1));
+    ASSERT_TRUE(kernel.ok());
+    PackCache packs;
+    auto reason = [&](int64_t size, int64_t k) {
+        TensorDesc x{DataType::F32, Layout::Plain, {size}}, values{DataType::F32, Layout::Plain, {k}},
+            indices{DataType::I64, Layout::Plain, {k}};
+        TensorDesc const *input = &x, *both[]{&values, &indices};
+        return (*kernel)->bind({{&input, 1}, both, {}, packs, 1}).error().reason;
+    };
+    EXPECT_EQ(reason(3, 4), "k is 4, expected 0 to 3");
+    EXPECT_EQ(reason(int64_t{1} << 31, 1), "the axis has 2147483648 elements, expected 0 to 2147483647");
+    std::vector<Tensor> integers{Tensor(DataType::I32, {3})};
+    auto of_integers = operands_of(integers);
+    EXPECT_EQ(make_top_k_filter(info, request_of(of_integers, results, Isa::Avx2, 1)).error().reason,
+              "x is i32, expected f32");
+}
+#endif
 
 }  // namespace
 }  // namespace refactor::kernel::test
