@@ -6,6 +6,8 @@ namespace refactor::kernel {
 
 /// f32, the last axis, vectorised (AVX-512 or AVX2).
 MaybeKernel make_arg_reduce_rows(ArgReduceInfo const&, Request const&);
+/// f32, another axis, with AVX2.
+MaybeKernel make_arg_reduce_columns(ArgReduceInfo const&, Request const&);
 MaybeKernel make_arg_reduce_reference(ArgReduceInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -1,3 +1,5 @@
+#include "arg_reduce/arg_reduce.h"
+
 #include "kernel/ops/reduce.h"
 #include "reduce/kernel_test.h"
 
@@ -29,7 +31,8 @@ TEST(ArgReduce, CandidatesFollowTheDefinition) {
         int64_t axis;
     };
     Case const cases[]{
-        {{5, 131}, {5}, 1}, {{131, 5}, {5}, 0}, {{3, 17, 35}, {3, 35}, 1}, {{3, 50257}, {3}, 1}, {{4, 1}, {4}, 1}};
+        {{5, 131}, {5}, 1}, {{131, 5}, {5}, 0},         {{3, 17, 35}, {3, 35}, 1},        {{3, 50257}, {3}, 1},
+        {{4, 1}, {4}, 1},   {{2, 1, 600}, {2, 600}, 1}, {{1, 21, 33, 47}, {1, 33, 47}, 1}};
     for (auto const& c : cases)
         for (int bits = 0; bits < 4; ++bits) {
             ArgReduceInfo info{(bits & 1) != 0, (bits & 2) != 0, c.axis};
@@ -49,22 +52,47 @@ TEST(ArgReduce, CandidatesFollowTheDefinition) {
 }
 
 TEST(ArgReduce, FirstNanWins) {
-    auto x = Tensor::of<float>(DataType::F32, {4}, {1, NAN, 9, NAN});
-    auto check = [&](bool last, int64_t index) {
-        auto expected = Tensor::of<int64_t>(DataType::I64, {}, {index});
-        std::vector<Tensor> inputs{x}, outputs{Tensor(DataType::I64, {})};
+    auto check = [](Tensor const& x, bool last, std::vector<int64_t> const& indices) {
+        auto columns = static_cast<int64_t>(indices.size());
+        Tensor expected(DataType::I64, {columns});
+        std::copy(indices.begin(), indices.end(), expected.as<int64_t>());
+        std::vector<Tensor> inputs{x}, outputs{Tensor(DataType::I64, {columns})};
         auto in = operands_of(inputs), results = operands_of(outputs);
         PackCache packs;
         ThreadPool pool(1);
-        auto found = candidates(ArgReduceInfo{false, last, 0}, request_of(in, results, cpu_features().isa, 1));
-        for (auto const& kernel : found.kernels) {
-            run(*kernel, inputs, outputs, packs, pool);
-            expect_close(outputs[0], expected, {}, kernel->id());
+        for (bool min : {false, true}) {
+            auto found = candidates(ArgReduceInfo{min, last, 0}, request_of(in, results, cpu_features().isa, 1));
+            for (auto const& kernel : found.kernels) {
+                run(*kernel, inputs, outputs, packs, pool);
+                expect_close(outputs[0], expected, {}, kernel->id());
+            }
         }
     };
-    check(false, 1);
-    check(true, 3);
+    auto column = Tensor::of<float>(DataType::F32, {4, 1}, {1, NAN, 9, NAN});
+    check(column, false, {1});
+    check(column, true, {3});
+    auto columns = Tensor::of<float>(DataType::F32, {3, 3}, {1, NAN, 2, NAN, 9, 2, NAN, NAN, NAN});
+    check(columns, false, {1, 0, 2});
+    check(columns, true, {2, 2, 2});
 }
+
+#if RG_X86
+TEST(ArgReduce, ColumnsRefuse) {
+    std::vector<Tensor> outputs{Tensor(DataType::I64, {5})};
+    auto results = operands_of(outputs);
+    auto reason = [&](ArgReduceInfo const& info, Dims dims, DataType dtype, Isa isa) {
+        std::vector<Tensor> inputs{Tensor(dtype, std::move(dims))};
+        auto in = operands_of(inputs);
+        auto found = make_arg_reduce_columns(info, request_of(in, results, isa, 1));
+        return found.ok() ? std::string() : found.error().reason;
+    };
+    EXPECT_EQ(reason({false, false, 0}, {3, 5}, DataType::F32, Isa::Avx2), "");
+    EXPECT_EQ(reason({false, false, 1}, {5, 3, -1, -1}, DataType::F32, Isa::Avx2), "");
+    EXPECT_EQ(reason({false, false, 1}, {5, 3}, DataType::F32, Isa::Avx2), "axis 1 is the last");
+    EXPECT_EQ(reason({false, false, 0}, {3, 5}, DataType::I32, Isa::Avx2), "x is i32, expected f32");
+    EXPECT_EQ(reason({false, false, 0}, {3, 5}, DataType::F32, Isa::Scalar), "needs avx2, allowed is scalar");
+}
+#endif
 
 }  // namespace
 }  // namespace refactor::kernel::test
