@@ -54,10 +54,15 @@ void normalise(float const* x, float* y, int64_t size, float top, float all, boo
     }
 }
 
+/// Longest rows that are turned; a vector holds the elements of longer ones as well.
+constexpr int64_t kLongestTurned = 4;
+void softmax_turned(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
+
 /// Some rows together, as long as they stay in L1: the steps that bring a row down to one number wait for each other,
 /// those of the next row do not.
 void softmax(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
     constexpr int64_t kMost = 4, kLongest = 1024;
+    if (size <= kLongestTurned && rows >= kWidth) return softmax_turned(x, y, rows, size, log, nan_to_zero);
     for (int64_t first = 0; first < rows;) {
         int64_t count = size > kLongest ? 1 : rows - first < kMost ? rows - first : kMost;
         float top[kMost], all[kMost];
@@ -154,6 +159,36 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
             return softmax_columns<3>(x, y, size, stride, tail, log, nan_to_zero);
         default:
             return softmax_columns<4>(x, y, size, stride, tail, log, nan_to_zero);
+    }
+}
+
+template <int size>
+void softmax_turned(float const* x, float* y, int64_t rows, bool log, bool nan_to_zero) {
+    constexpr int64_t kRows = 4 * kWidth;
+    float turned[size * kRows];
+    for (int64_t first = 0; first < rows; first += kRows) {
+        int64_t count = rows - first < kRows ? rows - first : kRows;
+        float const* from = x + first * size;
+        float* to = y + first * size;
+        for (int64_t r = 0; r < count; ++r)
+            for (int k = 0; k < size; ++k) turned[k * kRows + r] = from[r * size + k];
+        softmax_columns(turned, turned, size, kRows, count, log, nan_to_zero);
+        for (int64_t r = 0; r < count; ++r)
+            for (int k = 0; k < size; ++k) to[r * size + k] = turned[k * kRows + r];
+    }
+}
+
+/// Rows of a few elements: a row becomes a lane.
+void softmax_turned(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
+    switch (size) {
+        case 1:
+            return softmax_turned<1>(x, y, rows, log, nan_to_zero);
+        case 2:
+            return softmax_turned<2>(x, y, rows, log, nan_to_zero);
+        case 3:
+            return softmax_turned<3>(x, y, rows, log, nan_to_zero);
+        default:
+            return softmax_turned<kLongestTurned>(x, y, rows, log, nan_to_zero);
     }
 }
 
