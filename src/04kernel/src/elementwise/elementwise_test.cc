@@ -383,6 +383,38 @@ TEST(Elementwise, BlockedLayoutsRepeated) {
             }
 }
 
+TEST(Elementwise, OneChannelBesideBlockedLayouts) {
+    std::mt19937 random(24);
+    auto type = DataType::F32;
+    ElementwiseInfo info{{input(0, type),
+                          input(1, type),
+                          input(2, type),
+                          input(3, DataType::U8),
+                          {ExprOp::Mul, type, {0, 1}},
+                          {ExprOp::Add, type, {4, 2}},
+                          {ExprOp::Cast, type, {3}},
+                          {ExprOp::Sub, type, {5, 6}}},
+                         {7}};
+    auto one = [](Dims dims) {
+        dims[1] = 1;
+        return dims;
+    };
+    for (auto layout : {Layout::Blocked16, Layout::Blocked8})
+        for (Dims dims :
+             {Dims{2, 32, 5, 7}, Dims{1, 19, 67, 71}, Dims{3, 5, 1, 9}, Dims{2, 16, 301}, Dims{2, 24, 3, 4, 5}})
+            for (int threads : {1, 3}) {
+                auto row = one(dims), spatial = Dims(dims.begin() + 2, dims.end());
+                row[0] = row[2] = 1;
+                check(info,
+                      {random_tensor(type, dims, random, layout, false),
+                       random_tensor(type, one(dims), random, Layout::Plain, false),
+                       random_tensor(type, row, random, Layout::Plain, false),
+                       random_tensor(DataType::U8, spatial, random, Layout::Plain, false)},
+                      {Tensor(type, dims, layout)}, threads);
+                if (HasFatalFailure()) return;
+            }
+}
+
 TEST(Elementwise, LargeTensorsOnThreads) {
     std::mt19937 random(18);
     auto type = DataType::F32;

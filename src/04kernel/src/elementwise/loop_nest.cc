@@ -114,31 +114,42 @@ bool blocked_strides(TensorDesc const& x, TensorDesc const& y, Dims& strides) {
     return true;
 }
 
-/// Spatial axes that all inputs walk through alike become one; the last one is the row.
+/// Spatial axes that all inputs walk through alike become one; the last one is the row. Those of one channel have steps
+/// of their own.
 void merge_spatial(LoopNest& nest, Dims const& dims) {
+    auto walks = [](LoopNest::Input const& input) {
+        return !input.strides.empty() && input.access != Access::Position;
+    };
     for (size_t axis = 2; axis < dims.size(); ++axis) {
         auto size = dims[axis];
         if (size == 1) continue;
         bool merge = nest.outer.size() > 2;
         for (auto const& input : nest.inputs)
-            if (merge && !input.strides.empty())
-                merge = input.strides[nest.outer.size() - 1] == input.strides[axis] * size;
+            if (merge && walks(input)) merge = input.strides[nest.outer.size() - 1] == input.strides[axis] * size;
         if (merge)
             nest.outer.back() *= size;
         else
             nest.outer.push_back(size);
         for (auto& input : nest.inputs)
-            if (!input.strides.empty()) input.strides[nest.outer.size() - 1] = input.strides[axis];
+            if (walks(input)) input.strides[nest.outer.size() - 1] = input.strides[axis];
     }
     auto axes = nest.outer.size();
     nest.row = nest.block;
     if (axes > 2) nest.row *= nest.outer.back(), nest.outer.pop_back();
     for (auto size : nest.outer) nest.rows *= size;
     for (auto& input : nest.inputs) {
-        if (input.strides.empty()) continue;
+        if (!walks(input)) continue;
         input.access = axes > 2 && input.strides[axes - 1] ? Access::Row : Access::Pattern;
         input.strides.resize(nest.outer.size());
     }
+}
+
+/// A plain input with one channel: strides along (N, blocks of channels, spatial axes), in elements. False if it is
+/// none.
+bool position_strides(TensorDesc const& x, TensorDesc const& y, Dims& strides) {
+    auto lead = static_cast<int64_t>(y.dims.size()) - static_cast<int64_t>(x.dims.size());
+    if (x.layout != Layout::Plain || lead < 0 || (lead < 2 && x.dims[1 - lead] != 1)) return false;
+    return broadcast_strides(x.dims, y.dims, strides);
 }
 
 Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t const> input_bytes) {
@@ -148,6 +159,8 @@ Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t
     nest.inputs.resize(args.inputs.size());
     if (y.dims.size() < 2) return Err{Rejection{"blocked layout of rank " + std::to_string(y.dims.size())}};
     nest.outer = {y.dims[0], (y.dims[1] + nest.block - 1) / nest.block};
+    nest.positions = nest.outer;
+    for (size_t i = 2; i < y.dims.size(); ++i) nest.positions.push_back(y.dims[i]);
     nest.valid = static_cast<int32_t>(y.dims[1] % nest.block);
     if (nest.valid) nest.linear = false;
     for (size_t i = 0; i < args.inputs.size(); ++i) {
@@ -162,6 +175,9 @@ Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t
         } else if (channel_strides(x, y, input.strides) || blocked_strides(x, y, input.strides)) {
             nest.linear = false;
             input.partial = x.layout == Layout::Plain;
+        } else if (position_strides(x, y, input.strides)) {
+            input.access = Access::Position;
+            nest.linear = false;
         } else {
             return Err{mismatch(i, x, y)};
         }

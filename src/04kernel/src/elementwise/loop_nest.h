@@ -11,6 +11,7 @@ enum class Access : uint8_t {
     Row,        ///< a run of elements for each row, at an offset that depends on the row
     RowScalar,  ///< one element for each row
     Pattern,    ///< blocked layouts: the channels of the row's block, repeated
+    Position,   ///< blocked layouts: one element for all channels of a position
 };
 
 /// The output's elements as rows of equal length, the shape of an elementwise operation after merging axes.
@@ -22,12 +23,13 @@ struct LoopNest {
         Access access = Access::Unused;
         bool partial = false;  ///< Pattern: the last block has only `valid` channels (a plain tensor)
         int32_t bytes = 0;     ///< of an element; 0 if it is not read
-        Dims strides;          ///< in elements, along `outer`; Row, RowScalar and Pattern only
+        Dims strides;          ///< in elements, along `outer`, or `positions`; not of Linear and Uniform
     };
-    Dims outer;  ///< sizes of the axes around the rows, outermost first; blocked layouts: N, blocks, then spatial ones
+    Dims outer;      ///< sizes of the axes around the rows, outermost first; blocked layouts: N, blocks, spatial ones
+    Dims positions;  ///< blocked layouts: N, blocks, all spatial axes
     int64_t rows = 1, row = 1;
     std::vector<Input> inputs;
-    bool linear = true;  ///< no input is Row, RowScalar or Pattern: rows need not be told apart
+    bool linear = true;  ///< no input has strides: rows need not be told apart
     int32_t block = 1;   ///< channels in a block
     int32_t valid = 0;   ///< blocked layouts whose last block is not full: its channels, else 0
 

@@ -15,10 +15,11 @@ SpreadFunction find_spread(SpreadKey key, [[maybe_unused]] Isa isa) {
 }  // namespace
 
 Spread::Spread(LoopNest const& nest, LoopNest::Input const& input, Isa isa)
-    : row_bytes_(nest.row * input.bytes),
-      function_(find_spread({input.bytes, input.access == Access::RowScalar, row_bytes_}, isa)) {
-    for (size_t i = 0; i < nest.outer.size(); ++i) {
-        auto size = nest.outer[i], stride = input.strides[i] * input.bytes;
+    : row_bytes_((input.access == Access::Position ? nest.block : nest.row) * input.bytes),
+      function_(find_spread({input.bytes, input.access != Access::Row, row_bytes_}, isa)) {
+    auto const& rows = input.access == Access::Position ? nest.positions : nest.outer;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        auto size = rows[i], stride = input.strides[i] * input.bytes;
         if (!sizes_.empty() && strides_.back() == stride * size) {
             sizes_.back() *= size, strides_.back() = stride;
         } else {

@@ -4,13 +4,14 @@
 
 namespace refactor::kernel::elementwise {
 
-/// Writes an operand that repeats elements or rows into the buffer of a tile that holds several short rows.
+/// Writes an operand that repeats elements or rows into the buffer of a tile that holds several short rows, or several
+/// positions of a blocked layout.
 ///
 /// Example: to [4096, 32, 32], [4096, 32, 1] has 131072 rows of one element each and [4096, 1, 32] 32 times the same
 /// row for each of 4096.
 class Spread {
 public:
-    /// Of a Row or RowScalar.
+    /// Of a Row or RowScalar; of a Position, whose rows are the channels of one block.
     Spread(LoopNest const& nest, LoopNest::Input const& input, Isa isa);
     /// Number of rows after which the operand starts again; it divides the rows of the nest.
     int64_t period() const;

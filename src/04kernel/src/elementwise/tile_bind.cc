@@ -48,7 +48,7 @@ void TileTask::assign_inputs() {
         slot_of_[v] = value.index;
         if (input.access == Access::Linear) {
             streams_.push_back({value.index, size});
-        } else if (packed_ && input.access != Access::Uniform) {
+        } else if (input.access == Access::Position || (packed_ && input.access != Access::Uniform)) {
             padded_[v] = true;
             widest_ = std::max<int64_t>(widest_, size);
             spreads_.push_back({value.index, static_cast<uint16_t>(v), false, Spread(nest_, input, p.isa)});

@@ -69,7 +69,7 @@ private:
     uint64_t in_place_ = 0;
     SmallVector<Stream, 6> streams_;  ///< slots whose address follows the output
     SmallVector<Fill, 4> fills_;
-    std::vector<SpreadInput> spreads_;   ///< packed nests: Row and RowScalar
+    std::vector<SpreadInput> spreads_;   ///< Position; packed nests: Row and RowScalar
     SmallVector<uint16_t, 24> slot_of_;  ///< of every value
     SmallVector<uint8_t, 24> repeated_, padded_;
     SmallVector<TileOp, 2> prologue_;

@@ -47,6 +47,16 @@ bool is_per_channel(EdgePtr edge, size_t rank, DimExpr const& channels) {
     return true;
 }
 
+/// One value for all channels, [1 or N, 1, spatial…] or fewer axes, for an output of `shape`.
+bool is_of_one_channel(EdgePtr edge, Shape const& shape) {
+    auto const& own = edge->value.shape;
+    if (own.size() > shape.size()) return false;
+    auto lead = shape.size() - own.size();
+    for (size_t i = 0; i < own.size(); ++i)
+        if (!(own[i] == DimExpr(1)) && (i + lead == 1 || !(own[i] == shape[i + lead]))) return false;
+    return true;
+}
+
 Ability elementwise_ability(NodePtr node) {
     Ability ability;
     auto const& shape = node->output()->value.shape;
@@ -58,6 +68,8 @@ Ability elementwise_ability(NodePtr node) {
         } else if (has_channels(input) && !input->is_source() && input->value.shape.size() == shape.size() &&
                    input->value.shape[1] == shape[1]) {
             ability.follows.push_back(1);
+        } else if (is_of_one_channel(input, shape)) {
+            ability.follows.push_back(0);
         } else {
             return {};
         }

@@ -57,6 +57,20 @@ TEST(SelectLayouts, NeedsTwoReordersAroundAResidualNetwork) {
     EXPECT_EQ(count(types, "Reorder"), two_reorders());
 }
 
+/// Masks, noise, attention over positions: one channel for all.
+TEST(SelectLayouts, KeepsBlocksBesideOneChannel) {
+    for (Dims const& mask : {Dims{1, 1, 15, 13}, Dims{2, 1, 15, 13}, Dims{15, 13}, Dims{1, 15, 1}}) {
+        TestGraph g(18);
+        Shape shape{2, 64, 15, 13};
+        auto* image = g.input({2, 24, 15, 13});
+        auto* x =
+            g.elementwise(ExprOp::Mul, {convolve(g, image, 64, 3), g.input(Shape(mask.begin(), mask.end()))}, shape);
+        g.output(convolve(g, g.elementwise(ExprOp::Add, {x, g.weights({1, 1, 15, 13})}, shape), 24, 3));
+        auto types = compare_passes(g, {{2, 24, 15, 13}, mask}, 2000 * kEps);
+        EXPECT_EQ(count(types, "Reorder"), two_reorders()) << mask.size() << " axes";
+    }
+}
+
 /// As in YOLOv8, where parts are whole blocks, and in Res2Net, where they are not.
 TEST(SelectLayouts, CutsBlocksOfChannels) {
     for (auto const& channels : {std::vector<int64_t>{16, 32}, {26, 26, 26}, {20, 18}, {3, 45, 16}})
