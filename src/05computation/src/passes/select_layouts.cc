@@ -19,6 +19,7 @@ struct Ability {
     bool blocked = false;              ///< may be labelled blocked at all
     bool convolution = false;          ///< reorders inside if it is not
     bool parts_of_blocks = false;      ///< copies where row-major parts would be runs of bytes
+    bool plain_output = false;         ///< writes row-major whatever it reads
     SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
 };
 
@@ -123,6 +124,23 @@ Ability slice_ability(NodePtr node, int64_t block) {
     return ability;
 }
 
+/// Over the channels alone; lanes behind the last are zeros, which extremes and products must not see.
+Ability reduce_ability(NodePtr node, int64_t block) {
+    using enum kernel::ReduceKind;
+    auto const* info = info_of<kernel::ReduceInfo>(*node->value.op);
+    auto* x = node->input(0);
+    if (info->axes != Dims{1} || info->kind == LogSumExp || !node->value.op->params().empty() || !has_channels(x) ||
+        x->is_source())
+        return {};
+    auto channels = x->value.shape[1].constant();
+    bool whole = info->kind != Max && info->kind != Min && info->kind != Prod;
+    if (!channels || *channels == 0 || (*channels % block && !whole)) return {};
+    Ability ability;
+    ability.blocked = ability.plain_output = true;
+    ability.follows.push_back(1);
+    return ability;
+}
+
 Ability ability_of(NodePtr node, int64_t block) {
     auto const& op = *node->value.op;
     auto window = [&](bool convolution) {
@@ -154,6 +172,7 @@ Ability ability_of(NodePtr node, int64_t block) {
         return ability;
     }
     if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
+    if (info_of<kernel::ReduceInfo>(op)) return reduce_ability(node, block);
     if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
     if (info_of<kernel::SplitInfo>(op)) return split_ability(node, block);
     if (info_of<kernel::SliceInfo>(op)) return slice_ability(node, block);
@@ -179,9 +198,15 @@ class Selection {
         return slot < ability.follows.size() && ability.follows[slot];
     }
 
+    /// Its layout is that of the node that makes it.
+    bool writes_either(EdgePtr edge) const {
+        auto* node = edge->producer();
+        return node && abilities_.contains(node) && !abilities_.at(node).plain_output;
+    }
+
     void add_node(NodePtr node) {
         auto ability = ability_of(node, kernel::block_of(layout_));
-        for (auto* output : node->outputs()) ability.blocked &= !output->value.keep;
+        for (auto* output : node->outputs()) ability.blocked &= ability.plain_output || !output->value.keep;
         auto vertex = vertices_[node] = cut_.add_vertex();
         if (!ability.blocked) {
             cut_.add_arc(vertex, MinimumCut::kSink, MinimumCut::kUncuttable);
@@ -199,7 +224,7 @@ class Selection {
 
     void add_tensor(EdgePtr edge) {
         auto price = bytes_of(edge);
-        auto producer = edge->producer() ? vertices_.at(edge->producer()) : MinimumCut::kSink;
+        auto producer = writes_either(edge) ? vertices_.at(edge->producer()) : MinimumCut::kSink;
         auto all_blocked = cut_.add_vertex(), any_blocked = cut_.add_vertex();
         cut_.add_arc(producer, all_blocked, price);
         cut_.add_arc(any_blocked, producer, price);
@@ -215,7 +240,7 @@ class Selection {
 
     /// Puts one Reorder behind `edge` for all consumers (and the graph output) whose layout differs.
     int reorder(EdgePtr edge) {
-        bool blocked = edge->producer() && abilities_.contains(edge->producer()) && is_blocked(edge->producer());
+        bool blocked = writes_either(edge) && is_blocked(edge->producer());
         if (blocked) edge->value.layout = layout_;
         EdgePtr copy = nullptr;
         auto other = [&] {

@@ -71,6 +71,32 @@ TEST(SelectLayouts, KeepsBlocksBesideOneChannel) {
     }
 }
 
+/// As attention over positions weighs them.
+TEST(SelectLayouts, ReducesBlocksOfChannels) {
+    using enum kernel::ReduceKind;
+    for (auto [kind, channels] : {std::pair{Mean, 64}, {Sum, 60}, {Max, 64}, {L2, 64}}) {
+        TestGraph g(19);
+        Shape shape{2, channels, 15, 13};
+        auto* x = convolve(g, g.input({2, 24, 15, 13}), channels, 3);
+        auto* weight = g.add(kernel::ReduceInfo{kind, {1}}, {x}, {2, 1, 15, 13});
+        g.output(convolve(g, g.elementwise(ExprOp::Mul, {x, weight}, shape), 24, 3));
+        auto types = compare_passes(g, {{2, 24, 15, 13}}, 4000 * kEps);
+        EXPECT_EQ(count(types, "Reduce"), 1u);
+        EXPECT_EQ(count(types, "Reorder"), two_reorders()) << channels << " channels";
+    }
+}
+
+/// Lanes behind the last channel are zeros, and a largest exponent comes first.
+TEST(SelectLayouts, ReducesOtherChannelsAsRows) {
+    using enum kernel::ReduceKind;
+    for (auto [kind, channels] : {std::pair{Max, 60}, {LogSumExp, 64}}) {
+        TestGraph g(20);
+        auto* x = convolve(g, g.input({2, 24, 15, 13}), channels, 3);
+        g.output(g.add(kernel::ReduceInfo{kind, {1}}, {x}, {2, 1, 15, 13}));
+        EXPECT_EQ(count(compare_passes(g, {{2, 24, 15, 13}}, 4000 * kEps), "Reduce"), 1u);
+    }
+}
+
 /// As in YOLOv8, where parts are whole blocks, and in Res2Net, where they are not.
 TEST(SelectLayouts, CutsBlocksOfChannels) {
     for (auto const& channels : {std::vector<int64_t>{16, 32}, {26, 26, 26}, {20, 18}, {3, 45, 16}})

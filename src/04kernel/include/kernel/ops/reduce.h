@@ -5,8 +5,8 @@ namespace refactor::kernel {
 
 enum class ReduceKind : uint8_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 /// Reduction over `axes` (sorted, non-negative; the output operand's rank tells keepdims). Empty sets give the identity
-/// (Max: -inf or the smallest integer). Floats accumulate in f32 (f64 in f64) pairwise or in vector lanes; integers in
-/// their own type. Source: ONNX Reduce*-18/20.
+/// (Max: -inf or the smallest integer). X may be Blocked if `axes` is 1 alone; Y is Plain. Floats accumulate in f32
+/// (f64 in f64) pairwise or in vector lanes; integers in their own type. Source: ONNX Reduce*-18/20.
 struct ReduceInfo {
     static constexpr char const* kType = "Reduce";
     ReduceKind kind = ReduceKind::Sum;
