@@ -1,3 +1,4 @@
+#include "arg_reduce/arg_columns.h"
 #include "arg_reduce/arg_reduce.h"
 #include "common/thread_pool.h"
 #include "reduce/rows_choice.h"
@@ -6,6 +7,10 @@ namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 0.3;
+#if RG_X86
+/// Longest rows that are turned; a vector holds the elements of longer ones as well.
+constexpr int64_t kLongestTurned = 8;
+#endif
 
 /// Finds the extreme value of a row, then its position.
 class ArgReduceRows final : public runtime::Task {
@@ -22,6 +27,21 @@ class ArgReduceRows final : public runtime::Task {
         return i;
     }
 
+#if RG_X86
+    /// Rows of a few elements: 32 at a time are turned, so that a row becomes a lane.
+    void search_short(float const* x, int64_t* y, int64_t rows) const {
+        constexpr int64_t kRows = 32;
+        float turned[kLongestTurned * kRows];
+        for (int64_t first = 0; first < rows; first += kRows) {
+            auto count = std::min(kRows, rows - first);
+            auto const* from = x + first * split_.size;
+            for (int64_t k = 0; k < split_.size; ++k)
+                for (int64_t r = 0; r < count; ++r) turned[k * kRows + r] = from[r * split_.size + k];
+            arg_columns_avx2({turned, y + first, split_.size, kRows, count, info_.min, info_.select_last_index});
+        }
+    }
+#endif
+
 public:
     static std::string why_not(ArgReduceInfo const& info, BindArgs const& args) {
         AxisSplit split(args.inputs[0]->dims, info.axis);
@@ -37,8 +57,11 @@ public:
         auto const* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<int64_t*>(arguments[1]);
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
-            for (auto i = split_.outer * c / chunks_; i < split_.outer * (c + 1) / chunks_; ++i)
-                y[i] = search(x + i * split_.size);
+            auto begin = split_.outer * c / chunks_, end = split_.outer * (c + 1) / chunks_;
+#if RG_X86
+            if (split_.size <= kLongestTurned) return search_short(x + begin * split_.size, y + begin, end - begin);
+#endif
+            for (auto i = begin; i < end; ++i) y[i] = search(x + i * split_.size);
         });
     }
 };
