@@ -32,8 +32,9 @@ class Executor(_core.Executor):
     be worth it. After `fork` the child may go on with its executors.
 
     `executor(inputs)` is the short way and the fastest: `inputs` is a dict of all inputs by name (or the arrays in
-    order), the result a dict of all outputs by name, but for those that :meth:`carry` names. The arrays are borrowed, not copied; they must not be written to
-    by another thread during the call. The keyword arguments `timeout` and `token` are those of :meth:`run`.
+    order), the result a dict of all outputs by name, but for those that :meth:`carry` names. The arrays are borrowed,
+    not copied; they must not be written to by another thread during the call. The keyword arguments `timeout` and
+    `token` are those of :meth:`run`.
     """
 
     _compile_for: Callable[[str], _core.Program] | None = None

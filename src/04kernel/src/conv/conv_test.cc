@@ -273,8 +273,7 @@ TEST_F(ConvTest, Depthwise) {
 
 TEST_F(ConvTest, DepthwiseWithDepth) {
     std::vector<Case> cases;
-    for (int i = 0; i < 6; ++i)
-        cases.push_back(random_case(rng_, 3, pick(rng_, 2, 40), i < 4 ? 1 : 2, i < 4 ? 1 : 2));
+    for (int i = 0; i < 6; ++i) cases.push_back(random_case(rng_, 3, pick(rng_, 2, 40), i < 4 ? 1 : 2, i < 4 ? 1 : 2));
     // Windows of one element but for the depth, an input that is larger than a band, and one outside of it.
     auto flat = random_case(rng_, 3, 19, 1, 1), large = random_case(rng_, 3, 9, 1, 1), outside = large;
     for (size_t axis : {1, 2}) {
