@@ -146,6 +146,29 @@ def test_a_cache_that_grows(target):
         np.testing.assert_allclose(result["sum"], expected.sum(1), atol=1e-5)
 
 
+def test_a_cache_that_grows_beside_its_mask(target):
+    """Between two runs the mask is too short for the cache."""
+    nodes = [
+        helper.make_node("Concat", ["past", "rows"], ["present"], axis=1),
+        helper.make_node("Mul", ["present", "mask"], ["masked"]),
+    ]
+    proto = models.model(
+        nodes,
+        [models.value("past", [1, "P"]), models.value("rows", [1, "S"]), models.value("mask", [1, "M"])],
+        [models.value("present", [1, "T"]), models.value("masked", None)],
+    )
+    executor = carrying(proto, target, past="present")
+    random = models.generator()
+    everything, start = np.zeros((1, 3), np.float32), {"past": np.zeros((1, 3), np.float32)}
+    for rows in (4, 1, 1, 2):
+        fresh = random.standard_normal((1, rows), np.float32)
+        everything = np.concatenate([everything, fresh], 1)
+        mask = random.standard_normal(everything.shape, np.float32)
+        result = executor({"rows": fresh, "mask": mask, **start})
+        np.testing.assert_array_equal(result["masked"], everything * mask)
+        start = {}
+
+
 def test_setting_starts_again(target):
     executor = carrying(counter_model(), target, state="next")
     x = np.array([1, 2], np.float32)

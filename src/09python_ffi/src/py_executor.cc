@@ -136,12 +136,12 @@ void PyExecutor::weigh() {
     sizes_changed_ = false;
     auto* executor = native_->single();
     if (!executor) return;
-    auto const& plan = executor->plan();
-    if (weighed_ == &plan) return;
-    weighed_ = &plan;
-    double ns = kStepNs * static_cast<double>(plan.steps.size());
-    for (auto const& step : plan.steps) ns += step.task->operations() / kOperationsPerNs;
-    for (auto const& tensor : plan.tensors) ns += static_cast<double>(tensor.bytes) / kBytesPerNs;
+    auto const* plan = executor->last_plan();
+    if (!plan || weighed_ == plan) return;
+    weighed_ = plan;
+    double ns = kStepNs * static_cast<double>(plan->steps.size());
+    for (auto const& step : plan->steps) ns += step.task->operations() / kOperationsPerNs;
+    for (auto const& tensor : plan->tensors) ns += static_cast<double>(tensor.bytes) / kBytesPerNs;
     short_ = ns < kShortRunNs;
 }
 

@@ -122,6 +122,8 @@ public:
     mem_manager::Stream* stream() const;
     /// The plan of the current inputs.
     Plan const& plan();
+    /// The plan of the last run; null before the first.
+    Plan const* last_plan() const { return plan_.get(); }
     /// Bytes of intermediate memory now held.
     size_t memory_bytes() const;
     /// Gives memory that is not needed for the current plan back.
