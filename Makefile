@@ -29,7 +29,7 @@ GPU_TESTS ?= $(shell expr $(JOBS) / 2 \| 1)
 SANITIZE ?= address
 SANITIZE_TESTS ?= tests/test_api.py tests/test_attention.py tests/test_contradictions.py tests/test_control_flow.py tests/test_custom_ops.py \
 	tests/test_dynamic.py tests/test_errors.py tests/test_external.py tests/test_group_attention.py tests/test_matrix.py tests/test_quantized_folding.py \
-	tests/test_recurrent.py tests/test_threads.py tests/test_tuning.py tests/test_weights.py
+	tests/test_recurrent.py tests/test_states.py tests/test_threads.py tests/test_tuning.py tests/test_weights.py
 FUZZ_SECONDS ?= 30
 FUZZ_TARGETS ?= dim_expr ncnn onnx pnnx pnnx_term
 FUZZ_CXX ?= $(firstword $(foreach name,clang++ clang++-19 clang++-18 clang++-16 clang++-15,$(notdir $(shell command -v $(name) 2>/dev/null))) clang++)
