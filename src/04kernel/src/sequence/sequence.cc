@@ -111,6 +111,7 @@ public:
     explicit Squeeze(std::optional<std::vector<size_t>> axes) : axes_(std::move(axes)) {}
     std::string id() const override { return "squeeze:cpu:share:any"; }
     bool takes_any_device() const override { return true; }
+    bool steers() const override { return true; }
     void call(Inputs inputs, Outputs outputs, CallContext const&) const override {
         auto result = *inputs[0];
         result.dims.clear();
