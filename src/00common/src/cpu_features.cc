@@ -55,6 +55,12 @@ Isa detect_isa() {
     return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;
 }
 
+/// Whether it is of AMD's family 19h, whose only members with AVX-512 are Zen 4.
+bool detect_halves_512() {
+    auto base = cpuid(1).eax >> 8 & 15, extended = cpuid(1).eax >> 20 & 255;
+    return cpuid(0).ecx == 0x444d4163 && base + extended == 0x19;  // "cAMD"
+}
+
 std::string detect_brand() {
     if (cpuid(0x80000000).eax < 0x80000004) return {};
     char text[49] = {};
@@ -118,6 +124,7 @@ CpuFeatures detect() {
     CpuFeatures features;
 #if RG_X86
     features.isa = detect_isa();
+    features.halves_512 = detect_halves_512();
     features.brand = detect_brand();
     detect_caches(features);
 #endif

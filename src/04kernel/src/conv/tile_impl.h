@@ -176,7 +176,8 @@ template <int B, int R, int Q, bool Planar>
             }
         for (; t < full_taps; ++t, w += W * B * W) {
             float const* p = input(t);
-            if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row), ahead.prefetch();
+            if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row);
+            ahead.prefetch();
 #pragma GCC unroll kStepsAtOnce
             for (int i = 0; i < W; ++i) add_channel<W, false>(acc, p + i, x_row, w + i * B * W);
         }

@@ -58,7 +58,9 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       tile_rows_(g.dilation[1] * phase_tiles(g, form, 1)),
       tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
       v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
-      m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)) {}
+      m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)),
+      reads_ahead_(g.kernel[0] == 1 && form.products * list_.floats * static_cast<int64_t>(sizeof(float)) >
+                                           static_cast<int64_t>(cpu_features().l2 / 2)) {}
 
 size_t WinogradTask::workspace_bytes() const {
     return static_cast<size_t>(scratch_floats() * (plan_.shared ? 1 : threads_)) * sizeof(float);
@@ -126,6 +128,8 @@ void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v,
     row.y = m + product * m_stride_ + chunk.first * tiles * block;
     row.y_block = tiles * block, row.y_step = block;
     row.rows = 1, row.cols = static_cast<int32_t>(tiles);
+    bool const last = product + 1 == form_.products && &chunk == &list_.chunks.back();
+    if (reads_ahead_ && !last) row.ahead = row.w + row.tap_count * block * chunk.blocks * block;
     tile_->rows(row);
 }
 

@@ -78,13 +78,14 @@ struct PanelRows {
     bool asks;
 
     RG_SIMD void next(Vec (&x)[vectors]) {
+        prefetch_row<vectors>(b, b_row);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
             x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
         b += b_row;
     }
     RG_SIMD void follow(int steps) {
-        if (kPrefetches && asks) ahead.prefetch(steps);
+        if (asks) ahead.prefetch(steps);
     }
 };
 

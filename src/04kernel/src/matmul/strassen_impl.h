@@ -91,7 +91,6 @@ struct NextPair {
 
     /// What one of `tiles` asks for in `steps`.
     Ahead part(int64_t steps, int64_t tiles) {
-        if constexpr (!kPrefetches) return {nullptr, 0};
         int64_t step = (2 * bytes + steps * tiles - 1) / (steps * tiles), from = done;
         bool second = from >= bytes;
         done += steps * step;

@@ -24,10 +24,9 @@ struct PairTile {
 struct Stored {
     float const* b;
     Ahead ahead;
-    RG_SIMD void follow(int steps) {
-        if constexpr (kPrefetches) ahead.prefetch(steps);
-    }
+    RG_SIMD void follow(int steps) { ahead.prefetch(steps); }
     RG_SIMD void next(Vec (&x)[kVectors]) {
+        prefetch_row<kVectors>(b, kPanel);
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) x[v] = Vec::load(b + v * kWidth);
         b += kPanel;
