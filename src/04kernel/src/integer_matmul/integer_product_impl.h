@@ -9,6 +9,8 @@ namespace refactor::kernel {
 namespace {
 
 constexpr int kVectors = RG_VECTORS, kPanel = kWidth * kVectors, kRows = RG_ROWS;
+/// Rows of a panel that tiles of AVX-512 ask for before they need them, from L2: 8 of 12 cycles each.
+constexpr int kRowsAhead = RG_VECTORS == 4 ? 8 : 0;
 /// Of a tile: fewer vectors leave registers for more rows, up to those whose addresses are still at hand.
 constexpr int rows_of(int vectors) {
     int rows = RG_ROWS * RG_VECTORS / vectors;
@@ -89,7 +91,10 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         auto step = [&](int64_t d, int32_t const* of) __attribute__((always_inline)) {
             Lanes y[vectors];
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) y[v] = Lanes::load(v < kVectors ? of + v * kWidth : of + panel);
+            for (int v = 0; v < vectors; ++v) {
+                if constexpr (kRowsAhead > 0) __builtin_prefetch(of + kRowsAhead * kPanel + v * kWidth);
+                y[v] = Lanes::load(v < kVectors ? of + v * kWidth : of + panel);
+            }
 #pragma GCC unroll 12
             for (int i = 0; i < rows; ++i) {
                 Lanes w = Lanes::set(load_dword(x[i] + 4 * d));
