@@ -37,14 +37,12 @@ public:
     StrassenConvKernel(ConvInfo info, std::shared_ptr<mem_manager::Blob const> weights)
         : NamedKernel("conv:cpu:strassen:f32:avx512"), info_(std::move(info)), weights_(std::move(weights)) {}
 
-    /// As the estimate of the direct kernel, whose tiles of two blocks read B half as often. Where products take half
-    /// a cycle they are ahead by that.
+    /// As the estimate of the direct kernel.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         CostModel cost(Isa::Avx512, args.threads);
-        auto reads = cpu_features().halves_512 ? 1 : 1.1;
-        auto work = 2 * reads * strassen_plan(functions(), *shape, args.threads, true).work / (0.85 * cost.flops);
+        auto work = 2 * strassen_plan(functions(), *shape, args.threads, true).work / (0.85 * cost.flops);
         auto weights = 4. * static_cast<double>(shape->k * shape->n);
         auto bytes = 4. * static_cast<double>(shape->batches * shape->m * (shape->n + shape->k));
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +

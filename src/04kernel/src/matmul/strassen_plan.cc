@@ -14,29 +14,25 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
 /// a cycle, before A11, A12 and A22 were copied beside their sums): the first rows make the sums of B, 6 cycles a
 /// vector; sums of A take 3; U, V, Y and what a tile begins and ends with 8 for each quadrant; an odd row as long as
-/// three.
+/// three. Where vectors of AVX-512 take half a cycle, the cycles count double, and products are up to a fifth slower
+/// than without halves (measured on Emerald Rapids).
 double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
-    double const cycle = wide && !cpu_features().halves_512 ? 2 : 1;  // vectors of products
+    bool const fast = wide && !cpu_features().halves_512;
+    double const pace = fast ? 1.2 : 1, cycle = fast ? 2 : 1;
     auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
-    return 7 * m * n * k + cycle * (4 * 6 * n * k + 4 * 3 * m * k + 4 * 8 * m * n) + (rows % 2 ? 8 * n * k : 0);
+    return pace * 7 * m * n * k + cycle * (4 * 6 * n * k + 4 * 3 * m * k + 4 * 8 * m * n) + (rows % 2 ? 8 * n * k : 0);
 }
 
 }  // namespace
 
-/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2; with AVX-512, which goes
-/// through it in half the time, the operands of few rows and the panels behind fit there as well, down to 768. Rows:
-/// the operands that A makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order.
-/// Several whole matrices that share B and fit into a block make one of more rows. Parts: the best of cutting rows and
-/// pairs of panels.
+/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: the operands that A
+/// makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order. Several whole
+/// matrices that share B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of
+/// panels.
 StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, bool blocked) {
     threads = std::max(1, threads);
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
-    if (functions.width == 16) {
-        auto all = shape.m * (blocked ? 1 : shape.batches);
-        auto fit = floats / (7 * std::min(all, int64_t{512}) / 4 + 3 * functions.panel);
-        deepest = std::min(deepest, std::max(fit, int64_t{12} * functions.panel));
-    }
     auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
     auto most = std::max<int64_t>(4 * functions.rows, floats / block_k);
     bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
