@@ -124,7 +124,7 @@ CpuFeatures detect() {
     CpuFeatures features;
 #if RG_X86
     features.isa = detect_isa();
-    features.halves_512 = detect_halves_512();
+    features.halves_512 = features.isa >= Isa::Avx512 && detect_halves_512();
     features.brand = detect_brand();
     detect_caches(features);
 #endif

@@ -20,8 +20,8 @@ std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx512", "avx512vnni"
 struct CpuFeatures {
     Isa isa = Isa::Scalar;
     size_t l1d = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
-    /// Works on vectors of 512 bits in two halves, so that one of multiply-adds takes a cycle instead of half of one:
-    /// Zen 4 ("Software Optimization Guide for the AMD Zen4 Microarchitecture", 2.11).
+    /// Has AVX-512, and works on its vectors in two halves, so that one of multiply-adds takes a cycle instead of half
+    /// of one: Zen 4 ("Software Optimization Guide for the AMD Zen4 Microarchitecture").
     bool halves_512 = false;
     std::string brand;
 };

@@ -13,8 +13,8 @@ struct CostModel {
     double stream;        ///< bytes per ns that one core reads in sequence from memory
     int threads;
 
-    /// AVX-512: two multiply-adds of a vector a cycle at 2.9 GHz, less beside memory where they take a cycle each (Zen
-    /// 4); AVX2: at 3.2 GHz, and memory as measured on Zen 3.
+    /// AVX-512: two multiply-adds of a vector a cycle at 2.9 GHz; 150 where they take a cycle each (Zen 4), as chosen
+    /// beside the bandwidths below. AVX2: two at 3.2 GHz, and memory as measured on Zen 3.
     CostModel(Isa isa, int threads_)
         : flops(isa < Isa::Avx512           ? 100
                 : cpu_features().halves_512 ? 150

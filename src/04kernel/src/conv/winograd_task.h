@@ -49,7 +49,7 @@ private:
     std::shared_ptr<mem_manager::Blob const> packed_;
     int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
     int64_t v_stride_, m_stride_;  ///< floats between products of transformed inputs and of outputs
-    bool reads_ahead_;             ///< the weights exceed what L2 keeps of them between two blocks
+    bool reads_ahead_;             ///< weights follow each other and exceed what L2 keeps of them
 };
 
 }  // namespace refactor::kernel

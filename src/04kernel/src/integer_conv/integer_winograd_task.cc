@@ -149,7 +149,7 @@ public:
         auto transforms = tiles * (static_cast<double>(parts.row) / 2 * 370 + columns * 220) / (1.25 * f_.width);
         auto bytes = static_cast<double>(weights.bytes());
         // Bytes that arrive in the time of a unit of work, which faster products make shorter.
-        auto rate = cpu_features().halves_512 ? 8. : 6.;
+        auto rate = f_.width < 16 || cpu_features().halves_512 ? 8. : 6.;
         auto reads = bytes > static_cast<double>(cpu_features().l2)
                          ? bytes * static_cast<double>(s.batch * parts.blocks) / rate
                          : 0.;
