@@ -68,8 +68,11 @@ RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWi
         for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * y_vector, 1);
 }
 
-/// Rows of B with `b_row` between them. `masked`: B ends with the `tail` columns of the last vector.
-template <int vectors, bool masked>
+/// Where a tile finds rows of B: in a panel as wide as the tile, with `b_row` between them, or likewise in a matrix that
+/// ends with the last of `tail` columns.
+enum class RowsOf : uint8_t { Panel, Matrix, Edge };
+
+template <int vectors, RowsOf source>
 struct PanelRows {
     float const* b;
     int64_t b_row;
@@ -78,36 +81,38 @@ struct PanelRows {
     bool asks;
 
     RG_SIMD void next(Vec (&x)[vectors]) {
-        prefetch_row<vectors>(b, b_row);
+        int64_t const row = source == RowsOf::Panel ? vectors * kWidth : b_row;
+        prefetch_row<vectors>(b, row);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
-            x[v] = masked && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail) : Vec::load(b + v * kWidth);
-        b += b_row;
+            x[v] = source == RowsOf::Edge && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail)
+                                                              : Vec::load(b + v * kWidth);
+        b += row;
     }
     RG_SIMD void follow(int steps) {
         if (asks) ahead.prefetch(steps);
     }
 };
 
-/// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector. `masked`: B ends there.
-template <int rows, int vectors, bool masked>
+/// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector.
+template <int rows, int vectors, RowsOf source>
 [[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
                             float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
     prefetch_tile<rows, vectors>(y, y_row);
-    accumulate(c, k, a, a_row, a_k, PanelRows<vectors, masked>{b, b_row, tail, ahead, rows > 1});
+    accumulate(c, k, a, a_row, a_k, PanelRows<vectors, source>{b, b_row, tail, ahead, rows > 1});
     store_tile(c, y, y_row, tail, f);
 }
 
 using Tile = void (*)(int64_t, float const*, int64_t, int64_t, float const*, int64_t, float*, int64_t, int,
                       Finish const&, Ahead);
-template <bool masked>
+template <RowsOf source>
 struct Tiles {
     Tile of[kRows + 1][kVectors + 1] = {};
     template <int rows, int vectors>
     constexpr void fill() {
-        of[rows][vectors] = tile<rows, vectors, masked>;
+        of[rows][vectors] = tile<rows, vectors, source>;
         if constexpr (vectors > 1)
             fill<rows, vectors - 1>();
         else if constexpr (rows > 1)
@@ -115,8 +120,9 @@ struct Tiles {
     }
     constexpr Tiles() { fill<kRows, kVectors>(); }
 };
-constexpr Tiles<false> kTiles;
-constexpr Tiles<true> kMaskedTiles;
+constexpr Tiles<RowsOf::Panel> kPanelTiles;
+constexpr Tiles<RowsOf::Matrix> kMatrixTiles;
+constexpr Tiles<RowsOf::Edge> kEdgeTiles;
 
 /// Columns of [K, N] to [K][width of the panel].
 void pack_rows(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
@@ -188,7 +194,9 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     if (f.bias && !f.scalar_bias) f.bias += j;
     int64_t n = smaller(kPanel, t.n - j);
     int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
-    auto const* tiles = t.source == ProductSource::Rows && tail != kWidth ? kMaskedTiles.of : kTiles.of;
+    auto const* tiles = t.source != ProductSource::Rows ? kPanelTiles.of
+                        : tail == kWidth                ? kMatrixTiles.of
+                                                        : kEdgeTiles.of;
     Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
     if (next) {
         int64_t passes = (r.rows + kRows - 1) / kRows;
