@@ -1,3 +1,4 @@
+#include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "integer_conv/integer_conv_packed.h"
 #include "integer_conv/window_pointers.h"
@@ -29,6 +30,7 @@ class IntegerConvTask final : public runtime::Task {
     IntegerConvPlan p_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     int threads_;
+    int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
     std::vector<int64_t> taps_;      ///< bytes from a position to each run
     int8_t const* bytes_ = nullptr;  ///< weights for `depthwise_bytes`
@@ -166,7 +168,7 @@ class IntegerConvTask final : public runtime::Task {
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
         b.depth = p_.run_depth, b.b = w + column * p_.window.runs * p_.run_depth;
-        b.spills = p_.size.spills_of(w, column);
+        b.largest_ahead = largest_ahead_, b.spills = p_.size.spills_of(w, column);
         if (sums) {
             for (int64_t i = 0; i < positions; ++i) {
                 row_sums[i] = 0;

@@ -46,7 +46,8 @@ struct IntegerBlock {
     int64_t taps;                ///< runs of `depth` dwords that a row consists of
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
-    int32_t const* b;  ///< panels of taps * depth * panel dwords
+    int32_t const* b;       ///< panels of taps * depth * panel dwords
+    int64_t largest_ahead;  ///< bytes of a panel up to which the one behind it is asked for: L2 holds both and A
     IntegerSpills spills;
     int32_t const* column_add;
     int32_t const* row_add;                ///< null: none

@@ -179,9 +179,9 @@ void multiply(IntegerBlock const& t) {
         if (vectors > kMostVectors) vectors = kVectors;
         int64_t rows = rows_of(static_cast<int>(vectors)), tiles = (t.rows + rows - 1) / rows;
         auto const* next = reinterpret_cast<char const*>(t.b + (column + kPanel) * depth);
-        // All tiles of a panel together ask for the one behind it, if L2 has room for both beside A.
-        constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(int32_t)), kMost = 256 << 10;
-        int64_t step = depth * kLine <= kMost ? (kLine + tiles - 1) / tiles : 0;
+        // All tiles of a panel together ask for the one behind it.
+        constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(int32_t));
+        int64_t step = depth * kLine <= t.largest_ahead ? (kLine + tiles - 1) / tiles : 0;
         int64_t row = multiply_shallow(t, f, column, vectors);
         for (; row < t.rows; row += rows, next += step * depth)
             kTiles.of[t.rows - row < rows ? t.rows - row : rows][vectors](t, f, {next, step}, row, column);

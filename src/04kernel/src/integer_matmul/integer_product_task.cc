@@ -1,5 +1,6 @@
 #include "integer_matmul/integer_product_task.h"
 
+#include "common/cpu_features.h"
 #include "common/thread_pool.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ class IntegerProductTask final : public runtime::Task {
     DataType y_, residual_;
     bool a_signed_, b_signed_;
     int threads_;
+    int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t a_matrices_, b_matrices_, depth_;
     PackedSize size_;
     std::vector<int64_t> k_offsets_;
@@ -167,7 +169,7 @@ class IntegerProductTask final : public runtime::Task {
               first * b.a_row;
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
         b.b = panels(workspace, slot) + column * depth_;
-        b.spills = size_.spills_of(panels(workspace, slot), column);
+        b.largest_ahead = largest_ahead_, b.spills = size_.spills_of(panels(workspace, slot), column);
         b.column_add = t.add + column, b.scale = t.scale + column;
         auto const* row_sums = reinterpret_cast<int32_t const*>(workspace + row_sums_) + first;
         if (sums && one_b_zero())
