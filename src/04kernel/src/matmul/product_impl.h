@@ -68,8 +68,8 @@ RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWi
         for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * y_vector, 1);
 }
 
-/// Where a tile finds rows of B: in a panel as wide as the tile, with `b_row` between them, or likewise in a matrix that
-/// ends with the last of `tail` columns.
+/// Where a tile finds rows of B: in a panel as wide as the tile, with `b_row` between them, or likewise in a matrix
+/// that ends with the last of `tail` columns.
 enum class RowsOf : uint8_t { Panel, Matrix, Edge };
 
 template <int vectors, RowsOf source>
@@ -100,7 +100,12 @@ template <int rows, int vectors, RowsOf source>
                             float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
-    prefetch_tile<rows, vectors>(y, y_row);
+    // AVX-512 has registers and stores in flight enough for a tile; lines of Y asked for would keep B waiting. What is
+    // added has to be here when the sums are.
+    if (kWidth == 8)
+        prefetch_tile<rows, vectors>(y, y_row);
+    else if (f.residual)
+        prefetch_tile<rows, vectors>(f.residual, y_row);
     accumulate(c, k, a, a_row, a_k, PanelRows<vectors, source>{b, b_row, tail, ahead, rows > 1});
     store_tile(c, y, y_row, tail, f);
 }

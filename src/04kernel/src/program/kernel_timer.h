@@ -2,6 +2,8 @@
 #include "common/thread_pool.h"
 #include "kernel/kernel.h"
 
+#include <span>
+
 namespace refactor::mem_manager {
 class Blob;
 class Device;
@@ -9,8 +11,9 @@ class Device;
 
 namespace refactor::kernel {
 
-/// Runs candidates of one node on made-up operands, each in turn: on the CPU with cold L2 caches as between the steps
-/// of a model, on another device several times one after another, for a launch alone takes longer than many kernels.
+/// Runs candidates of one node on made-up operands, each in turn: on the CPU with weights outside of L2, and what
+/// the step before leaves there (inputs, workspace) inside; on another device several times one after another, for a
+/// launch alone takes longer than many kernels.
 class KernelTimer {
     ThreadPool pool_;
     mem_manager::Device& device_;
@@ -18,9 +21,11 @@ class KernelTimer {
     std::shared_ptr<mem_manager::Blob> eviction_;
     std::vector<std::shared_ptr<mem_manager::Blob>> operands_;
     std::vector<void*> arguments_;
+    std::vector<std::span<std::byte const>> inputs_;  ///< computed in a run, on the CPU
 
     void evict();
-    void add(TensorDesc const* desc, mem_manager::Blob const* constant);
+    void warm(std::span<std::byte const> memory);
+    void add(TensorDesc const* desc, mem_manager::Blob const* constant, bool is_input);
     double time_once(runtime::Task const& task, std::byte* workspace);
 
 public:

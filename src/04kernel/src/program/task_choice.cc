@@ -13,6 +13,9 @@ namespace {
 /// Candidates whose estimates are further than this from the best are not measured: no estimate is that wrong.
 constexpr double kFarBehind = 8;
 
+/// What the candidate of the best estimate may take longer than the fastest and still be chosen: so much is noise.
+constexpr double kNoise = 1.03;
+
 }  // namespace
 
 std::string TaskChoice::key_of(ProgramNode const& node, BindArgs const& args) const {
@@ -55,7 +58,9 @@ std::string TaskChoice::measure(ProgramNode const& node, BindArgs const& args, C
     for (auto edge : node.inputs) constants.push_back(edge == kNoEdge ? nullptr : parts_.edges[edge].constant.get());
     if (!timer_) timer_ = std::make_unique<KernelTimer>(args.threads, mem_manager::find_device(parts_.device, 0));
     auto times = timer_->fastest(runnable, args, constants);
-    return kernels[static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin())]->id();
+    auto fastest = std::min_element(times.begin(), times.end());
+    if (kernels[0] == candidates[0].kernel && times[0] <= kNoise * *fastest) fastest = times.begin();
+    return kernels[static_cast<size_t>(fastest - times.begin())]->id();
 }
 
 void TaskChoice::put_tuned_first(ProgramNode const& node, BindArgs const& args, Candidates& candidates) {
