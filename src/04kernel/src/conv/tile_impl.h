@@ -87,25 +87,39 @@ RG_SIMD void prefetch_next(float const* p, int64_t x_row) {
         for (int next = Q * W; next < 2 * Q * W; next += 16) __builtin_prefetch(p + r * x_row + next);
 }
 
-/// The part of the weights behind the job's that a tile brings into L2, `step` floats a tap. A tile would wait for them
-/// if it were the first to ask.
+/// Input channels between two requests for weights behind the job's: those for a whole tap, all at once, would keep
+/// AVX-512 waiting for what it needs now.
+constexpr int kStepsAsked = kNarrow ? W : 2;
+
+/// The part of the weights behind the job's that a tile brings into L2, `step` floats for `kStepsAsked` channels. A
+/// tile would wait for them if it were the first to ask.
 struct Ahead {
     float const* from;
     int64_t step;
 
     RG_SIMD void prefetch() {
         if (!from) return;
-        for (int64_t line = 0; line < step; line += 16) __builtin_prefetch(from + line, 0, 2);
-        from += step;
+        constexpr int64_t kLine = 16;
+        auto line_of = [](float const* p) { return reinterpret_cast<uintptr_t>(p) / (kLine * sizeof(float)); };
+        float const* to = from + step;
+        for (float const* line = from + kLine; line_of(line) <= line_of(to); line += kLine)
+            __builtin_prefetch(line, 0, 2);
+        from = to;
     }
 };
+
+/// Input channels whose weights AVX-512 asks for before it needs them, from L2. AVX2 has no instructions to spare.
+constexpr int kChannelsAhead = kNarrow ? 0 : 16;
 
 /// Adds what one input channel of a tap contributes. `Pinned`: every sum keeps its register.
 template <int Step, bool Pinned, int B, int R, int Q>
 RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, float const* w) {
     Vec weights[B];
 #pragma GCC unroll 2
-    for (int b = 0; b < B; ++b) weights[b] = Vec::load(w + b * W);
+    for (int b = 0; b < B; ++b) {
+        if constexpr (kChannelsAhead > 0 && Step == W) __builtin_prefetch(w + (kChannelsAhead * B + b) * W);
+        weights[b] = Vec::load(w + b * W);
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 14
@@ -177,9 +191,13 @@ template <int B, int R, int Q, bool Planar>
         for (; t < full_taps; ++t, w += W * B * W) {
             float const* p = input(t);
             if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row);
-            ahead.prefetch();
+#pragma GCC unroll 1
+            for (int first = 0; first < W; first += kStepsAsked) {
+                ahead.prefetch();
 #pragma GCC unroll kStepsAtOnce
-            for (int i = 0; i < W; ++i) add_channel<W, false>(acc, p + i, x_row, w + i * B * W);
+                for (int i = first; i < first + kStepsAsked; ++i)
+                    add_channel<W, false>(acc, p + i, x_row, w + i * B * W);
+            }
         }
         for (; t < tap_count; ++t) part(t, 0, j.last_inner);
     }
@@ -215,8 +233,8 @@ void run_rows(RowJob const& j) {
     int step = j.planar ? 1 : W;
     int64_t const all = static_cast<int64_t>((j.rows + high - 1) / high) * tiles;
     // What the first of many tiles waits for is little beside what all would spend on asking.
-    constexpr int64_t kMostTiles = 16;
-    Ahead ahead{all <= kMostTiles ? j.ahead : nullptr, (j.blocks * W * W + all - 1) / all};
+    constexpr int64_t kMostTiles = 64;
+    Ahead ahead{all <= kMostTiles ? j.ahead : nullptr, (j.blocks * W * kStepsAsked + all - 1) / all};
     for (int r = 0; r < j.rows; r += high) {
         int rows = r + high <= j.rows ? high : 1;
         for (int t = 0, col = 0; t < tiles; ++t) {
@@ -224,7 +242,7 @@ void run_rows(RowJob const& j) {
             int64_t at = r * j.y_row + col * j.y_step;
             pick(j.planar, j.blocks, rows, next - col)(j, j.x + r * j.x_row + static_cast<int64_t>(col) * step,
                                                        j.y + at, j.residual ? j.residual + at : nullptr, ahead);
-            if (ahead.from) ahead.from += ahead.step * j.tap_count;
+            if (ahead.from) ahead.from += ahead.step * j.tap_count * (W / kStepsAsked);
             col = next;
         }
     }
