@@ -233,7 +233,7 @@ void run_rows(RowJob const& j) {
     int step = j.planar ? 1 : W;
     int64_t const all = static_cast<int64_t>((j.rows + high - 1) / high) * tiles;
     // What the first of many tiles waits for is little beside what all would spend on asking.
-    constexpr int64_t kMostTiles = 64;
+    constexpr int64_t kMostTiles = kNarrow ? 16 : 64;
     Ahead ahead{all <= kMostTiles ? j.ahead : nullptr, (j.blocks * W * kStepsAsked + all - 1) / all};
     for (int r = 0; r < j.rows; r += high) {
         int rows = r + high <= j.rows ? high : 1;
