@@ -249,6 +249,11 @@ ThreadPool::~ThreadPool() {
     if (state_) state_->stop_workers();
 }
 
+ThreadPool& calling_thread() {
+    static ThreadPool pool(1);
+    return pool;
+}
+
 int ThreadPool::worker_number() { return std::max(0, current_task_worker); }
 
 void ThreadPool::run(int64_t tasks, Body body, void* argument) {

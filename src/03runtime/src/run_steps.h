@@ -1,5 +1,6 @@
 #pragma once
 #include "common/error.h"
+#include "common/thread_pool.h"
 #include "remote.h"
 
 namespace refactor::runtime {
@@ -7,7 +8,8 @@ namespace refactor::runtime {
 /// Does the steps of the plan (on a device: puts them into its stream), each between `before` and `after`.
 template <class Before, class After>
 void Executor::launch_steps(Before&& before, After&& after) {
-    RunContext context{*pool_, nullptr, remote_ ? remote_->stream.native() : nullptr};
+    void* stream = remote_ ? remote_->stream.native() : nullptr;
+    RunContext contexts[] = {{*pool_, nullptr, stream}, {calling_thread(), nullptr, stream}};
     auto* faults = remote_ ? remote_->faults(plan_->steps.size()) : nullptr;
     uint32_t i = 0;
     try {
@@ -15,6 +17,7 @@ void Executor::launch_steps(Before&& before, After&& after) {
             auto const& step = plan_->steps[i];
             before(i);
             NamedRange range(remote_ ? remote_->ranges : nullptr, *planner_, step.node);
+            auto& context = contexts[step.alone];
             context.workspace = workspaces_[i];
             context.fault = faults ? faults + i : nullptr;
             step.task->run(addresses_.data() + step.first_argument, context);

@@ -1,6 +1,7 @@
 #include "computation/if.h"
 
 #include "common/error.h"
+#include "common/thread_pool.h"
 
 #include <algorithm>
 #include <functional>
@@ -84,9 +85,10 @@ public:
             auto number = plan_->arguments[i];
             table[i] = number == runtime::kNoTensor ? nullptr : address(plan_->tensors[number], arguments, arena);
         }
-        auto inner = context;
+        runtime::RunContext contexts[] = {context, {calling_thread(), nullptr, context.stream, context.fault}};
         for (size_t i = 0; i < plan_->steps.size(); ++i) {
             auto const& step = plan_->steps[i];
+            auto& inner = contexts[step.alone];
             auto block = plan_->workspace_blocks[i];
             inner.workspace = block == runtime::kNoTensor ? nullptr : arena + plan_->blocks[block].offset;
             try {

@@ -54,6 +54,9 @@ private:
     std::unique_ptr<State> state_;
 };
 
+/// A pool of one thread, the caller's: its `parallel_for` is a loop.
+ThreadPool& calling_thread();
+
 /// Processors that this process may really use: the affinity mask, cut by the cgroup (v1 and v2) CPU quota, at least 1.
 int default_thread_count();
 

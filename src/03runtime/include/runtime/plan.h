@@ -48,6 +48,7 @@ struct Step {
     uint32_t node = 0;    ///< its number in `Planner::node_name`
     uint32_t kernel = 0;  ///< index into `Plan::kernel_ids`
     uint32_t first_argument = 0, inputs = 0, outputs = 0;
+    bool alone = false;  ///< too short to be shared: the calling thread runs it by itself
 };
 
 /// How long a block of the arena is in use, for executors that place blocks with a run-time allocator instead of the

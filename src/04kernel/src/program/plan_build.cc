@@ -186,7 +186,7 @@ void PlanBuild::fill_steps() {
     for (auto& bound : bound_) {
         auto const& n = parts_.nodes[bound.node];
         runtime::Step step;
-        step.node = bound.node, step.task = bound.chosen.task.get();
+        step.node = bound.node, step.task = bound.chosen.task.get(), step.alone = bound.chosen.alone;
         step.kernel = static_cast<uint32_t>(plan_->kernel_ids.size());
         step.first_argument = static_cast<uint32_t>(plan_->arguments.size());
         step.inputs = static_cast<uint32_t>(n.inputs.size()), step.outputs = static_cast<uint32_t>(n.outputs.size());

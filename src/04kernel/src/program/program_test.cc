@@ -136,6 +136,56 @@ TEST(Program, BindsOnAllThreadsWhereADeviceCompiles) {
     EXPECT_EQ(most("nvidia", 1), 1);
 }
 
+/// Copies as well, and writes down the number of threads it is bound for and the one it finds.
+class CountingKernel final : public Kernel {
+    double cost_;
+    int &bound_, &found_;
+
+    class Counting final : public runtime::Task {
+        int& found_;
+        size_t bytes_;
+
+    public:
+        Counting(int& found, size_t bytes) : found_(found), bytes_(bytes) {}
+        void run(void* const* arguments, runtime::RunContext const& context) const override {
+            found_ = context.pool.threads();
+            std::memcpy(arguments[1], arguments[0], bytes_);
+        }
+    };
+
+public:
+    CountingKernel(double cost, int& bound, int& found) : cost_(cost), bound_(bound), found_(found) {}
+    std::string id() const override { return "copy:cpu:counting:f32"; }
+    Result<double, Rejection> estimate(BindArgs const& args) const override { return cost_ / args.threads; }
+    Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
+        bound_ = args.threads;
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<Counting>(found_, args.inputs[0]->count() * sizeof(float)));
+    }
+};
+
+TEST(Program, ShortStepsKeepToTheCallingThread) {
+    struct Case {
+        double cost;
+        int threads;
+    };
+    for (auto [cost, threads] : {Case{10, 1}, Case{7000, 1}, Case{9000, 3}, Case{1e6, 3}, Case{0, 3}}) {
+        int bound = 0, found = 0;
+        Chain chain(1);
+        chain.parts.threads = 3;
+        chain.parts.nodes[0].kernels.clear();
+        chain.parts.nodes[0].kernels.push_back(std::make_unique<CountingKernel>(cost, bound, found));
+        auto program = std::make_shared<Program>(std::move(chain.parts));
+        runtime::Executor executor(program, "default", 3);
+        std::vector<float> values(12);
+        executor.set_input(0, {DataType::F32, {2, 6}, mem_manager::Blob::copy_of(values.data(), 48)});
+        executor.set_input(1, {DataType::F32, {3, 2}, mem_manager::Blob::copy_of(values.data(), 24)});
+        executor.run();
+        EXPECT_EQ(bound, threads) << "estimated " << cost << " ns";
+        EXPECT_EQ(found, threads) << "estimated " << cost << " ns";
+    }
+}
+
 TEST(Program, PrefersWhatTheTuningTableKnows) {
     auto kernel_of = [](std::shared_ptr<TuningTable> const& table, bool measure) {
         Chain chain(2);

@@ -16,6 +16,18 @@ constexpr double kFarBehind = 8;
 /// What the candidate of the best estimate may take longer than the fastest and still be chosen: so much is noise.
 constexpr double kNoise = 1.03;
 
+/// ns by its estimate (twice what so short a step takes) from which a step is worth another thread. Below, waking the
+/// other, and fetching what it has written for the next step, take as long as it saves (measured on Emerald Rapids).
+constexpr double kWorthSharing = 8000;
+
+/// Whether one thread is done with it sooner than others have come to help; not known of kernels without an estimate.
+bool is_short(Kernel const& kernel, BindArgs args) {
+    if (args.threads == 1) return false;
+    args.threads = 1;
+    auto time = kernel.estimate(args);
+    return time && *time > 0 && *time < kWorthSharing;
+}
+
 }  // namespace
 
 std::string TaskChoice::key_of(ProgramNode const& node, BindArgs const& args) const {
@@ -99,11 +111,14 @@ Result<Chosen, std::string> TaskChoice::choose(ProgramNode const& node, BindArgs
     }
     if (parts_.tuning && candidates.size() > 1) put_tuned_first(node, args, candidates);
     for (auto const& candidate : candidates) {
-        auto task = candidate.kernel->bind(args);
+        auto own = args;
+        bool alone = parts_.device == "cpu" && is_short(*candidate.kernel, args);
+        if (alone) own.threads = 1;
+        auto task = candidate.kernel->bind(own);
         if (task) {
             if (candidate.kernel != candidates[0].kernel && log_enabled(LogLevel::Info))
                 log(LogLevel::Info, '"' + node.name + "\" runs on " + candidate.kernel->id() + "; declined:" + reasons);
-            return Chosen{candidate.kernel, std::move(task).value()};
+            return Chosen{candidate.kernel, std::move(task).value(), alone};
         }
         declined(*candidate.kernel, task.error());
     }

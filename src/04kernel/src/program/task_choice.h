@@ -8,6 +8,7 @@ namespace refactor::kernel {
 struct Chosen {
     Kernel const* kernel = nullptr;
     std::unique_ptr<runtime::Task> task;
+    bool alone = false;  ///< it is bound for one thread, see `runtime::Step`
 };
 
 /// Chooses among the kernels of a node: by their estimates, or by what a tuning table knows, which is measured first if
