@@ -284,7 +284,9 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         AttentionShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        return 100 + shape.operations() / (functions_.product.width * 4.) / args.threads;
+        // One query reads keys and values as often as many do.
+        auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
+        return 100 + std::max(shape.operations() / (functions_.product.width * 4.), bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         AttentionShape shape;
