@@ -114,7 +114,8 @@ public:
     virtual ~Kernel() = default;
     /// `op:device:algorithm:dtype[:isa]`, e.g. `conv:cpu:winograd_f4:f32:avx512`.
     virtual std::string id() const = 0;
-    /// Estimated time in ns for these sizes, or why they are declined. Asked only if there is more than one candidate.
+    /// Estimated time in ns for these sizes, what is read from memory included, or why they are declined; 0: not known.
+    /// Asked if there is more than one candidate, and with several threads to tell whether one is enough.
     virtual Result<double, Rejection> estimate(BindArgs const&) const { return 0.; }
     virtual Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const&) const = 0;
 };
