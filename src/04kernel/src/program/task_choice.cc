@@ -16,8 +16,9 @@ constexpr double kFarBehind = 8;
 /// What the candidate of the best estimate may take longer than the fastest and still be chosen: so much is noise.
 constexpr double kNoise = 1.03;
 
-/// ns by its estimate (twice what so short a step takes) from which a step is worth another thread. Below, waking the
-/// other, and fetching what it has written for the next step, take as long as it saves (measured on Emerald Rapids).
+/// ns by its estimate (which of so short a step is often twice what it takes) from which a step is worth another
+/// thread. Below, waking the other, and fetching what it has written for the next step, take as long as it saves
+/// (measured on Emerald Rapids).
 constexpr double kWorthSharing = 8000;
 
 /// Whether one thread is done with it sooner than others have come to help; not known of kernels without an estimate.
