@@ -60,25 +60,42 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
         for (int v = 0; v < vectors; ++v) sums[i][v] = kSets == 2 ? c[0][i][v] + c[kSets - 1][i][v] : c[0][i][v];
 }
 
+/// Lines of a tile, asked for while its sums are made: at once by AVX2, which has no instructions to spare; else one
+/// after the other, for many at once would keep B waiting.
 template <int rows, int vectors>
-RG_SIMD void prefetch_tile(float const* y, int64_t y_row, int64_t y_vector = kWidth) {
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + i * y_row + v * y_vector, 1);
-}
+class TileLines {
+    static constexpr int kLines = rows * vectors;
+    float const* tile_ = nullptr;
+    int64_t row_ = 0, vector_ = 0;
+    int asked_ = kLines;
+
+    RG_SIMD void ask_one(int i) { __builtin_prefetch(tile_ + i / vectors * row_ + i % vectors * vector_, 1); }
+
+public:
+    TileLines() = default;
+    RG_SIMD TileLines(float const* tile, int64_t row, int64_t vector = kWidth)
+        : tile_(tile), row_(row), vector_(vector), asked_(0) {
+        if constexpr (kWidth == 8)
+#pragma GCC unroll 24
+            for (int i = 0; i < kLines; ++i) ask_one(i);
+    }
+    RG_SIMD void ask() {
+        if constexpr (kWidth == 16)
+            if (asked_ < kLines) ask_one(asked_++);
+    }
+};
 
 /// Where a tile finds rows of B: in a panel as wide as the tile, with `b_row` between them, or likewise in a matrix
 /// that ends with the last of `tail` columns.
 enum class RowsOf : uint8_t { Panel, Matrix, Edge };
 
-template <int vectors, RowsOf source>
+template <int rows, int vectors, RowsOf source>
 struct PanelRows {
     float const* b;
     int64_t b_row;
     int tail;
     Ahead ahead;
-    bool asks;
+    TileLines<rows, vectors> lines;
 
     RG_SIMD void next(Vec (&x)[vectors]) {
         int64_t const row = source == RowsOf::Panel ? vectors * kWidth : b_row;
@@ -90,7 +107,8 @@ struct PanelRows {
         b += row;
     }
     RG_SIMD void follow(int steps) {
-        if (asks) ahead.prefetch(steps);
+        if constexpr (rows > 1) ahead.prefetch(steps);
+        lines.ask();
     }
 };
 
@@ -100,13 +118,8 @@ template <int rows, int vectors, RowsOf source>
                             float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
-    // AVX-512 has registers and stores in flight enough for a tile; lines of Y asked for would keep B waiting. What is
-    // added has to be here when the sums are.
-    if (kWidth == 8)
-        prefetch_tile<rows, vectors>(y, y_row);
-    else if (f.residual)
-        prefetch_tile<rows, vectors>(f.residual, y_row);
-    accumulate(c, k, a, a_row, a_k, PanelRows<vectors, source>{b, b_row, tail, ahead, rows > 1});
+    TileLines<rows, vectors> lines(kWidth == 16 && f.residual ? f.residual : y, y_row);
+    accumulate(c, k, a, a_row, a_k, PanelRows<rows, vectors, source>{b, b_row, tail, ahead, lines});
     store_tile(c, y, y_row, tail, f);
 }
 

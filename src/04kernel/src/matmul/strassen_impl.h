@@ -22,6 +22,12 @@ RG_SIMD int64_t pairs_of(int64_t rows) {
     return left <= kRows || (rows & 1) ? full : rows / 2;
 }
 
+/// Where a row of A has element `k`.
+RG_SIMD int64_t place_of(ProductBlock const& t, int64_t k) { return k / t.run * t.run_step + k % t.run; }
+
+/// Between two vectors of a row of A.
+RG_SIMD int64_t vector_step(ProductBlock const& t) { return t.run == kWidth ? t.run_step : kWidth; }
+
 /// The rows and depth that are worked on, and their part of the scratch.
 struct PairBlock {
     Range range;
@@ -32,6 +38,10 @@ struct PairBlock {
     RG_SIMD int64_t operands(int64_t pairs) const {
         return kOperands * pairs * ((half + kWidth - 1) / kWidth * kWidth);
     }
+    /// From the left half of A to the right one.
+    RG_SIMD int64_t right(ProductBlock const& block) const {
+        return place_of(block, range.depth + half) - place_of(block, range.depth);
+    }
 };
 
 template <class F>
@@ -39,41 +49,26 @@ RG_SIMD void for_groups(ProductBlock const& t, Range const& r, F&& f) {
     for (int64_t i = r.row, end = r.row + r.rows; i < end; i += t.group) f(i, smaller(t.group, end - i));
 }
 
-/// Where a row of A has element `k`.
-RG_SIMD int64_t place_of(ProductBlock const& t, int64_t k) { return k / t.run * t.run_step + k % t.run; }
-
-/// The operands of one pair of row tiles, whose rows begin at `upper` and `lower`.
+/// The operands of one pair of row tiles, whose rows begin at `upper` and `lower`, in the order in which they are
+/// stored.
 RG_SIMD void combine_rows(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower,
                           int64_t rows, float* target) {
     int64_t const half = block.half, operand = block.operands(rows) / kOperands;
-    int64_t const left_half = place_of(t, block.range.depth), right_half = place_of(t, block.range.depth + half);
-    for (int64_t i = 0; i < rows; ++i, upper += t.a_row, lower += t.a_row)
-        for (int64_t p = 0; p < half; p += kWidth) {
-            int left = static_cast<int>(smaller(kWidth, half - p));
-            int64_t place = t.run == kWidth ? p / kWidth * t.run_step : p, l = left_half + place,
-                    r = right_half + place;
-            Vec a11 = load_part(upper + l, left), a12 = load_part(upper + r, left);
-            Vec a21 = load_part(lower + l, left), a22 = load_part(lower + r, left);
+    int64_t const right = block.right(t), vector = vector_step(t);
+    upper += place_of(t, block.range.depth), lower += place_of(t, block.range.depth);
+    for (int64_t p = 0; p < half; p += kWidth, upper += vector, lower += vector) {
+        int left = static_cast<int>(smaller(kWidth, half - p));
+        float const *u = upper, *l = lower;
+        for (int64_t i = 0; i < rows; ++i, u += t.a_row, l += t.a_row, target += kWidth) {
+            for (float const* x : {u, u + right, l, l + right}) __builtin_prefetch(x + vector);
+            Vec a11 = load_part(u, left), a12 = load_part(u + right, left);
+            Vec a21 = load_part(l, left), a22 = load_part(l + right, left);
             Vec s1 = a21 + a22, s2 = s1 - a11;
-            float* to = target + p * rows + i * kWidth;
-            a11.store(to + A11 * operand), a12.store(to + A12 * operand), a22.store(to + A22 * operand);
-            s1.store(to + S1 * operand), s2.store(to + S2 * operand);
-            (a11 - a21).store(to + S3 * operand), (a12 - s2).store(to + S4 * operand);
+            a11.store(target + A11 * operand), a12.store(target + A12 * operand), a22.store(target + A22 * operand);
+            s1.store(target + S1 * operand), s2.store(target + S2 * operand);
+            (a11 - a21).store(target + S3 * operand), (a12 - s2).store(target + S4 * operand);
         }
-}
-
-/// Those of all pairs, tile after tile.
-void combine_rows(ProductBlock const& t, PairBlock const& block) {
-    float* target = block.a;
-    for_groups(t, block.range, [&](int64_t first, int64_t group) {
-        int64_t pairs = pairs_of(group);
-        for (int64_t i = 0; i < pairs;) {
-            int64_t rows = rows_of(pairs - i);
-            float const* upper = t.a + (first + i) * t.a_row;
-            combine_rows(t, block, upper, upper + pairs * t.a_row, rows, target);
-            target += block.operands(rows), i += rows;
-        }
-    });
+    }
 }
 
 /// What follows the clamp of a tile, on columns that are `y_vector` apart.
@@ -104,21 +99,36 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
     bool after, first = true;
     Finish whole = finish_of(t, after);
     whole.load = block.range.depth > 0, whole.last = block.range.depth + block.range.k >= t.k;
-    float const *panel = t.b + j * t.k + block.range.depth * kPanel, *a = block.a;
+    float const* panel = t.b + j * t.k + block.range.depth * kPanel;
+    float* a = block.a;
     int64_t half = block.half, quadrant = half * kPanel, right = t.y_vector * kVectors;
     int64_t column = j / kWidth * t.y_vector;
-    PairTile tile{half, nullptr, {}, {}, {}, t.y_row, t.y_vector, {}, {}};
+    PairTile tile{half, nullptr, {}, {}, {}, t.y_row, t.y_vector, {}, {}, {}};
+    tile.next = {nullptr, nullptr, block.right(t), vector_step(t), t.a_row};
     for (int q = 0; q < 4; ++q) {
         tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + (q + 3) % 4 * quadrant;
         tile.finish[q] = whole;
         if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
     }
     NextPair next{panel, {nullptr, nullptr}, block.range.k * kPanel * 4};
-    for (int64_t q = 0; q < 2 && j + (q + 3) * kPanel <= t.n; ++q) next.panels[q] = panel + (q + 2) * kPanel * t.k;
+    for (int64_t q = 0; q < 2; ++q) {
+        int64_t depth = block.range.depth + block.range.k;
+        if (j + (q + 3) * kPanel <= t.n)
+            next.panels[q] = panel + (q + 2) * kPanel * t.k;
+        else if (j + 2 * kPanel == t.n && depth < t.k)
+            next.panels[q] = t.b + q * kPanel * t.k + depth * kPanel;
+    }
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0; i < pairs;) {
             int64_t rows = rows_of(pairs - i), at[4];
+            tile.next.upper = nullptr;
+            if (j == 0) {
+                float const *upper = t.a + (row + i) * t.a_row, *lower = upper + pairs * t.a_row;
+                combine_rows(t, block, upper, lower, rows, a);
+                if (i + rows < pairs) tile.next.upper = upper + rows * t.a_row + place_of(t, block.range.depth);
+                tile.next.lower = tile.next.upper + pairs * t.a_row;
+            }
             tile.ahead = next.part(7 * half, (pairs + kRows - 1) / kRows);
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
@@ -162,7 +172,6 @@ void multiply_strassen(ProductBlock const& t) {
         for (; r.depth < t.k; r.depth += r.k) {
             r.k = smaller(t.block_k, t.k - r.depth);
             PairBlock block{r, r.k / 2, t.scratch, t.scratch + 2 * r.k * kPanel};
-            combine_rows(t, block);
             for (int64_t j = 0; j < paired; j += 2 * kPanel) multiply_pair_of_panels(t, block, j);
             for (int64_t j = paired; j < t.n; j += kPanel) {
                 int64_t wide = width_of(smaller(kPanel, t.n - j));

@@ -8,6 +8,18 @@ namespace {
 /// Where a pair of row tiles has its operands, in the order of use, so that they are one stream of memory.
 enum Operand : uint8_t { A11, A12, S2, S3, A22, S1, S4, kOperands };
 
+/// A row of each of the next tile's halves of A, brought into L2 while this one multiplies.
+struct NextRows {
+    float const *upper, *lower;  ///< null: none
+    int64_t right, step, row;    ///< to the other half of the depth, to the next vector, to the next row
+
+    RG_SIMD void ask() {
+        if (!upper) return;
+        for (float const* half : {upper, upper + right, lower, lower + right}) __builtin_prefetch(half, 0, 2);
+        upper += step, lower += step;
+    }
+};
+
 /// A pair of row tiles and a pair of panels; quadrants in the order 11, 12, 21, 22.
 struct PairTile {
     int64_t half;       ///< depth of a quadrant
@@ -18,13 +30,17 @@ struct PairTile {
     int64_t y_row, y_vector;
     Finish finish[4];
     Ahead ahead;
+    NextRows next;
 };
 
 /// The next vectors of B.
+template <int rows>
 struct Stored {
     float const* b;
     Ahead ahead;
-    RG_SIMD void follow(int steps) { ahead.prefetch(steps); }
+    TileLines<rows, kVectors> lines;
+    NextRows next_rows;
+    RG_SIMD void follow(int steps) { ahead.prefetch(steps), lines.ask(), lines.ask(), next_rows.ask(); }
     RG_SIMD void next(Vec (&x)[kVectors]) {
         prefetch_row<kVectors>(b, kPanel);
 #pragma GCC unroll 4
@@ -33,11 +49,13 @@ struct Stored {
     }
 };
 /// p - q (+ r), which are stored for the tiles that follow.
-template <bool three>
+template <int rows, bool three>
 struct Combined {
     float const *p, *q, *r;
     float* target;
-    RG_SIMD void follow(int) {}
+    TileLines<rows, kVectors> lines;
+    NextRows next_rows;
+    RG_SIMD void follow(int) { lines.ask(), lines.ask(), next_rows.ask(); }
     RG_SIMD void next(Vec (&x)[kVectors]) {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) {
@@ -108,42 +126,47 @@ template <int rows, bool first>
     auto multiply = [&](Sums<rows> const* begin, Sums<rows>& target, Operand a, auto b) __attribute__((always_inline)) {
         multiply_rows<rows>(begin, target, t.half, t.a + a * operand, b);
     };
-    auto prefetch = [&](int quadrant) __attribute__((always_inline)) {
-        prefetch_tile<rows, kVectors>(t.y[quadrant], t.y_row, t.y_vector);
+    using Lines = TileLines<rows, kVectors>;
+    Lines const none;
+    auto lines_of = [&](int quadrant) __attribute__((always_inline)) {
+        return Lines(t.y[quadrant], t.y_row, t.y_vector);
     };
     Ahead ahead = t.ahead;
-    auto stored = [&](float const* b) __attribute__((always_inline)) {
-        Stored result{b, ahead};
+    // Six of the seven products ask for a row each.
+    auto row = [&](int64_t i) __attribute__((always_inline)) {
+        NextRows result = t.next;
+        if (i >= rows) result.upper = nullptr;
+        if (result.upper) result.upper += i * t.next.row, result.lower += i * t.next.row;
+        return result;
+    };
+    auto stored = [&](float const* b, Lines const& lines, NextRows const& next) __attribute__((always_inline)) {
+        Stored<rows> result{b, ahead, lines, next};
         ahead.from += t.half * ahead.step;
         return result;
     };
+    using Difference = Combined<rows, false>;
     auto const& b = t.b;
-    multiply(nullptr, u, A11, stored(b[0]));
-    prefetch(0);
-    multiply(&u, y, A12, stored(b[2]));
+    multiply(nullptr, u, A11, stored(b[0], none, row(0)));
+    multiply(&u, y, A12, stored(b[2], lines_of(0), row(1)));
     finish_quadrant<rows>(y, t, 0);
     if constexpr (first) {
-        multiply(&u, u, S2, Combined<true>{b[3], b[1], b[0], t.t[1]});
-        multiply(&u, v, S3, Combined<false>{b[3], b[1], nullptr, t.t[2]});
-        prefetch(2);
-        multiply(&v, y, A22, Combined<false>{b[2], t.t[1], nullptr, t.t[3]});
+        multiply(&u, u, S2, Combined<rows, true>{b[3], b[1], b[0], t.t[1], none, row(2)});
+        multiply(&u, v, S3, Difference{b[3], b[1], nullptr, t.t[2], none, row(3)});
+        multiply(&v, y, A22, Difference{b[2], t.t[1], nullptr, t.t[3], lines_of(2), row(4)});
     } else {
-        multiply(&u, u, S2, stored(t.t[1]));
-        multiply(&u, v, S3, stored(t.t[2]));
-        prefetch(2);
-        multiply(&v, y, A22, stored(t.t[3]));
+        multiply(&u, u, S2, stored(t.t[1], none, row(2)));
+        multiply(&u, v, S3, stored(t.t[2], none, row(3)));
+        multiply(&v, y, A22, stored(t.t[3], lines_of(2), row(4)));
     }
     finish_quadrant<rows>(y, t, 2);
-    prefetch(3);
     if constexpr (first)
-        multiply(nullptr, p, S1, Combined<false>{b[1], b[0], nullptr, t.t[0]});
+        multiply(nullptr, p, S1, Difference{b[1], b[0], nullptr, t.t[0], lines_of(3), row(5)});
     else
-        multiply(nullptr, p, S1, stored(t.t[0]));
+        multiply(nullptr, p, S1, stored(t.t[0], lines_of(3), row(5)));
     add<rows>(v, p);
     finish_quadrant<rows>(v, t, 3);
     add<rows>(p, u);
-    prefetch(1);
-    multiply(&p, y, S4, stored(b[3]));
+    multiply(&p, y, S4, stored(b[3], lines_of(1), row(rows)));
     finish_quadrant<rows>(y, t, 1);
 }
 
@@ -172,7 +195,7 @@ template <int rows>
     Vec c[rows][kVectors];
     clear(c);
     Ahead ahead{reinterpret_cast<char const*>(t.b), 0};
-    Stored b{t.b, ahead};
+    Stored<rows> b{t.b, ahead, {t.y, t.y_row, t.y_vector}, {}};
     float const* a = t.a;
     for (int64_t k = t.k; k > 0; k -= t.run, a += t.run_step) accumulate(c, smaller(t.run, k), a, t.a_row, 1, b);
     store_tile(c, t.y, t.y_row, kWidth, t.finish, t.y_vector);
