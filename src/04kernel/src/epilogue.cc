@@ -44,11 +44,11 @@ std::string text_of(float x) {
     return {buffer, end};
 }
 
-bool has_alpha(ActivationKind kind) {
+bool has_beta(Activation const& act) {
     using enum ActivationKind;
-    return kind == Clip || kind == LeakyRelu || kind == HardSigmoid;
+    return act.kind == Clip || act.kind == HardSigmoid || (act.kind == HardSwish && (act.alpha != 1 || act.beta != 0));
 }
-bool has_beta(ActivationKind kind) { return kind == ActivationKind::Clip || kind == ActivationKind::HardSigmoid; }
+bool has_alpha(Activation const& act) { return has_beta(act) || act.kind == ActivationKind::LeakyRelu; }
 
 }  // namespace
 
@@ -63,8 +63,7 @@ std::string to_string(Epilogue const& epilogue) {
     if (epilogue.residual && !epilogue.residual_last) part("residual");
     if (act.kind != ActivationKind::None) {
         part(name_of(act.kind));
-        if (has_alpha(act.kind))
-            text += "(" + text_of(act.alpha) + (has_beta(act.kind) ? "," + text_of(act.beta) : "") + ")";
+        if (has_alpha(act)) text += "(" + text_of(act.alpha) + (has_beta(act) ? "," + text_of(act.beta) : "") + ")";
     }
     if (epilogue.residual && epilogue.residual_last) part("residual");
     return text;
@@ -91,7 +90,7 @@ float apply(Activation const& act, float x) {
         case HardSigmoid:
             return clamp(act.alpha * x + act.beta, 0, 1);
         case HardSwish:
-            return x * clamp(x / 6 + 0.5f, 0, 1);
+            return act.alpha * (x * clamp(x / 6 + 0.5f, 0, 1)) + act.beta;
         case GeluErf:
             return 0.5f * x * (1 + std::erf(x * 0.70710678118654752f));
         case GeluTanh:

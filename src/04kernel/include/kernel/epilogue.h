@@ -12,7 +12,7 @@ enum class ActivationKind : uint8_t {
     Sigmoid,
     Silu,         ///< x * sigmoid(x)
     HardSigmoid,  ///< min(max(alpha * x + beta, 0), 1)
-    HardSwish,    ///< x * min(max(x / 6 + 0.5, 0), 1)
+    HardSwish,    ///< alpha * x * min(max(x / 6 + 0.5, 0), 1) + beta
     GeluErf,      ///< 0.5 x (1 + erf(x / sqrt 2))
     GeluTanh,     ///< 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³)))
     Tanh,

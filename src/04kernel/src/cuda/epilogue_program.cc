@@ -69,6 +69,11 @@ ElementwiseInfo program_of(Epilogue const& epilogue, DataType dtype) {
             code.operands[1] = constant(epilogue.activation.alpha),
             code.operands[2] = constant(epilogue.activation.beta);
         value = emit(code);
+        if (*op == ExprOp::HardSwish) {
+            auto alpha = constant(epilogue.activation.alpha), beta = constant(epilogue.activation.beta);
+            if (epilogue.activation.alpha != 1) value = emit({ExprOp::Mul, dtype, {value, alpha}});
+            if (epilogue.activation.beta != 0) value = emit({ExprOp::Add, dtype, {value, beta}});
+        }
     }
     if (epilogue.residual && epilogue.residual_last) add_residual();
     info.outputs = {value};

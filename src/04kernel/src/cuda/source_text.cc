@@ -105,7 +105,7 @@ std::string activation_call(Activation const& activation) {
         case ActivationKind::HardSigmoid:
             return "rg_HardSigmoid(x" + parameters;
         case ActivationKind::HardSwish:
-            return "rg_HardSwish(x)";
+            return "(Sum)" + constant(activation.alpha) + " * rg_HardSwish(x) + (Sum)" + constant(activation.beta);
         case ActivationKind::GeluErf:
             return "rg_GeluErf(x)";
         case ActivationKind::GeluTanh:

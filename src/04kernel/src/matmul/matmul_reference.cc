@@ -27,7 +27,7 @@ double activate(Activation const& f, double x) {
         case ActivationKind::HardSigmoid:
             return clamp(alpha * x + beta, 0, 1);
         case ActivationKind::HardSwish:
-            return x * clamp(x / 6 + 0.5, 0, 1);
+            return alpha * (x * clamp(x / 6 + 0.5, 0, 1)) + beta;
         case ActivationKind::GeluErf:
             return 0.5 * x * (1 + std::erf(x * M_SQRT1_2));
         case ActivationKind::GeluTanh:

@@ -60,21 +60,25 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
         for (int v = 0; v < vectors; ++v) sums[i][v] = kSets == 2 ? c[0][i][v] + c[kSets - 1][i][v] : c[0][i][v];
 }
 
-/// Lines of a tile, asked for while its sums are made: at once by AVX2, which has no instructions to spare; else one
-/// after the other, for many at once would keep B waiting.
+/// Lines of a tile and of what is added to it, asked for while its sums are made: at once by AVX2, which has no
+/// instructions to spare; else one after the other, for many at once would keep B waiting.
 template <int rows, int vectors>
 class TileLines {
     static constexpr int kLines = rows * vectors;
-    float const* tile_ = nullptr;
+    float const *tile_ = nullptr, *residual_ = nullptr;
     int64_t row_ = 0, vector_ = 0;
     int asked_ = kLines;
 
-    RG_SIMD void ask_one(int i) { __builtin_prefetch(tile_ + i / vectors * row_ + i % vectors * vector_, 1); }
+    RG_SIMD void ask_one(int i) {
+        int64_t at = i / vectors * row_ + i % vectors * vector_;
+        __builtin_prefetch(tile_ + at, 1);
+        if (kWidth == 16 && residual_) __builtin_prefetch(residual_ + at);
+    }
 
 public:
     TileLines() = default;
-    RG_SIMD TileLines(float const* tile, int64_t row, int64_t vector = kWidth)
-        : tile_(tile), row_(row), vector_(vector), asked_(0) {
+    RG_SIMD TileLines(float const* tile, float const* residual, int64_t row, int64_t vector = kWidth)
+        : tile_(tile), residual_(residual), row_(row), vector_(vector), asked_(0) {
         if constexpr (kWidth == 8)
 #pragma GCC unroll 24
             for (int i = 0; i < kLines; ++i) ask_one(i);
@@ -118,7 +122,7 @@ template <int rows, int vectors, RowsOf source>
                             float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
-    TileLines<rows, vectors> lines(kWidth == 16 && f.residual ? f.residual : y, y_row);
+    TileLines<rows, vectors> lines(y, f.residual, y_row);
     accumulate(c, k, a, a_row, a_k, PanelRows<rows, vectors, source>{b, b_row, tail, ahead, lines});
     store_tile(c, y, y_row, tail, f);
 }

@@ -129,7 +129,7 @@ template <int rows, bool first>
     using Lines = TileLines<rows, kVectors>;
     Lines const none;
     auto lines_of = [&](int quadrant) __attribute__((always_inline)) {
-        return Lines(t.y[quadrant], t.y_row, t.y_vector);
+        return Lines(t.y[quadrant], t.finish[quadrant].residual, t.y_row, t.y_vector);
     };
     Ahead ahead = t.ahead;
     // Six of the seven products ask for a row each.
@@ -195,7 +195,7 @@ template <int rows>
     Vec c[rows][kVectors];
     clear(c);
     Ahead ahead{reinterpret_cast<char const*>(t.b), 0};
-    Stored<rows> b{t.b, ahead, {t.y, t.y_row, t.y_vector}, {}};
+    Stored<rows> b{t.b, ahead, {t.y, t.finish.residual, t.y_row, t.y_vector}, {}};
     float const* a = t.a;
     for (int64_t k = t.k; k > 0; k -= t.run, a += t.run_step) accumulate(c, smaller(t.run, k), a, t.a_row, 1, b);
     store_tile(c, t.y, t.y_row, kWidth, t.finish, t.y_vector);

@@ -17,7 +17,7 @@ RG_SIMD Vec activate(Vec x, [[maybe_unused]] Vec alpha, [[maybe_unused]] Vec bet
     if constexpr (kind == Sigmoid) return sigmoid(x);
     if constexpr (kind == Silu) return x * sigmoid(x);
     if constexpr (kind == HardSigmoid) return hard_sigmoid(x, alpha, beta);
-    if constexpr (kind == HardSwish) return x * hard_sigmoid(x, Vec::set(1.f / 6.f), Vec::set(0.5f));
+    if constexpr (kind == HardSwish) return fma(x * hard_sigmoid(x, Vec::set(1.f / 6.f), Vec::set(0.5f)), alpha, beta);
     if constexpr (kind == GeluErf) return gelu_erf(x);
     if constexpr (kind == GeluTanh) return gelu_tanh(x);
     if constexpr (kind == Tanh) return tanh(x);

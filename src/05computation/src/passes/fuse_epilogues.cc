@@ -25,7 +25,7 @@ std::optional<Activation> activation_of(Expression const& expression, uint16_t i
         case ExprOp::Silu:
             return Activation{ActivationKind::Silu, 0, 0};
         case ExprOp::HardSwish:
-            return Activation{ActivationKind::HardSwish, 0, 0};
+            return Activation{ActivationKind::HardSwish, 1, 0};
         case ExprOp::GeluErf:
             return Activation{ActivationKind::GeluErf, 0, 0};
         case ExprOp::GeluTanh:
@@ -93,6 +93,25 @@ class Fusion {
         return true;
     }
 
+    /// A scale or shift behind HardSwish, as the blocks of PP-LCNetV3 learn them.
+    bool take_affine(uint16_t i) {
+        auto const& instruction = expression_.code[i];
+        auto& activation = epilogue_.activation;
+        bool scales = instruction.op == ExprOp::Mul, shifts = instruction.op == ExprOp::Add;
+        if (activation.kind != ActivationKind::HardSwish || instruction.dtype != type_ || (!scales && !shifts))
+            return false;
+        bool first = expression_.input(instruction.operands[0]) == host_->output();
+        auto value = expression_.constant(instruction.operands[first ? 1 : 0]);
+        if (!value) return false;
+        auto factor = static_cast<float>(*value);
+        if (scales)
+            activation.alpha *= factor, activation.beta *= factor;
+        else
+            activation.beta += factor;
+        absorb(i);
+        return true;
+    }
+
     bool take_residual(uint16_t i) {
         auto const& instruction = expression_.code[i];
         if (instruction.op != ExprOp::Add || instruction.dtype != type_ || epilogue_.residual) return false;
@@ -122,7 +141,7 @@ public:
         int changes = 0;
         for (bool changed = true; changed;) {
             auto i = reader();
-            changed = i && (take_activation(*i) || take_residual(*i));
+            changed = i && (take_activation(*i) || take_affine(*i) || take_residual(*i));
             // After `act(x) + residual` nothing fits behind it.
             changes += changed;
             if (changed && epilogue_.residual_last) break;

@@ -54,6 +54,25 @@ TEST(FuseEpilogues, MoreThanAnActivationBehindMovesStays) {
     EXPECT_EQ(count(m.types(), "Elementwise"), 1);
 }
 
+/// HardSwish of a convolution, times and plus values of `shape`.
+Types affine_hard_swish(Dims const& shape) {
+    TestGraph g{12};
+    kernel::ConvInfo conv;
+    conv.window = {{1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    Shape dims{2, 24, 6, 7};
+    auto* x = g.add(conv, {g.input(dims), g.weights({24, 24, 3, 3})}, dims);
+    x = g.elementwise(ExprOp::HardSwish, {x}, dims);
+    x = g.elementwise(ExprOp::Mul, {x, g.weights(shape)}, dims);
+    x = g.elementwise(ExprOp::Add, {g.weights(shape), x}, dims);
+    g.output(g.elementwise(ExprOp::Add, {g.input(dims), x}, dims));
+    return compare_passes(g, {{2, 24, 6, 7}, {2, 24, 6, 7}}, 1e-5);
+}
+
+TEST(FuseEpilogues, ScaleAndShiftOfHardSwishGoIntoTheConvolution) {
+    EXPECT_EQ(count(affine_hard_swish({1}), "Elementwise"), 0);
+    EXPECT_EQ(count(affine_hard_swish({24, 1, 1}), "Elementwise"), 1);
+}
+
 }  // namespace
 
 }  // namespace refactor::computation
