@@ -1,5 +1,6 @@
 #include "attention/attention.h"
 #include "attention/scores.h"
+#include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "matmul/product.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 /// Rows (queries of all heads that share keys) of a block; a multiple of the register tile.
 constexpr int64_t kMostRows = 48;
-/// Rows that share a block of packed keys and values: packing costs as much as 4 rows of products.
+/// Rows that share a block of packed keys and values, unless one thread has them all: packing costs as much as 4 rows
+/// of products, more where keys come from memory.
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
@@ -239,9 +241,13 @@ class TiledAttention final : public runtime::Task {
         q_step_ = one_query ? shape_.q.head : shape_.q.row, y_step_ = one_query ? shape_.y.head : shape_.y.row;
         sets_ = shape_.batch * (shape_.heads / heads_);
     }
-    /// Parts of each set: enough for all threads, but not so small that packing keys shows.
+    /// Parts of each set: enough for all threads, but not so small that packing keys shows. One thread takes as many
+    /// rows as L2 has room for their queries and results.
     int64_t choose_parts() const {
-        auto parts = std::max<int64_t>(1, ceil_div(rows_, kMostSharing));
+        auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
+        auto held = floats / std::max<int64_t>(1, shape_.depth + shape_.value_depth);
+        auto most = threads_ > 1 ? kMostSharing : std::max(kMostSharing, held);
+        auto parts = std::max<int64_t>(1, ceil_div(rows_, most));
         auto sets = std::max<int64_t>(1, sets_);
         if (threads_ > 1 && sets * parts < 2 * threads_)
             parts = std::max(
