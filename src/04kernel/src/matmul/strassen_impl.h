@@ -55,7 +55,6 @@ RG_SIMD void combine_rows(ProductBlock const& t, PairBlock const& block, float c
                           int64_t rows, float* target) {
     int64_t const half = block.half, operand = block.operands(rows) / kOperands;
     int64_t const right = block.right(t), vector = vector_step(t);
-    upper += place_of(t, block.range.depth), lower += place_of(t, block.range.depth);
     for (int64_t p = 0; p < half; p += kWidth, upper += vector, lower += vector) {
         int left = static_cast<int>(smaller(kWidth, half - p));
         float const *u = upper, *l = lower;
@@ -94,7 +93,39 @@ struct NextPair {
     }
 };
 
-/// Two panels of columns, from `j`.
+/// What follows the pair from column `j`: the next one, or the first of the next depth.
+NextPair next_pair(ProductBlock const& t, PairBlock const& block, int64_t j) {
+    int64_t const depth = block.range.depth, next_depth = depth + block.range.k;
+    float const* panel = t.b + j * t.k + depth * kPanel;
+    NextPair next{panel, {nullptr, nullptr}, block.range.k * kPanel * 4};
+    for (int64_t q = 0; q < 2; ++q)
+        if (j + (q + 3) * kPanel <= t.n)
+            next.panels[q] = panel + (q + 2) * kPanel * t.k;
+        else if (j + 2 * kPanel == t.n && next_depth < t.k)
+            next.panels[q] = t.b + q * kPanel * t.k + next_depth * kPanel;
+    return next;
+}
+
+/// Rows that are not paired, on both panels of `tile`.
+void multiply_unpaired(ProductBlock const& t, PairBlock const& block, PairTile const& tile, Range const& unpaired,
+                       int64_t column, bool activates) {
+    int64_t const run = smaller(t.run, block.range.k);
+    for (int64_t i = unpaired.row, end = i + unpaired.rows; i < end;) {
+        int64_t rows = rows_of(end - i);
+        float const* a = t.a + i * t.a_row + place_of(t, block.range.depth);
+        for (int q = 0; q < 2; ++q) {
+            int64_t at = i * t.y_row + column + q * t.y_vector * kVectors;
+            Finish finish = tile.finish[q];
+            if (finish.residual) finish.residual = t.residual + at;
+            kRestTiles.of[rows](
+                {block.range.k, a, tile.b[q], t.a_row, run, t.run_step, t.y + at, t.y_row, t.y_vector, finish});
+            if (activates) activate_tile(t, at, rows);
+        }
+        i += rows;
+    }
+}
+
+/// Two panels of columns, from `j`; the first make the operands of A.
 void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int64_t j) {
     bool after, first = true;
     Finish whole = finish_of(t, after);
@@ -104,30 +135,23 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
     int64_t half = block.half, quadrant = half * kPanel, right = t.y_vector * kVectors;
     int64_t column = j / kWidth * t.y_vector;
     PairTile tile{half, nullptr, {}, {}, {}, t.y_row, t.y_vector, {}, {}, {}};
-    tile.next = {nullptr, nullptr, block.right(t), vector_step(t), t.a_row};
+    NextRows const no_rows{nullptr, nullptr, block.right(t), vector_step(t), t.a_row};
     for (int q = 0; q < 4; ++q) {
         tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + (q + 3) % 4 * quadrant;
         tile.finish[q] = whole;
         if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
     }
-    NextPair next{panel, {nullptr, nullptr}, block.range.k * kPanel * 4};
-    for (int64_t q = 0; q < 2; ++q) {
-        int64_t depth = block.range.depth + block.range.k;
-        if (j + (q + 3) * kPanel <= t.n)
-            next.panels[q] = panel + (q + 2) * kPanel * t.k;
-        else if (j + 2 * kPanel == t.n && depth < t.k)
-            next.panels[q] = t.b + q * kPanel * t.k + depth * kPanel;
-    }
+    NextPair next = next_pair(t, block, j);
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0; i < pairs;) {
             int64_t rows = rows_of(pairs - i), at[4];
-            tile.next.upper = nullptr;
+            tile.next = no_rows;
             if (j == 0) {
-                float const *upper = t.a + (row + i) * t.a_row, *lower = upper + pairs * t.a_row;
-                combine_rows(t, block, upper, lower, rows, a);
-                if (i + rows < pairs) tile.next.upper = upper + rows * t.a_row + place_of(t, block.range.depth);
-                tile.next.lower = tile.next.upper + pairs * t.a_row;
+                float const* upper = t.a + (row + i) * t.a_row + place_of(t, block.range.depth);
+                combine_rows(t, block, upper, upper + pairs * t.a_row, rows, a);
+                if (i + rows < pairs)
+                    tile.next.upper = upper + rows * t.a_row, tile.next.lower = tile.next.upper + pairs * t.a_row;
             }
             tile.ahead = next.part(7 * half, (pairs + kRows - 1) / kRows);
             for (int q = 0; q < 4; ++q) {
@@ -142,26 +166,7 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
             for (int q = 0; after && whole.last && q < 4; ++q) activate_tile(t, at[q], rows);
             i += rows;
         }
-        for (int64_t i = row + 2 * pairs, end = row + group; i < end;) {
-            int64_t rows = rows_of(end - i);
-            for (int q = 0; q < 2; ++q) {
-                int64_t at = i * t.y_row + column + q * right;
-                RestTile rest{block.range.k,
-                              t.a + i * t.a_row + place_of(t, block.range.depth),
-                              tile.b[q],
-                              t.a_row,
-                              smaller(t.run, block.range.k),
-                              t.run_step,
-                              t.y + at,
-                              t.y_row,
-                              t.y_vector,
-                              tile.finish[q]};
-                if (whole.residual) rest.finish.residual = whole.residual + at;
-                kRestTiles.of[rows](rest);
-                if (after && whole.last) activate_tile(t, at, rows);
-            }
-            i += rows;
-        }
+        multiply_unpaired(t, block, tile, {row + 2 * pairs, group - 2 * pairs, 0, 0}, column, after && whole.last);
     });
 }
 
