@@ -60,6 +60,7 @@ RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) 
         for (int q = 0; q < Q; ++q) select(lanes, result(acc[q], q * y_step), Vec::zero()).store(y + q * y_step);
     };
     auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    if (HardSwish::is(j.activation) && !residual) return each(HardSwish(j.activation));
     if (!residual || (j.residual_last && !clamp))
         each([&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
     else if (j.residual_last)

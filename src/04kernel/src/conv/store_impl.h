@@ -23,6 +23,16 @@ struct Range {
     }
 };
 
+/// Short enough for sums that are still in registers, and what mobile networks have behind most convolutions.
+class HardSwish {
+    Vec alpha_, beta_;
+
+public:
+    explicit HardSwish(Activation const& act) : alpha_(Vec::set(act.alpha)), beta_(Vec::set(act.beta)) {}
+    static bool is(Activation const& act) { return act.kind == ActivationKind::HardSwish; }
+    RG_SIMD Vec operator()(Vec sum, int64_t) const { return activate<ActivationKind::HardSwish>(sum, alpha_, beta_); }
+};
+
 template <ActivationKind kind>
 void activate_row(float* y, float const* residual, int64_t step, int cols, int lanes, Activation const& act) {
     Vec alpha = Vec::set(act.alpha), beta = Vec::set(act.beta);

@@ -69,6 +69,7 @@ RG_SIMD void store(RowJob const& j, Vec const (&acc)[B][R][Q], float* y, float c
                 }
     };
     auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    if (HardSwish::is(j.activation) && !residual) return each(HardSwish(j.activation));
     if (!residual || (j.residual_last && !clamp))
         each([&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
     else if (j.residual_last)
