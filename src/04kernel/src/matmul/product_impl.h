@@ -89,9 +89,10 @@ public:
     }
 };
 
-/// Where a tile finds rows of B: in a panel as wide as the tile, with `b_row` between them, or likewise in a matrix
-/// that ends with the last of `tail` columns.
-enum class RowsOf : uint8_t { Panel, Matrix, Edge };
+/// Where a tile finds rows of B: in a panel as wide as the tile, in one that no other tile reads, which is a stream
+/// that the processor brings by itself, faster than if it were asked; with `b_row` between them, or likewise in a
+/// matrix that ends with the last of `tail` columns.
+enum class RowsOf : uint8_t { Panel, Stream, Matrix, Edge };
 
 template <int rows, int vectors, RowsOf source>
 struct PanelRows {
@@ -102,8 +103,8 @@ struct PanelRows {
     TileLines<rows, vectors> lines;
 
     RG_SIMD void next(Vec (&x)[vectors]) {
-        int64_t const row = source == RowsOf::Panel ? vectors * kWidth : b_row;
-        prefetch_row<vectors>(b, row);
+        int64_t const row = source == RowsOf::Panel || source == RowsOf::Stream ? vectors * kWidth : b_row;
+        if constexpr (source != RowsOf::Stream) prefetch_row<vectors>(b, row);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
             x[v] = source == RowsOf::Edge && v + 1 == vectors ? Vec::load_first(b + v * kWidth, tail)
@@ -111,7 +112,7 @@ struct PanelRows {
         b += row;
     }
     RG_SIMD void follow(int steps) {
-        if constexpr (rows > 1) ahead.prefetch(steps);
+        if constexpr (rows > 1 && source != RowsOf::Stream) ahead.prefetch(steps);
         lines.ask();
     }
 };
@@ -143,6 +144,7 @@ struct Tiles {
     constexpr Tiles() { fill<kRows, kVectors>(); }
 };
 constexpr Tiles<RowsOf::Panel> kPanelTiles;
+constexpr Tiles<RowsOf::Stream> kStreamTiles;
 constexpr Tiles<RowsOf::Matrix> kMatrixTiles;
 constexpr Tiles<RowsOf::Edge> kEdgeTiles;
 
@@ -216,7 +218,7 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     if (f.bias && !f.scalar_bias) f.bias += j;
     int64_t n = smaller(kPanel, t.n - j);
     int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
-    auto const* tiles = t.source != ProductSource::Rows ? kPanelTiles.of
+    auto const* tiles = t.source != ProductSource::Rows ? (r.rows <= kRows ? kStreamTiles.of : kPanelTiles.of)
                         : tail == kWidth                ? kMatrixTiles.of
                                                         : kEdgeTiles.of;
     Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
