@@ -84,11 +84,19 @@ class ProductTask final : public runtime::Task {
             auto per_part = ceil_div(panels, std::min(panels, ceil_div(wanted, parts)));
             columns_ = per_part * panel, column_parts_ = ceil_div(panels, per_part);
         }
-        parts *= column_parts_;
-        if (parts < threads_ && wanted > 1 && shape_.m > functions_.rows) {
-            rows_ = round_up(ceil_div(shape_.m, ceil_div(threads_, parts)), functions_.rows);
-            row_parts_ = ceil_div(shape_.m, rows_);
-        }
+        if (parts * column_parts_ < wanted) balance();
+    }
+    /// Cuts rows further where columns alone leave threads idle, as three panels do with two threads: so that the
+    /// thread with the most parts has the least work. A part takes the time of its rows and, to bring B, of a tile's.
+    void balance() {
+        auto cost_of = [&](int64_t rows) {
+            auto parts = shape_.batches * column_parts_ * ceil_div(shape_.m, rows);
+            return ceil_div(parts, threads_) * (rows + functions_.rows);
+        };
+        auto tiles = ceil_div(rows_, functions_.rows), best = rows_;
+        for (int64_t cuts = 2; cuts <= std::min<int64_t>(tiles, 2 * threads_); ++cuts)
+            if (auto rows = ceil_div(tiles, cuts) * functions_.rows; cost_of(rows) < cost_of(best)) best = rows;
+        rows_ = best, row_parts_ = std::max<int64_t>(1, ceil_div(shape_.m, rows_));
     }
 
 public:

@@ -9,9 +9,11 @@
 #include "passes/affine.h"
 #include "passes/constants.h"
 #include "passes/epilogue_host.h"
+#include "passes/expression.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace refactor::computation {
 
@@ -111,41 +113,44 @@ std::optional<Host> host_of(NodePtr node) {
     return std::nullopt;
 }
 
-bool is_one(std::vector<double> const& values) {
-    for (auto value : values)
-        if (value != 1) return false;
-    return true;
+bool all_are(std::vector<double> const& values, double expected) {
+    return std::all_of(values.begin(), values.end(), [&](double value) { return value == expected; });
 }
 
-bool is_zero(std::vector<double> const& values) {
-    for (auto value : values)
-        if (value != 0) return false;
-    return true;
+/// The Elementwise node of one output that alone reads the output of `node`, in its shape and type; else null.
+NodePtr elementwise_behind(NodePtr node) {
+    auto const& value = node->output()->value;
+    auto* reader = node->output()->only_consumer();
+    if (value.keep || !reader || !info_of<kernel::ElementwiseInfo>(*reader->value.op) || reader->outputs().size() != 1)
+        return nullptr;
+    auto const& result = reader->output()->value;
+    return result.shape == value.shape && result.dtype == value.dtype ? reader : nullptr;
 }
 
-bool fold(Graph& graph, NodePtr node) {
-    auto* host = node->output()->only_consumer();
-    if (!host || node->output()->value.keep || !info_of<kernel::ElementwiseInfo>(*host->value.op)) return false;
-    auto target = host_of(node);
-    if (!target || host->outputs().size() != 1 || host->output()->value.shape != node->output()->value.shape)
-        return false;
-    auto const epilogue = target->epilogue;
+/// Whatever reads the output of `node` reads that of `host`, which takes its name, and `node` is gone.
+void replace(Graph& graph, NodePtr node, NodePtr host) {
+    host->output()->value = node->output()->value;
+    graph.replace_all_uses(node->output(), host->output());
+    graph.erase(node);
+}
+
+/// Scales and shifts what `node` computes by its weights and bias; false, and nothing done, if they do not allow it.
+bool apply(Graph& graph, NodePtr node, Host const& host, Affine const& affine) {
+    auto const& epilogue = host.epilogue;
     if (epilogue.residual || epilogue.activation.kind != kernel::ActivationKind::None) return false;
     if (epilogue.bias && !node->input(2)->value.constant) return false;
-    auto affine = affine_of(host, node->output(), target->axis, target->channels);
-    if (!affine || host->output()->value.dtype != node->output()->value.dtype) return false;
-    bool scales = !is_one(affine->a), has_bias = epilogue.bias || !is_zero(affine->b);
-    if (scales && !target->order) return false;
+    bool scales = !all_are(affine.a, 1), has_bias = epilogue.bias || !all_are(affine.b, 0);
+    if (scales && !host.order) return false;
     auto* old = node->input(1);
-    auto weights = scales ? scaled(old, *target->order, affine->a) : nullptr;
-    auto numbers = has_bias ? folded_bias(node, epilogue.bias, *affine, target->channels) : nullptr;
+    auto weights = scales ? scaled(old, *host.order, affine.a) : nullptr;
+    auto numbers = has_bias ? folded_bias(node, epilogue.bias, affine, host.channels) : nullptr;
     if ((scales && !weights) || (has_bias && !numbers)) return false;
     auto type = old->value.dtype;
     if (scales)
         graph.set_input(node, 1,
                         add_constant(graph, old->value.name + ".scaled", type, old->value.shape, std::move(weights)));
     if (has_bias) {
-        auto* bias = add_constant(graph, node->value.name + ".bias", type, {DimExpr(target->channels)}, numbers);
+        auto* bias = add_constant(graph, node->value.name + ".bias", type, {DimExpr(host.channels)}, numbers);
         if (epilogue.bias)
             graph.set_input(node, 2, bias);
         else
@@ -154,9 +159,57 @@ bool fold(Graph& graph, NodePtr node) {
         with_bias.bias = true;
         set_epilogue(node, with_bias);
     }
-    node->output()->value = host->output()->value;
-    graph.replace_all_uses(host->output(), node->output());
-    graph.erase(host);
+    return true;
+}
+
+bool fold(Graph& graph, NodePtr node) {
+    auto host = host_of(node);
+    auto* reader = host ? elementwise_behind(node) : nullptr;
+    auto affine = reader ? affine_of(reader, node->output(), host->axis, host->channels) : std::nullopt;
+    if (!affine || !apply(graph, node, *host, *affine)) return false;
+    replace(graph, reader, node);
+    return true;
+}
+
+/// The bounds that the Elementwise `node` keeps `x` between, and nothing else that it does; Relu has 0 and infinity.
+std::optional<std::pair<double, double>> bounds_of(NodePtr node, EdgePtr x) {
+    auto expression = Expression::of(node);
+    expression.normalize();
+    auto const& last = expression.code[expression.outputs[0]];
+    if (expression.inputs.size() != 1 || expression.input(last.operands[0]) != x) return std::nullopt;
+    if (last.op == kernel::ExprOp::Relu) return std::pair{0., std::numeric_limits<double>::infinity()};
+    if (last.op != kernel::ExprOp::Clip) return std::nullopt;
+    auto low = expression.constant(last.operands[1]), high = expression.constant(last.operands[2]);
+    return low && high ? std::optional(std::pair{*low, *high}) : std::nullopt;
+}
+
+Expression clip_between(EdgePtr x, double low, double high) {
+    auto type = x->value.dtype;
+    auto expression = make_expression(kernel::ExprOp::Clip, type, {x});
+    expression.code.pop_back();
+    kernel::ExprInstruction bound, clip;
+    bound.op = kernel::ExprOp::Constant, clip.op = kernel::ExprOp::Clip, bound.dtype = clip.dtype = type;
+    for (double value : {low, high}) bound.value = value, expression.append(bound);
+    clip.operands[0] = 0, clip.operands[1] = 1, clip.operands[2] = 2;
+    expression.outputs = {expression.append(clip)};
+    return expression;
+}
+
+/// a·clip(x, low, high) + b = clip(a·x + b, a·low + b, a·high + b) for one a > 0 and one b: what is behind the clip is
+/// folded as if it were before it.
+bool fold_behind_clip(Graph& graph, NodePtr node) {
+    auto host = host_of(node);
+    auto* clip = host ? elementwise_behind(node) : nullptr;
+    auto* reader = clip ? elementwise_behind(clip) : nullptr;
+    auto bounds = reader ? bounds_of(clip, node->output()) : std::nullopt;
+    auto affine = bounds ? affine_of(reader, clip->output(), host->axis, host->channels) : std::nullopt;
+    if (!affine || !(affine->a[0] > 0) || !all_are(affine->a, affine->a[0]) || !all_are(affine->b, affine->b[0]))
+        return false;
+    double a = affine->a[0], b = affine->b[0];
+    if (!std::isfinite(a) || !std::isfinite(b) || !apply(graph, node, *host, *affine)) return false;
+    if (b != 0 || std::isfinite(bounds->second))
+        clip_between(node->output(), a * bounds->first + b, a * bounds->second + b).store(graph, clip);
+    replace(graph, reader, clip);
     return true;
 }
 
@@ -165,7 +218,7 @@ bool fold(Graph& graph, NodePtr node) {
 int fold_affine(Model& model, PassContext const&) {
     int folded = 0;
     for (auto* node : model.graph.topological())
-        while (fold(model.graph, node)) ++folded;
+        while (fold(model.graph, node) || fold_behind_clip(model.graph, node)) ++folded;
     return folded;
 }
 
