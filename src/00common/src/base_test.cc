@@ -92,12 +92,18 @@ TEST(CpuFeatures, IsPlausible) {
 }
 
 TEST(CpuFeatures, AnOverrideOnlyLowers) {
-    EXPECT_EQ(lower_isa(Isa::Avx512, "avx2"), Isa::Avx2);
-    EXPECT_EQ(lower_isa(Isa::Avx512, "avx512"), Isa::Avx512);
-    EXPECT_EQ(lower_isa(Isa::Scalar, "scalar"), Isa::Scalar);
-    EXPECT_THROW(lower_isa(Isa::Avx2, "avx512vnni"), InvalidInput);
-    EXPECT_THROW(lower_isa(Isa::Avx2, "sse"), InvalidInput);
-    EXPECT_THROW(lower_isa(Isa::Avx2, ""), InvalidInput);
+    CpuFeatures scalar, avx2, avx512;
+    avx2.isa = Isa::Avx2, avx512.isa = Isa::Avx512;
+    EXPECT_EQ(lower_isa(avx512, "avx2"), Isa::Avx2);
+    EXPECT_EQ(lower_isa(avx512, "avx512"), Isa::Avx512);
+    EXPECT_EQ(lower_isa(scalar, "scalar"), Isa::Scalar);
+    EXPECT_THROW(lower_isa(avx2, "avx512vnni"), InvalidInput);
+    EXPECT_THROW(lower_isa(avx2, "avx2vnni"), InvalidInput);
+    EXPECT_THROW(lower_isa(avx512, "avx2vnni"), InvalidInput);
+    EXPECT_THROW(lower_isa(avx2, "sse"), InvalidInput);
+    EXPECT_THROW(lower_isa(avx2, ""), InvalidInput);
+    avx512.avx2_vnni = true;
+    EXPECT_EQ(lower_isa(avx512, "avx2vnni"), Isa::Avx2Vnni);
 }
 
 TEST(Log, LevelAndSink) {

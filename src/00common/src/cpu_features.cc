@@ -13,7 +13,7 @@
 namespace refactor {
 namespace {
 
-constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni};
+constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni};
 
 #if RG_X86
 struct Registers {
@@ -39,7 +39,15 @@ bool has(uint32_t bits, std::initializer_list<int> positions) {
     return true;
 }
 
-Isa detect_isa() {
+/// AVX-VNNI, on a processor with AVX2.
+bool detect_avx2_vnni() {
+#ifdef RG_EMULATE_AVX512
+    return true;
+#endif
+    return cpuid(7).eax >= 1 && has(cpuid(7, 1).eax, {4});
+}
+
+Isa detect_isa(bool avx2_vnni) {
     auto basic = cpuid(1);
     // fma, osxsave, avx, f16c
     if (!has(basic.ecx, {12, 27, 28, 29})) return Isa::Scalar;
@@ -51,7 +59,7 @@ Isa detect_isa() {
     return Isa::Avx512Vnni;
 #endif
     // avx512 f, dq, bw, vl
-    if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return Isa::Avx2;
+    if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return avx2_vnni ? Isa::Avx2Vnni : Isa::Avx2;
     return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;
 }
 
@@ -123,32 +131,35 @@ void read_caches(CpuFeatures& features) {
 CpuFeatures detect() {
     CpuFeatures features;
 #if RG_X86
-    features.isa = detect_isa();
+    features.avx2_vnni = detect_avx2_vnni();
+    features.isa = detect_isa(features.avx2_vnni);
+    features.avx2_vnni = features.avx2_vnni && features.isa >= Isa::Avx2;
     features.halves_512 = features.isa >= Isa::Avx512 && detect_halves_512();
     features.brand = detect_brand();
     detect_caches(features);
 #endif
     read_caches(features);
-    if (auto const* wanted = std::getenv("REFACTOR_GRAPH_ISA")) features.isa = lower_isa(features.isa, wanted);
+    if (auto const* wanted = std::getenv("REFACTOR_GRAPH_ISA")) features.isa = lower_isa(features, wanted);
     return features;
 }
 
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512vnni"};
+    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2vnni", "avx512", "avx512vnni"};
     return kNames[static_cast<int>(isa)];
 }
 
-Isa lower_isa(Isa available, std::string_view wanted) {
+Isa lower_isa(CpuFeatures const& available, std::string_view wanted) {
     for (auto level : kLevels) {
         if (name_of(level) != wanted) continue;
-        if (level <= available) return level;
+        if (level <= available.isa && (level != Isa::Avx2Vnni || available.avx2_vnni)) return level;
         throw InvalidInput("REFACTOR_GRAPH_ISA asks for '" + std::string(wanted) + "', but this processor offers '" +
-                           std::string(name_of(available)) + "' at most");
+                           std::string(name_of(available.isa)) +
+                           (level < available.isa ? "' without AVX-VNNI" : "' at most"));
     }
     throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) +
-                       "', expected one of scalar, avx2, avx512, avx512vnni");
+                       "', expected one of scalar, avx2, avx2vnni, avx512, avx512vnni");
 }
 
 CpuFeatures const& cpu_features() {

@@ -6,19 +6,26 @@
 
 namespace refactor {
 
-/// Instruction-set levels that kernels are written for; each contains the ones before it.
+/// Instruction-set levels that kernels are written for, the better ones last; each contains the ones before it, but
+/// Avx2Vnni is of processors without AVX-512, whose levels do not need it.
 enum class Isa : uint8_t {
     Scalar,      ///< portable C++
     Avx2,        ///< AVX2, FMA, F16C
+    Avx2Vnni,    ///< and AVX-VNNI: Intel from Alder Lake on, where there is no AVX-512
     Avx512,      ///< AVX-512 F, BW, DQ, VL
     Avx512Vnni,  ///< and VNNI
 };
-std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx512", "avx512vnni"
+std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx2vnni", "avx512", "avx512vnni"
+/// The level that all but products of bytes are written for.
+constexpr Isa without_vnni(Isa isa) {
+    return isa == Isa::Avx512Vnni ? Isa::Avx512 : isa == Isa::Avx2Vnni ? Isa::Avx2 : isa;
+}
 
 /// What the processor offers and the operating system has enabled. Sizes in bytes, of one core (L3: of the whole cache
 /// it can reach).
 struct CpuFeatures {
     Isa isa = Isa::Scalar;
+    bool avx2_vnni = false;  ///< has Isa::Avx2Vnni, whatever `isa` is
     size_t l1d = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
     /// Has AVX-512, and works on its vectors in two halves, so that one of multiply-adds takes a cycle instead of half
     /// of one: Zen 4 ("Software Optimization Guide for the AMD Zen4 Microarchitecture").
@@ -28,7 +35,7 @@ struct CpuFeatures {
 /// Detected once. The environment variable `REFACTOR_GRAPH_ISA` (a name of `Isa`) lowers `isa`; a level that the
 /// processor lacks throws `InvalidInput`.
 CpuFeatures const& cpu_features();
-/// The level called `wanted`; throws `InvalidInput` if there is none or it is above `available`.
-Isa lower_isa(Isa available, std::string_view wanted);
+/// The level called `wanted`; throws `InvalidInput` if there is none or `available` does not have it.
+Isa lower_isa(CpuFeatures const& available, std::string_view wanted);
 
 }  // namespace refactor

@@ -46,6 +46,7 @@ struct BlockBytesFunctions {
 };
 
 BlockBytesFunctions const& block_bytes_avx2();
+BlockBytesFunctions const& block_bytes_avx2vnni();
 BlockBytesFunctions const& block_bytes_avx512vnni();
 
 }  // namespace refactor::kernel

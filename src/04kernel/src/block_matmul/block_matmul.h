@@ -25,6 +25,7 @@ std::shared_ptr<mem_manager::Blob const> widened_zeros(BlockMatMulInfo const&, m
 
 /// A is rounded to bytes where `may_round` allows it; needs constant weights, scales and zero points.
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const&, Request const&);
+MaybeKernel make_block_matmul_bytes_avx2vnni(BlockMatMulInfo const&, Request const&);
 MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const&, Request const&);
 /// Numbers are unpacked in registers, for a few rows and columns at a time; blocks of at least a vector.
 MaybeKernel make_block_matmul_avx512(BlockMatMulInfo const&, Request const&);

@@ -141,8 +141,7 @@ public:
     if (!info.may_round) return "A may not be rounded";
     if (request.precision == Precision::Exact) return "has a larger error than exact precision allows";
     if (auto why = block_matmul_mismatch(info, request); !why.empty()) return why;
-    if (request.isa < isa)
-        return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
+    if (auto why = why_not_isa(request, isa); !why.empty()) return why;
     if (info.bits > f.most_bits) return std::to_string(info.bits) + " bits, at most " + std::to_string(f.most_bits);
     // Sums of a block must fit in i16.
     if (info.block < 16 || info.block > 256 || info.block & (info.block - 1))
@@ -173,7 +172,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
-        auto ns = isa_ == Isa::Avx512Vnni ? 0.007 : 0.02;
+        auto ns = isa_ == Isa::Avx512Vnni ? 0.007 : isa_ == Isa::Avx2Vnni ? 0.014 : 0.02;
         return 500 + static_cast<double>(info_.n * info_.k) * (0.03 + rows * ns) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
@@ -209,11 +208,17 @@ public:
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512Vnni, block_bytes_avx512vnni);
 }
+MaybeKernel make_block_matmul_bytes_avx2vnni(BlockMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2Vnni, block_bytes_avx2vnni);
+}
 MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, block_bytes_avx2);
 }
 #else
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_block_matmul_bytes_avx2vnni(BlockMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_block_matmul_bytes_avx2(BlockMatMulInfo const&, Request const&) {

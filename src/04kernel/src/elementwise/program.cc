@@ -58,7 +58,7 @@ TileFunction find_function(TileKey key, Isa isa, bool& vectorised) {
 #if RG_X86
     if (isa >= Isa::Avx512)
         function = tile_avx512(key);
-    else if (isa == Isa::Avx2)
+    else if (isa >= Isa::Avx2)
         function = tile_avx2(key);
 #endif
     vectorised = function != nullptr;

@@ -7,7 +7,7 @@ namespace {
 SpreadFunction find_spread(SpreadKey key, [[maybe_unused]] Isa isa) {
 #if RG_X86
     if (isa >= Isa::Avx512) return spread_avx512(key);
-    if (isa == Isa::Avx2) return spread_avx2(key);
+    if (isa >= Isa::Avx2) return spread_avx2(key);
 #endif
     return spread_generic(key);
 }

@@ -85,7 +85,7 @@ public:
         : functions_(functions),
           id_(std::move(id)),
           lanes_(isa >= Isa::Avx512 ? 8
-                 : isa == Isa::Avx2 ? 4
+                 : isa >= Isa::Avx2 ? 4
                                     : 1),
           info_(std::move(info)) {}
     std::string id() const override { return id_; }

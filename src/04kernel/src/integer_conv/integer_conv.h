@@ -24,10 +24,12 @@ struct IntegerConvShape : Geometry {
 /// every group is one channel. By instruction set.
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_avx512(IntegerConvInfo const&, Request const&);
+MaybeKernel make_integer_conv_avx2vnni(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_avx2_bytes(IntegerConvInfo const&, Request const&);
 /// Winograd F(4×4, 3×3) in exact integers, see `integer_winograd.h`.
 MaybeKernel make_integer_conv_winograd_vnni(IntegerConvInfo const&, Request const&);
+MaybeKernel make_integer_conv_winograd_avx2vnni(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_winograd_avx2(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_reference(IntegerConvInfo const&, Request const&);
 

@@ -82,8 +82,7 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (types.residual != DataType::Undefined && !info.channels_last) return reject("a residual needs channels_last");
-    if (request.isa < isa)
-        return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
     auto const& w = request.inputs[I::kB];
     if (functions().spills) {
         if (request.isa > isa) return reject("a wider instruction set is allowed");
@@ -104,6 +103,9 @@ MaybeKernel make_integer_conv_vnni(IntegerConvInfo const& info, Request const& r
 MaybeKernel make_integer_conv_avx512(IntegerConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, integer_functions_avx512);
 }
+MaybeKernel make_integer_conv_avx2vnni(IntegerConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
+}
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
@@ -115,6 +117,9 @@ MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_conv_avx512(IntegerConvInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_conv_avx2vnni(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const&, Request const&) {

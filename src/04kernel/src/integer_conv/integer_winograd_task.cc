@@ -175,7 +175,7 @@ public:
 MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
-    if (request.isa < isa) return reject("needs " + std::string(name_of(isa)));
+    if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
     auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
     auto one = [](Dims const& dims) { return std::all_of(dims.begin(), dims.end(), [](auto d) { return d == 1; }); };
     bool fits = w.dims.size() == 4 && w.dims[2] == 3 && w.dims[3] == 3 && info.group == 1 && info.channels_last &&
@@ -193,11 +193,17 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
 MaybeKernel make_integer_conv_winograd_vnni(IntegerConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
 }
+MaybeKernel make_integer_conv_winograd_avx2vnni(IntegerConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
+}
 MaybeKernel make_integer_conv_winograd_avx2(IntegerConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
 #else
 MaybeKernel make_integer_conv_winograd_vnni(IntegerConvInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_conv_winograd_avx2vnni(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_conv_winograd_avx2(IntegerConvInfo const&, Request const&) {

@@ -50,9 +50,18 @@ RG_SIMD Lanes operator>>(Lanes a, int n) { return {_mm256_srai_epi32(a.v, n)}; }
 /// c + sums of two products of i16. The compiler must not regroup many of them, nor let the product's register become
 /// the sum's: it would keep sums on the stack.
 RG_SIMD Lanes dot_words(Lanes c, Lanes a, Lanes b) {
+#ifdef __AVXVNNI__
+    return {_mm256_dpwssd_avx_epi32(c.v, a.v, b.v)};
+#else
     asm("vpaddd %1, %0, %0" : "+x"(c.v) : "x"(_mm256_madd_epi16(a.v, b.v)));
     return c;
+#endif
 }
+
+#ifdef __AVXVNNI__
+/// c + sums of four products of bytes, a unsigned and b signed.
+RG_SIMD Lanes dot_quads(Lanes c, Lanes a, Lanes b) { return {_mm256_dpbusd_avx_epi32(c.v, a.v, b.v)}; }
+#endif
 
 /// c + sums of four products of bytes, a unsigned and b signed, of which neighbours must not sum to more than i16
 /// holds. One temporary: with two, the compiler would keep sums on the stack.

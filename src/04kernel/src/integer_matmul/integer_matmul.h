@@ -93,6 +93,7 @@ IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero,
 /// Register tiles over panels of B (packed once if it is constant), by instruction set.
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&);
+MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_reference(IntegerMatMulInfo const&, Request const&);

@@ -71,8 +71,7 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
                  IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
-    if (request.isa < isa)
-        return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
     if (functions().spills && request.isa > isa) return reject("a wider instruction set is allowed");
     auto kernel = std::make_unique<IntegerProductKernel>(functions(), isa, info, request);
     if (functions().spills && !kernel->is_constant()) return reject("B is no constant matrix");
@@ -112,6 +111,9 @@ MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const& info, Request cons
 MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, integer_functions_avx512);
 }
+MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
+}
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2);
 }
@@ -123,6 +125,9 @@ MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&) {

@@ -1,5 +1,6 @@
 #pragma once
-// B packed in registers; include behind `integer_depthwise_vnni.h`, for AVX-512 VNNI only.
+// B packed in registers; include behind `integer_depthwise_vnni.h`, for AVX-512 VNNI only; `integer_pack_bytes.h` is
+// that of AVX2.
 
 namespace refactor::kernel {
 namespace {

@@ -164,6 +164,7 @@ struct IntegerFunctions {
 
 IntegerFunctions const& integer_functions_avx2();
 IntegerFunctions const& integer_functions_avx2_bytes();
+IntegerFunctions const& integer_functions_avx2vnni();
 IntegerFunctions const& integer_functions_avx512();
 IntegerFunctions const& integer_functions_avx512vnni();
 

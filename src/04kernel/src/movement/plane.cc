@@ -55,7 +55,7 @@ StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns
     if (element_bytes == 4 && columns <= 4) return transpose_few_columns;
 #if RG_X86
     if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_avx512;
-    if (element_bytes == 4 && isa == Isa::Avx2) return transpose_plane_avx2;
+    if (element_bytes == 4 && isa >= Isa::Avx2) return transpose_plane_avx2;
     if (element_bytes == 1 && isa >= Isa::Avx2) return transpose_plane_bytes_avx2;
 #endif
     if (element_bytes == 1) return transpose_plane_bytes;

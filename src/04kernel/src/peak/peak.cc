@@ -38,6 +38,8 @@ Peak measure_peak(Isa isa, ThreadPool& pool) {
         peak.f32 = 8 * 2 * rate(pool, multiply_add_avx2);
     if (isa >= Isa::Avx512Vnni)
         peak.int8 = 16 * 4 * 2 * rate(pool, dot_avx512vnni);
+    else if (isa == Isa::Avx2Vnni)
+        peak.int8 = 8 * 4 * 2 * rate(pool, dot_avx2vnni);
     else if (isa >= Isa::Avx2)
         peak.int8 = 8 * 2 * 2 * rate(pool, dot_avx2);
     return peak;

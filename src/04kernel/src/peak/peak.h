@@ -11,6 +11,8 @@ float multiply_add_avx2(int64_t rounds);
 float multiply_add_avx512(int64_t rounds);
 /// An instruction is a multiplication of words and an addition of its sums of two.
 int32_t dot_avx2(int64_t rounds);
+/// Of bytes.
+int32_t dot_avx2vnni(int64_t rounds);
 int32_t dot_avx512vnni(int64_t rounds);
 
 }  // namespace refactor::kernel

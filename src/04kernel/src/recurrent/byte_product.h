@@ -42,6 +42,7 @@ struct ByteProductFunctions {
 };
 
 ByteProductFunctions const& byte_product_functions_avx2();
+ByteProductFunctions const& byte_product_functions_avx2vnni();
 ByteProductFunctions const& byte_product_functions_avx512vnni();
 
 }  // namespace refactor::kernel

@@ -75,6 +75,7 @@ MaybeKernel make_recurrent_avx512(RecurrentInfo const&, Request const&);
 MaybeKernel make_recurrent_avx2(RecurrentInfo const&, Request const&);
 /// Weights of bytes: products of integers.
 MaybeKernel make_recurrent_quantized_avx512vnni(RecurrentInfo const&, Request const&);
+MaybeKernel make_recurrent_quantized_avx2vnni(RecurrentInfo const&, Request const&);
 MaybeKernel make_recurrent_quantized_avx2(RecurrentInfo const&, Request const&);
 /// Any float type; computes in f64.
 MaybeKernel make_recurrent_reference(RecurrentInfo const&, Request const&);

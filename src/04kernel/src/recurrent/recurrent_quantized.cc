@@ -186,8 +186,7 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Byt
                  RecurrentFunctions functions) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     if (auto why = why_not_quantized(info, request); !why.empty()) return reject(why);
-    if (request.isa < isa)
-        return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
+    if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
     for (size_t i : {1, 2})
         if (!request.inputs[i].constant) return reject(i == 1 ? "W is not constant" : "R is not constant");
     return std::unique_ptr<Kernel>(new QuantizedRecurrentKernel(f, functions, isa, info, request));
@@ -200,6 +199,14 @@ MaybeKernel make_recurrent_quantized_avx512vnni(RecurrentInfo const& info, Reque
 #if RG_X86
     return make(info, request, Isa::Avx512Vnni, byte_product_functions_avx512vnni(),
                 {product_functions_avx512(), cell_functions_avx512(), stream_functions_avx512()});
+#else
+    return reject("not built for this architecture");
+#endif
+}
+MaybeKernel make_recurrent_quantized_avx2vnni(RecurrentInfo const& info, Request const& request) {
+#if RG_X86
+    return make(info, request, Isa::Avx2Vnni, byte_product_functions_avx2vnni(),
+                {product_functions_avx2(), cell_functions_avx2(), stream_functions_avx2()});
 #else
     return reject("not built for this architecture");
 #endif

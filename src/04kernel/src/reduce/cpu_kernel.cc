@@ -14,6 +14,12 @@ std::string why_not_plain_cpu(Request const& request) {
     return {};
 }
 
+std::string why_not_isa(Request const& request, Isa isa) {
+    if (request.isa < isa)
+        return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
+    return isa == Isa::Avx2Vnni && request.isa > isa ? "a wider instruction set is allowed" : "";
+}
+
 std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa) {
     auto id = std::string(op) + ":cpu:" + std::string(algorithm) + ":" + std::string(name_of(dtype));
     if (isa != Isa::Scalar) id.append(":").append(name_of(isa));

@@ -30,6 +30,10 @@ Err<Rejection> reject(std::string reason);
 /// Nothing if the request is for a CPU and all operands are in the plain layout, else what is wrong.
 std::string why_not_plain_cpu(Request const& request);
 
+/// Nothing if a kernel for `isa` may run for the request, else why not. Others than the best level stay candidates,
+/// except Avx2Vnni, which levels above it do not contain.
+std::string why_not_isa(Request const& request, Isa isa);
+
 /// "op:cpu:algorithm:dtype", with ":isa" behind it if that is not scalar.
 std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa = Isa::Scalar);
 

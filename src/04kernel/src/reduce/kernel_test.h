@@ -137,8 +137,9 @@ int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<T
     auto expected = outputs;
     run(*reference.kernels.back(), inputs, expected, packs, one, params);
     size_t others = 0;
-    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni}) {
+    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni}) {
         if (isa > cpu_features().isa) break;
+        if (isa == Isa::Avx2Vnni && !cpu_features().avx2_vnni) continue;
         for (int threads = 1; threads <= 3; ++threads) {
             ThreadPool pool(threads);
             auto found = candidates(info, request_of(operands, results, isa, threads));

@@ -1,0 +1,31 @@
+#define RG_GROUP 4
+#define RG_ROWS 6
+#define RG_VECTORS 2
+#include "integer_matmul/integer_lanes_avx2.h"
+
+namespace refactor::kernel {
+namespace {
+
+/// c + a · b, dword by dword.
+RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_quads(c, a, b); }
+
+}  // namespace
+}  // namespace refactor::kernel
+
+// Written against what is above.
+#include "integer_matmul/integer_product_impl.h"
+//
+#include "integer_matmul/integer_depthwise_avx2.h"
+#include "integer_matmul/integer_pack_bytes.h"
+#include "integer_matmul/integer_winograd_impl.h"
+
+namespace refactor::kernel {
+
+IntegerFunctions const& integer_functions_avx2vnni() {
+    static constexpr IntegerFunctions kAll{
+        RG_GROUP, kWidth,  kPanel,    kRows,    multiply,           depthwise_of_words, terms,    widen,
+        sum,      nullptr, pack_rows, winograd, depthwise_in_place, kPairChannels,      kMostTaps};
+    return kAll;
+}
+
+}  // namespace refactor::kernel
