@@ -81,7 +81,10 @@ constexpr Tolerance kOneStep{2e-5, 2e-5};
 /// Of many, a state on the border between two codes (2/255 apart, times weights of up to 3/√hidden) may go either way.
 constexpr Tolerance kSteps{0.01, 0};
 
-int best() { return cpu_features().isa >= Isa::Avx512Vnni ? 2 : cpu_features().isa >= Isa::Avx2 ? 1 : 0; }
+int best() {
+    auto isa = cpu_features().isa;
+    return isa == Isa::Avx512Vnni || isa == Isa::Avx2Vnni ? 2 : isa >= Isa::Avx2 ? 1 : 0;
+}
 
 TEST(QuantizedRecurrent, CandidatesAgree) {
     std::mt19937 random(seed_of(91));

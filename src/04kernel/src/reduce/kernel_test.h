@@ -123,6 +123,9 @@ inline void expect_close(Tensor const& actual, Tensor const& expected, Tolerance
     }
 }
 
+/// Levels above Scalar up to `isa` that kernels without products of bytes are written for.
+inline int wide_levels(Isa isa) { return isa >= Isa::Avx512 ? 2 : isa >= Isa::Avx2 ? 1 : 0; }
+
 /// Runs every candidate that takes these sizes, for every instruction set of this machine and 1 to 3 threads, against
 /// the reference. Returns the number of candidates besides the reference at the best instruction set.
 template <class Info>
