@@ -2,7 +2,8 @@
 // Loops of the product with weights of bytes, written against `Lanes`; include `integer_lanes_*.h` first and define
 // `Weights` and `Codes` (`width` quads of B and one of A), `load_weights`, `load_codes`, `dot`, `store_codes`,
 // RG_QUAD_BYTES (of A) and RG_ROWS × RG_TILE, the register tile of several rows: AVX-512 6 × 4 (24 of 32 registers
-// accumulate, 4 hold B, 1 A), AVX2 3 × 2 (6 of 16, 4, 2, and some for products). A single row takes a panel at a time.
+// accumulate, 4 hold B, 1 A), AVX2 3 × 2 (6 of 16, 4, 2, and some for products) or with VNNI 6 × 2 (12, 2, 1). A single
+// row takes a panel at a time.
 #include "recurrent/byte_product.h"
 
 namespace refactor::kernel {

@@ -207,8 +207,8 @@ bool fold_behind_clip(Graph& graph, NodePtr node) {
         return false;
     double a = affine->a[0], b = affine->b[0];
     if (!std::isfinite(a) || !std::isfinite(b) || !apply(graph, node, *host, *affine)) return false;
-    if (b != 0 || std::isfinite(bounds->second))
-        clip_between(node->output(), a * bounds->first + b, a * bounds->second + b).store(graph, clip);
+    if (std::pair moved{a * bounds->first + b, a * bounds->second + b}; moved != *bounds)
+        clip_between(node->output(), moved.first, moved.second).store(graph, clip);
     replace(graph, reader, clip);
     return true;
 }

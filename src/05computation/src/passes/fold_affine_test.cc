@@ -38,6 +38,8 @@ TEST(FoldAffine, ScaleAndShiftBehindClipsGoBeforeThem) {
     EXPECT_EQ(count(compiled({ExprOp::Relu, {}, one, {0.2F}, {0}}), "Elementwise"), 0);
     EXPECT_EQ(count(compiled({ExprOp::Clip, {-1, 2}, one, {1.7F}, {0.4F}}), "Elementwise"), 0);
     EXPECT_EQ(count(compiled({ExprOp::Clip, {-1, 2}, one, {0.5F}, {0}}), "Elementwise"), 0);
+    EXPECT_EQ(count(compiled({ExprOp::Clip, {-1, INFINITY}, one, {0.5F}, {0}}), "Elementwise"), 0);
+    EXPECT_EQ(count(compiled({ExprOp::Clip, {-INFINITY, 1}, one, {0.5F}, {0}}), "Elementwise"), 0);
     EXPECT_EQ(count(compiled({ExprOp::Relu, {}, channels, {3, 3, 3, 3}, {1, 1, 1, 1}}), "Elementwise"), 0);
 }
 
