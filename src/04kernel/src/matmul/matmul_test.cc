@@ -130,6 +130,42 @@ TEST(MatMul, SamplesStayApart) {
     }
 }
 
+TEST(MatMul, RowsStayApart) {
+    std::mt19937 random(seed_of(90));
+    int64_t const m = 75, n = 200;
+    for (int64_t k : {128, 2048}) {
+        std::vector<Tensor> inputs{random_f32({1, m, k}, random), random_f32({k, n}, random)},
+            outputs{Tensor(DataType::F32, {1, m, n})};
+        inputs[1].as_constant();
+        std::vector<float> factors(static_cast<size_t>(m), 1);
+        factors[0] = factors[62] = 0, factors[7] = 1e-6f, factors[44] = 1e6f, factors[50] = 0x1p-80f;
+        factors[20] = std::numeric_limits<float>::quiet_NaN(), factors[58] = std::numeric_limits<float>::infinity();
+        for (int64_t i = 0; i < m * k; ++i) inputs[0].as<float>()[i] *= factors[static_cast<size_t>(i / k)];
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        PackCache packs;
+        ThreadPool pool(1);
+        std::vector<float> exact;
+        auto kernels = candidates(MatMulInfo{}, request_of(in, results, cpu_features().isa, 1)).kernels;
+        for (auto kernel = kernels.rbegin(); kernel != kernels.rend(); ++kernel) {  // the reference is the last
+            run(**kernel, inputs, outputs, packs, pool);
+            auto const* y = outputs[0].as<float>();
+            if (exact.empty()) exact.assign(y, y + m * n);
+            for (int64_t i = 0; i < m; ++i) {
+                auto const *row = y + i * n, *expected = exact.data() + i * n;
+                if (!std::isfinite(factors[static_cast<size_t>(i)])) {
+                    EXPECT_TRUE(std::none_of(row, row + n, [](float x) { return std::isfinite(x); }));
+                    continue;
+                }
+                float largest = 0, error = 0;
+                for (int64_t j = 0; j < n; ++j)
+                    largest = std::max(largest, std::abs(expected[j])),
+                    error = std::max(error, std::abs(row[j] - expected[j]));
+                EXPECT_LE(error, 2e-5f * largest) << (*kernel)->id() << ", row " << i;
+            }
+        }
+    }
+}
+
 TEST(MatMul, RefusesHalves) {
     struct {
         Dims a, b;

@@ -9,7 +9,8 @@
 //   U   = A11 B11 + S2 T2      V = U + S3 T3
 //   Y21 = V + A22 T4           Y22 = V + S1 T1        Y12 = U + S1 T1 + S4 B22
 //
-// A tile takes all seven in turn, so that Y is touched as often as in a direct product.
+// A tile takes all seven in turn, so that Y is touched as often as in a direct product. What it rounds is measured by
+// the larger of two paired rows, so that a tile with rows of other sizes is multiplied directly.
 #include "matmul/strassen_tile_impl.h"
 
 namespace refactor::kernel {
@@ -33,7 +34,7 @@ struct PairBlock {
     Range range;
     int64_t half;  ///< of the depth
     float* t;      ///< T1 … T4
-    float* a;      ///< for each pair of row tiles its operands
+    float* a;      ///< for each pair of row tiles: whether it is combined (else 0), and its operands
 
     RG_SIMD int64_t operands(int64_t pairs) const {
         return kOperands * pairs * ((half + kWidth - 1) / kWidth * kWidth);
@@ -43,6 +44,29 @@ struct PairBlock {
         return place_of(block, range.depth + half) - place_of(block, range.depth);
     }
 };
+
+/// Of the norms of two rows that are paired: five bits of the smaller one are lost at most.
+constexpr float kLargestRatio = 32;
+
+/// Whether the rows of a pair of row tiles are of a size, finite and numbers.
+RG_SIMD bool are_alike(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower,
+                       int64_t rows) {
+    int64_t const right = block.right(t), vector = vector_step(t);
+    for (int64_t i = 0; i < rows; ++i, upper += t.a_row, lower += t.a_row) {
+        float const *u = upper, *l = lower;
+        Vec squares[4] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
+        for (int64_t p = 0; p < block.half; p += kWidth, u += vector, l += vector) {
+            int left = static_cast<int>(smaller(kWidth, block.half - p));
+            Vec x[4] = {load_part(u, left), load_part(u + right, left), load_part(l, left), load_part(l + right, left)};
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; ++q) add_product(squares[q], x[q], x[q]);
+        }
+        float a = sum(squares[0] + squares[1]), b = sum(squares[2] + squares[3]);
+        float most = kLargestRatio * kLargestRatio;
+        if (!(a <= most * b && b <= most * a && a + b <= __FLT_MAX__)) return false;
+    }
+    return true;
+}
 
 template <class F>
 RG_SIMD void for_groups(ProductBlock const& t, Range const& r, F&& f) {
@@ -144,15 +168,23 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
     NextPair next = next_pair(t, block, j);
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
-        for (int64_t i = 0; i < pairs;) {
-            int64_t rows = rows_of(pairs - i), at[4];
-            tile.next = no_rows;
+        for (int64_t i = 0, rows; i < pairs; i += rows, a += kWidth + block.operands(rows)) {
+            rows = rows_of(pairs - i);
+            tile.next = no_rows, tile.a = a + kWidth;
             if (j == 0) {
                 float const* upper = t.a + (row + i) * t.a_row + place_of(t, block.range.depth);
-                combine_rows(t, block, upper, upper + pairs * t.a_row, rows, a);
+                float const* lower = upper + pairs * t.a_row;
+                *a = are_alike(t, block, upper, lower, rows);
+                if (*a) combine_rows(t, block, upper, lower, rows, a + kWidth);
                 if (i + rows < pairs)
-                    tile.next.upper = upper + rows * t.a_row, tile.next.lower = tile.next.upper + pairs * t.a_row;
+                    tile.next.upper = upper + rows * t.a_row, tile.next.lower = lower + rows * t.a_row;
             }
+            if (!*a) {
+                for (int64_t r : {row + i, row + i + pairs})
+                    multiply_unpaired(t, block, tile, {r, rows, 0, 0}, column, after && whole.last);
+                continue;
+            }
+            int64_t at[4];
             tile.ahead = next.part(7 * half, (pairs + kRows - 1) / kRows);
             for (int q = 0; q < 4; ++q) {
                 int64_t r = row + i + (q >> 1) * pairs;
@@ -160,11 +192,9 @@ void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int6
                 tile.y[q] = t.y + at[q];
                 if (whole.residual) tile.finish[q].residual = whole.residual + at[q];
             }
-            tile.a = a, a += block.operands(rows);
             kPairTiles.of[rows][first](tile);
             first = false;
             for (int q = 0; after && whole.last && q < 4; ++q) activate_tile(t, at[q], rows);
-            i += rows;
         }
         multiply_unpaired(t, block, tile, {row + 2 * pairs, group - 2 * pairs, 0, 0}, column, after && whole.last);
     });

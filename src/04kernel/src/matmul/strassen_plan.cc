@@ -55,7 +55,8 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
     auto rows = std::min(best.rows, m);
     best.group = gathers ? shape.m : ceil_div(rows, ceil_div(rows, most));
     best.block_m = gathers ? std::min(rows, most / shape.m * shape.m) : best.group;
-    auto scratch = 2 * block_k * functions.panel + 7 * (best.block_m / 2) * round_up(block_k / 2, functions.width);
+    auto pair_floats = functions.width + 7 * round_up(block_k / 2, functions.width);
+    auto scratch = 2 * block_k * functions.panel + (best.block_m / 2) * pair_floats;
     best.scratch_bytes = static_cast<size_t>(round_up(scratch * 4, 64));
     return best;
 }

@@ -84,9 +84,11 @@ class Widening {
                accepts_as(node, DataType::F32, [](EdgePtr edge) { return is_half(edge); }, context_, nullptr);
     }
 
-    /// Registers of halves become f32; what the program reads and shows as halves is cast.
+    /// Registers of halves become f32; what the program reads and shows as halves is cast, constants once and for all.
     void widen_expression(NodePtr node) {
         auto expression = Expression::of(node);
+        for (auto*& input : expression.inputs)
+            if (is_half(input) && is_constant(input) && !scalar_constant(input)) input = wide(input);
         std::vector<kernel::ExprInstruction> code;
         std::vector<uint16_t> numbers;
         auto append = [&](kernel::ExprInstruction instruction) {
@@ -101,7 +103,7 @@ class Widening {
             auto* edge = reads ? expression.inputs[instruction.operands[0]] : nullptr;
             auto scalar = half && edge ? scalar_constant(edge) : std::nullopt;
             if (scalar) instruction = *scalar;
-            bool stored_half = half && edge && !scalar && !is_widened(edge);
+            bool stored_half = is_half(edge) && !scalar;
             if (half && !stored_half) instruction.dtype = DataType::F32;
             auto operand = instruction.operands[0];
             bool nothing = instruction.op == ExprOp::Cast && code[operand].dtype == instruction.dtype;
