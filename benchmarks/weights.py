@@ -3,8 +3,8 @@
     python benchmarks/weights.py MODEL.onnx [--threads 1,2] [--rounds 5] [--burst 0.3] [--dim NAME=N]
 
 Engines take turns in one process; the best median of a round counts for each. `error` is the largest difference from
-onnxruntime in f32 over the largest magnitude of each output; "int8 rows" is accuracy level 4 of
-MatMulNBits. OpenVINO's int8 is there if `nncf` is installed.
+onnxruntime in f32 over the largest magnitude of each output; "with int8 rows" is accuracy level 4 of MatMulNBits, or
+`precision="int8"`. OpenVINO's int8 is there if `nncf` is installed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Bench:
                 random.standard_normal(shape).astype(np.float32) if floating else random.integers(0, 2, shape)
             )
 
-    def ours(self, weights: str) -> Engine:
-        executor = make_compiler(self.path).compile("cpu", num_threads=self.threads, weights=weights)
+    def ours(self, weights: str, precision: str = "default") -> Engine:
+        compiler = make_compiler(self.path)
+        executor = compiler.compile("cpu", num_threads=self.threads, weights=weights, precision=precision)
         return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
 
     def onnxruntime(self, path: Path) -> Engine:
@@ -106,11 +107,12 @@ class Bench:
             "refactor_graph f16": lambda: self.ours("f16"),
             "refactor_graph bf16": lambda: self.ours("bf16"),
             "refactor_graph int8": lambda: self.ours("int8"),
+            "refactor_graph int8 with int8 rows": lambda: self.ours("default", "int8"),
             "refactor_graph int4": lambda: self.ours_int4(0),
-            "refactor_graph int4, int8 rows": lambda: self.ours_int4(4),
+            "refactor_graph int4 with int8 rows": lambda: self.ours_int4(4),
             "onnxruntime int8": self.onnxruntime_int8,
             "onnxruntime int4": lambda: self.onnxruntime(self.four_bits(0)),
-            "onnxruntime int4, int8 rows": lambda: self.onnxruntime(self.four_bits(4)),
+            "onnxruntime int4 with int8 rows": lambda: self.onnxruntime(self.four_bits(4)),
             "openvino f16": lambda: self.openvino("f16"),
             "openvino int8": lambda: self.openvino("int8"),
         }
@@ -155,7 +157,7 @@ def main() -> None:
             best = min(peers, default=math.nan)
             print(f"{arguments.model.stem}, {threads} thread(s)   [ratio: best other engine in f32 over this]")
             for name, ms in times.items():
-                print(f"  {name:22}{ms:10.3f} ms{best / ms:8.2f}   error {made[name][1]:.2g}")
+                print(f"  {name:34}{ms:10.3f} ms{best / ms:8.2f}   error {made[name][1]:.2g}")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_what_makes_no_sense_is_refused():
         compiler.compile("cpu", precision="f12")
     with pytest.raises(InvalidInput, match="keep_f32: expected a list"):
         compiler.compile("cpu", keep_f32="first")
-    with pytest.raises(InvalidInput, match="precision f16, bf16 or fp8"):
+    with pytest.raises(InvalidInput, match="precision f16, bf16, fp8 or int8"):
         find_keep(compiler, sample(), 1, precision="f32")
     for precision in ("f32", "tf32"):
         (wanted,) = models.expected(layers(), sample())

@@ -35,8 +35,10 @@ void check_weights(CompileOptions const& options) {
                        options.device + ", expected one of: f32, f16, bf16, i8, and on a GPU f8e4m3fn, f8e5m2");
 }
 
-/// Refuses products of f8 where there are none.
+/// Refuses products of f8 or bytes where there are none.
 void check_precision(CompileOptions const& options, mem_manager::Device* place) {
+    if (options.round_products && options.device != "cpu")
+        throw Unsupported("precision int8: rounds products on a CPU alone, the target is " + options.device);
     if (options.precision != kernel::Precision::F8) return;
     constexpr int kNeeded = 89;
     std::string const wanted = "precision fp8: needs an NVIDIA GPU of compute capability 8.9 or more, ";

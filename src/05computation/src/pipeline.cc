@@ -35,6 +35,7 @@
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
 #include "passes/reorder_channels_last.h"
+#include "passes/round_products.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
 #include "passes/sink_transposes.h"
@@ -88,6 +89,7 @@ std::span<Pass const> pipeline() {
         {"fold_transposes", fold_transposes},
         {"fuse_gathered_matrices", fuse_gathered_matrices},
         {"fold_nan_guards", fold_nan_guards},
+        {"round_products", round_products},
         {"fuse_epilogues", fuse_epilogues},
         {"look_up_one_hots", look_up_one_hots},
         {"store_weights", store_weights},

@@ -138,9 +138,14 @@ class Compiler:
             operands to 11 bits on a GPU. "f16", "bf16": tensors of f32 are computed in that type; sums, inputs and
             outputs of the model stay f32. "fp8": as "bf16", and where it is faster both operands of products by
             constant weights become f8e4m3fn, with one scale each, that of the activations found as they come; needs a
-            GPU of compute capability 8.9.
+            GPU of compute capability 8.9. "int8": both operands of products by constant weights (not of convolutions)
+            are rounded to 8 bits with a scale for each block of up to 128 elements, activations as they come, so that
+            nothing is calibrated; weights that the model packs in blocks (MatMulNBits) meet rounded activations
+            whatever accuracy it asks for. Errors are one to some per cent; CPU only, and without VNNI just for weights
+            of 4 bits: the report of the pass `round_products` tells what stays f32 and why.
         keep_f32
-            Names of nodes that "f16", "bf16" and "fp8" leave in f32 (`refactor_graph.precision.find_keep` finds them).
+            Names of nodes that "f16", "bf16", "fp8" and "int8" leave in f32 (`refactor_graph.precision.find_keep`
+            finds them).
         device_graphs
             Record the work of a GPU when a plan runs the second time with the same addresses (a CUDA graph), and
             repeat it by one call from then on. `Executor.dbg` tells what is recorded, or why not.
@@ -169,7 +174,8 @@ class Compiler:
             For an unknown target, allocator, pass, precision, type of weights, kept tensor or tuning mode; lists what
             there is. If symbols are left that measuring needs.
         Unsupported
-            Naming every node that no kernel accepts, with all reasons.
+            Naming every node that no kernel accepts, with all reasons; if the target does not multiply in "fp8" or
+            "int8".
         DeviceError
             If a target is not present: says what is missing.
         """

@@ -1,4 +1,4 @@
-"""Which nodes of a model have to stay in f32 when the rest is computed in f16, bf16 or f8.
+"""Which nodes of a model have to stay in f32 when the rest is computed in f16, bf16, f8 or bytes.
 
 >>> from refactor_graph.precision import find_keep
 >>> keep = find_keep("model.onnx", {"input": array}, tolerance=1e-3)  # doctest: +SKIP
@@ -66,7 +66,7 @@ def find_keep(
     tolerance
         Largest `error` of the outputs against those in f32.
     precision
-        "f16", "bf16" or, for a GPU, "fp8".
+        "f16", "bf16", for a GPU "fp8", for a CPU "int8".
     target
         Where the outputs are computed. The CPU rounds where a GPU rounds, but may add up in another order.
     error
@@ -82,10 +82,10 @@ def find_keep(
     InvalidInput
         If `tolerance` is exceeded even with all nodes in f32, or an argument makes no sense.
     Unsupported
-        If `target` does not multiply in "fp8".
+        If `target` does not multiply in "fp8" or "int8".
     """
-    if precision not in ("f16", "bf16", "fp8"):
-        raise InvalidInput(f"find_keep: expected the precision f16, bf16 or fp8, got {precision!r}")
+    if precision not in ("f16", "bf16", "fp8", "int8"):
+        raise InvalidInput(f"find_keep: expected the precision f16, bf16, fp8 or int8, got {precision!r}")
     if not tolerance >= 0:
         raise InvalidInput(f"find_keep: expected a tolerance of at least 0, got {tolerance!r}")
     compiler = model if isinstance(model, Compiler) else make_compiler(model)

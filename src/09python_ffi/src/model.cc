@@ -29,9 +29,11 @@ void set_precision(computation::CompileOptions& options, std::string const& name
         options.compute = DataType::BF16;
     else if (name == "fp8")
         options.precision = kernel::Precision::F8, options.compute = DataType::BF16;
+    else if (name == "int8")
+        options.round_products = true;
     else if (name != "default" && name != "f32")
         throw InvalidInput("unknown precision \"" + name +
-                           "\", expected one of: default, exact, f32, tf32, f16, bf16, fp8");
+                           "\", expected one of: default, exact, f32, tf32, f16, bf16, fp8, int8");
 }
 
 DataType weights_of(std::string const& name) {
@@ -46,9 +48,11 @@ DataType weights_of(std::string const& name) {
                        "\", expected one of: default, f32, f16, bf16, int8, f8e4m3fn, f8e5m2");
 }
 
-/// Products of f8 decide what weights are.
+/// Products of f8 and of bytes decide what weights are.
 void set_weights(computation::CompileOptions& options, std::string const& name) {
     options.weights = weights_of(name);
+    if (options.round_products && options.weights != DataType::Undefined)
+        throw InvalidInput("weights \"" + name + "\" with the precision int8, expected default");
     if (options.precision != kernel::Precision::F8) return;
     if (options.weights != DataType::Undefined && options.weights != DataType::F8E4M3FN)
         throw InvalidInput("weights \"" + name + "\" with the precision fp8, expected default or f8e4m3fn");

@@ -204,6 +204,15 @@ public:
 
 }  // namespace
 
+bool rounds_rows(BlockMatMulInfo const& info, Isa isa) {
+#if RG_X86
+    if (isa == Isa::Avx2Vnni || isa == Isa::Avx512Vnni) return true;
+    return isa >= Isa::Avx2 && info.bits <= block_bytes_avx2().most_bits;
+#else
+    return static_cast<void>(info), static_cast<void>(isa), false;
+#endif
+}
+
 #if RG_X86
 MaybeKernel make_block_matmul_bytes_vnni(BlockMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512Vnni, block_bytes_avx512vnni);

@@ -21,7 +21,9 @@ struct CompileOptions {
     /// F16 or BF16: type that tensors of f32 are computed in (sums stay f32); inputs and outputs of the model keep
     /// theirs. Undefined: as the model says.
     DataType compute = DataType::Undefined;
-    /// Nodes, by name, that `compute` leaves in f32.
+    /// Products by constant weights round both operands to 8 bits (`round_products`), on a CPU.
+    bool round_products = false;
+    /// Nodes, by name, that `compute` and `round_products` leave in f32.
     std::vector<std::string> keep_f32;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;

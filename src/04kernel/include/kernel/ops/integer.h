@@ -96,5 +96,7 @@ struct BlockMatMulInfo {
     std::string attributes() const;
 };
 Candidates candidates(BlockMatMulInfo const&, Request const&);
+/// Whether an instruction set makes products of rounded rows faster than of floats.
+bool rounds_rows(BlockMatMulInfo const&, Isa);
 
 }  // namespace refactor::kernel

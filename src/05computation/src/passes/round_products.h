@@ -1,0 +1,17 @@
+#pragma once
+#include "pass.h"
+
+namespace refactor::computation {
+
+/// With `CompileOptions::round_products`: products of f32 by one constant matrix become `BlockMatMul`, which rounds
+/// both operands to 8 bits with a scale for each block of up to 128 along K, in the columns of the matrix when it is
+/// compiled and in the rows of the other when it runs. What the model itself stores in blocks may round its rows, too.
+/// Sums are exact within a block and f32 beyond; nothing is calibrated.
+///
+/// With normally distributed elements an operand's error is about 0.6 % of the norm. Left as they are: matrices below
+/// 16 Ki elements, which are no cost, or with fewer than 32 rows, products of a transposed A, nodes that
+/// `PassContext::keep_f32` names, and all of them where no kernel multiplies bytes faster than floats; the notes tell
+/// which and why. Before `fuse_epilogues`.
+int round_products(Model&, PassContext const&);
+
+}  // namespace refactor::computation
