@@ -191,8 +191,8 @@ public:
     }
     void report() const {
         if (without_kernel_)
-            context_.note(std::to_string(without_kernel_) + " products stay f32: " + std::string(name_of(context_.isa)) +
-                          " has no faster ones of bytes");
+            context_.note(std::to_string(without_kernel_) +
+                          " products stay f32: " + std::string(name_of(context_.isa)) + " has no faster ones of bytes");
         if (!products_) return;
         char text[160];
         std::snprintf(text, sizeof text, "%d products round both operands to 8 bits; largest error of weights %.2g of",
