@@ -125,6 +125,55 @@ def test_what_is_only_moved_stays_half(dtype):
     assert not [kernel for kernel in kernels(executor) if kernel.startswith("elementwise")]
 
 
+@pytest.mark.parametrize("spelling", ["divided", "multiplied", "tanh"])
+def test_biases_and_gelu_are_part_of_products(spelling):
+    """As torch exports them, with the numbers of gelu rounded to f16."""
+    random, half = models.generator(7), np.float16
+    constants = {"w": random.standard_normal((64, 96)) / 8, "bias": random.standard_normal(96)}
+    constants |= {
+        "down": random.standard_normal((96, 64)) / 8,
+        "half": 0.5,
+        "one": 1.0,
+        "root": np.sqrt(2),
+        "inverse": np.sqrt(0.5),
+    }
+    constants |= {"cube": 0.044715, "factor": np.sqrt(2 / np.pi), "three": 3.0}
+    node = helper.make_node
+    arguments = {
+        "divided": [node("Div", ["a", "root"], ["v"]), node("Erf", ["v"], ["e"])],
+        "multiplied": [node("Mul", ["a", "inverse"], ["v"]), node("Erf", ["v"], ["e"])],
+        "tanh": [
+            node("Pow", ["a", "three"], ["p"]),
+            node("Mul", ["p", "cube"], ["c"]),
+            node("Add", ["a", "c"], ["s"]),
+            node("Mul", ["s", "factor"], ["v"]),
+            node("Tanh", ["v"], ["e"]),
+        ],
+    }
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("Add", ["m", "bias"], ["a"]),
+        *arguments[spelling],
+        node("Add", ["e", "one"], ["f"]),
+        node("Mul", ["f", "half"], ["g"]),
+        node("Mul", ["a", "g"], ["gelu"]),
+        node("MatMul", ["gelu", "down"], ["y"]),
+    ]
+    proto = models.model(
+        nodes,
+        [models.value("x", [5, 64], TensorProto.FLOAT16)],
+        [models.value("y", [5, 64], TensorProto.FLOAT16)],
+        [fixed(name, np.asarray(value, half)) for name, value in constants.items()],
+    )
+    x = random.standard_normal((5, 64)).astype(half)
+    executor = make_compiler(proto).compile(num_threads=1, verify=True)
+    (wanted,) = models.expected(widened(proto), {"x": x.astype(np.float32)})
+    assert np.abs(executor({"x": x})["y"].astype(np.float32) - wanted).max() <= step_of(half) * np.abs(wanted).max()
+    # What stands beside the products casts the input and the output.
+    assert [kernel.split(":")[0] for kernel in kernels(executor)].count("matmul") == 2
+    assert len(kernels(executor)) == 4
+
+
 def test_branches_and_casts_keep_their_types():
     """What a branch captures is half; casts to integers and comparisons see the same numbers."""
     kind = TensorProto.FLOAT16
