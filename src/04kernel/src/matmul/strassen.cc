@@ -3,6 +3,8 @@
 #include "matmul/strassen_task.h"
 #include "mem_manager/blob.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 namespace {
 
@@ -14,10 +16,17 @@ class StrassenKernel final : public Kernel {
     MatMulInfo info_;
     std::shared_ptr<Blob const> constant_;  // B
 
-    /// Why these sizes are not for halves, or empty.
+    /// Why these sizes are not for halves, or empty. Samples are the first axis of A: what is between it and the last
+    /// are rows of one.
     std::string init(MatMulShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
-        if (args.inputs[0]->dims.size() < 3) return "A is one matrix, whose rows may be samples";
+        auto const& a = args.inputs[0]->dims;
+        if (a.size() < 3) return "A is one matrix, whose rows may be samples";
+        if (a.size() > 3 && shape.folds_rows(false)) {
+            shape.m = shape.batches * shape.m / std::max<int64_t>(1, a[0]), shape.batches = a[0];
+            shape.batch.clear();
+            if (a[0] > 1) shape.batch.push_back({a[0], shape.m * shape.k, 0});
+        }
         if (shape.k % 2) return "needs an even K, got " + std::to_string(shape.k);
         if (shape.n < 2 * functions_.panel) return "needs two panels of columns";
         if (shape.m < 8 * functions_.rows) return "needs more rows, got " + std::to_string(shape.m);
