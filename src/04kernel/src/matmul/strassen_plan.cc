@@ -14,8 +14,8 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
 /// a cycle): the first rows make the sums of B, 6 cycles a vector; the operands of A take 8; U, V, Y and what a tile
 /// begins and ends with 14 for each quadrant (depths of 96 are level or behind, of 128 ahead); an odd row as long as
-/// three. Where vectors of AVX-512 take half a cycle,
-/// the cycles count double, and products are up to a fifth slower than without halves (measured on Emerald Rapids).
+/// three. Where vectors of AVX-512 take half a cycle, the cycles count double, and products are up to a fifth slower
+/// than without halves (measured on Emerald Rapids).
 double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
     bool const fast = wide && !cpu_features().halves_512;
     double const pace = fast ? 1.2 : 1, cycle = fast ? 2 : 1;
