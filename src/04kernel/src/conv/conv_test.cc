@@ -261,6 +261,30 @@ TEST_F(ConvTest, GroupsThatBeginInsideOfABlock) {
     check_all(cases, rng_);
 }
 
+/// Winograd takes groups one after the other; with few tiles the threads share each.
+TEST_F(ConvTest, GroupsOfWholeBlocks) {
+    std::vector<Case> cases;
+    for (int64_t groups : {2, 3})
+        for (int form = 0; form < 4; ++form) {
+            auto const rank = form == 3 ? size_t{3} : size_t{2};
+            auto c = random_case(rng_, rank, groups, 16 * pick(rng_, 1, 3), 16 * pick(rng_, 1, 3));
+            auto& window = c.info.window;
+            c.constant_weights = true;
+            for (size_t axis = 0; axis < rank; ++axis) {
+                c.w[2 + axis] = form == 1 && axis == 0 ? 1 : 3;
+                c.x[2 + axis] = form == 2 ? pick(rng_, 3, 6) : pick(rng_, 3, rank == 3 ? 9 : 30);
+                window.strides[axis] = window.dilations[axis] = 1;
+                window.pads_begin[axis] = window.pads_end[axis] = c.w[2 + axis] / 2;
+            }
+            cases.push_back(c);
+        }
+    auto ran = check_all(cases, rng_);
+    for (std::string form : {"f2", "f4", "f6", "line"}) {
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2);
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512);
+    }
+}
+
 TEST_F(ConvTest, Depthwise) {
     std::vector<Case> cases;
     for (int i = 0; i < 6; ++i)

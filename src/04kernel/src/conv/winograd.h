@@ -44,7 +44,8 @@ struct WinogradJob {
     int64_t row_dilation, col_dilation;
     bool along_rows;  ///< of a kernel along one axis: the axis is that of rows
     int64_t first_tile, tiles;
-    int64_t blocks;                ///< of channels of the tensor
+    int64_t blocks;                ///< of channels of the group
+    int64_t image_blocks;          ///< of channels of the tensor: from one image to the next
     int64_t first_unit, end_unit;  ///< the range to transform
     float* transformed;            ///< [product][unit][tile][channel]
     int64_t product_stride;        ///< floats between products

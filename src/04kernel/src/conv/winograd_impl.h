@@ -63,7 +63,8 @@ struct Planes {
                     for (int p = 0; p < inputs * inputs; ++p) Vec::zero().store(v + p * j.product_stride);
                     continue;
                 }
-                float const* plane = j.x + ((at.image * j.blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
+                float const* plane =
+                    j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
                 int64_t row = first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
                 int64_t col = first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
                 bool inside = row >= 0 && col >= 0 && row + (inputs - 1) * j.row_dilation < j.in_rows &&
@@ -105,7 +106,7 @@ struct Planes {
                 int64_t rows = inside_of(row, j.row_dilation, j.out_rows),
                         cols = inside_of(col, j.col_dilation, j.out_cols);
                 int64_t const step = j.col_dilation * W;
-                int64_t plane = ((at.image * j.blocks + b) * j.out_planes + at.plane) * j.out_rows;
+                int64_t plane = ((at.image * j.image_blocks + b) * j.out_planes + at.plane) * j.out_rows;
 #pragma GCC unroll 8
                 for (int r = 0; r < outputs; ++r) {
                     if (r >= rows || cols == 0) break;

@@ -16,7 +16,7 @@ struct Lines {
             float* v = j.transformed + b * j.tiles * W;
             for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
                 int64_t first = (j.along_rows ? at.row : at.col) * outputs - pad;
-                float const* x = j.x + (at.image * j.blocks + b) * j.in_rows * j.in_cols * W +
+                float const* x = j.x + (at.image * j.image_blocks + b) * j.in_rows * j.in_cols * W +
                                  (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * step;
                 bool const whole = first >= 0 && first + inputs <= length;
                 Vec d[inputs], u[inputs];
@@ -48,7 +48,7 @@ struct Lines {
                 output_1d(d, y);
                 int64_t first = (j.along_rows ? at.row : at.col) * outputs;
                 int64_t count = length - first < outputs ? length - first : outputs;
-                int64_t offset = (at.image * j.blocks + b) * j.out_rows * j.out_cols * W +
+                int64_t offset = (at.image * j.image_blocks + b) * j.out_rows * j.out_cols * W +
                                  (j.along_rows ? at.col * W : at.row * j.out_cols * W) + first * step;
 #pragma GCC unroll 4
                 for (int i = 0; i < outputs; ++i) {

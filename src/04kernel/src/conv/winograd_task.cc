@@ -29,7 +29,8 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     auto bytes = form.products * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
-    if (threads > 1 && blocks < 8 * threads) blocks = ceil_div(blocks, threads) * threads;
+    bool even = g.group % std::max(1, threads) == 0;
+    if (threads > 1 && blocks * g.group < 8 * threads && !even) blocks = ceil_div(blocks, threads) * threads;
     block_tiles = ceil_div(tiles, blocks);
     shared = threads > 1 && block_tiles < 12;
     if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
@@ -67,12 +68,15 @@ size_t WinogradTask::workspace_bytes() const {
 }
 
 double WinogradTask::operations() const {
-    return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size()) *
+    return 2. * static_cast<double>(g_.batch * g_.group * g_.out_channels * g_.out_size()) *
            static_cast<double>(g_.in_channels * g_.taps());
 }
 
-WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
-    auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
+WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t block) const {
+    auto input = [&](int i, int64_t offset) {
+        return i < 0 ? nullptr : static_cast<float const*>(arguments[i]) + offset;
+    };
+    auto y = group * out_blocks_ * g_.out_size() * list_.block;
     auto first = block * plan_.block_tiles, tiles = std::min(plan_.block_tiles, plan_.tiles - first);
     // Planes of the kernel that some of the tiles see inside the input; one, of zeros, if there is none.
     auto plane_tiles = tile_rows_ * tile_cols_, first_plane = g_.kernel[0], end_plane = int64_t{0};
@@ -81,10 +85,10 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             if (auto z = p % g_.out[0] * g_.stride[0] - g_.pad[0] + k * g_.dilation[0]; z >= 0 && z < g_.in[0])
                 first_plane = std::min(first_plane, k), end_plane = std::max(end_plane, k + 1);
     if (first_plane >= end_plane) first_plane = 0, end_plane = 1;
-    return {input(0),
-            static_cast<float*>(arguments[operands_.output]),
-            input(operands_.bias),
-            input(operands_.residual),
+    return {input(0, group * in_blocks_ * g_.in_size() * list_.block),
+            static_cast<float*>(arguments[operands_.output]) + y,
+            input(operands_.bias, group * g_.out_channels),
+            input(operands_.residual, y),
             g_.in[1],
             g_.in[2],
             g_.out[1],
@@ -106,6 +110,7 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             first,
             tiles,
             in_blocks_,
+            in_blocks_ * g_.group,
             first_plane * in_blocks_,
             end_plane * in_blocks_,
             nullptr,
@@ -115,7 +120,8 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t block) const {
             epilogue_.activation};
 }
 
-void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v, float* m, WinogradJob const& j) const {
+void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, float const* v, float* m,
+                            WinogradJob const& j) const {
     RowJob row{};
     int64_t const block = list_.block, tiles = j.tiles;
     row.x = v + product * v_stride_ + j.first_unit * tiles * block;
@@ -123,8 +129,8 @@ void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v,
     // Units of a kernel with depth are full.
     if (g_.kernel[0] > 1) row.tap_count = row.full_taps = j.end_unit - j.first_unit;
     row.tap_step = tiles * block;
-    row.w = static_cast<float const*>(packed_->data()) + product * list_.floats + chunk.weights +
-            j.first_unit * block * chunk.blocks * block;
+    row.w = static_cast<float const*>(packed_->data()) + (group * form_.products + product) * list_.floats +
+            chunk.weights + j.first_unit * block * chunk.blocks * block;
     row.y = m + product * m_stride_ + chunk.first * tiles * block;
     row.y_block = tiles * block, row.y_step = block;
     row.rows = 1, row.cols = static_cast<int32_t>(tiles);
@@ -133,47 +139,52 @@ void WinogradTask::multiply(int64_t product, Chunk const& chunk, float const* v,
     tile_->rows(row);
 }
 
+void WinogradTask::to_outputs(WinogradJob& j, float* m) const {
+    j.transformed = m, j.product_stride = m_stride_;
+    j.blocks = out_blocks_, j.image_blocks = out_blocks_ * g_.group;
+}
+
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
-    context.pool.parallel_for(plan_.blocks, [&](int64_t block, int worker) {
+    context.pool.parallel_for(g_.group * plan_.blocks, [&](int64_t i, int worker) {
         auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
         auto* m = v + form_.products * v_stride_;
-        auto j = job(arguments, block);
+        auto group = i / plan_.blocks;
+        auto j = job(arguments, group, i % plan_.blocks);
         j.transformed = v;
         isa_->input(j);
         for (int64_t product = 0; product < form_.products; ++product)
-            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, j);
-        j.transformed = m, j.product_stride = m_stride_, j.blocks = j.end_unit = out_blocks_, j.first_unit = 0;
+            for (auto const& chunk : list_.chunks) multiply(group, product, chunk, v, m, j);
+        to_outputs(j, m);
+        j.first_unit = 0, j.end_unit = out_blocks_;
         isa_->output(j);
     });
 }
 
-void WinogradTask::run_shared(void* const* arguments, runtime::RunContext const& context) const {
+void WinogradTask::share_block(void* const* arguments, int64_t group, int64_t block,
+                               runtime::RunContext const& context) const {
     auto* v = reinterpret_cast<float*>(context.workspace);
     auto* m = v + form_.products * v_stride_;
-    for (int64_t block = 0; block < plan_.blocks; ++block) {
-        auto const shared = job(arguments, block);
-        context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
-            auto j = shared;
-            j.transformed = v, j.first_unit = shared.first_unit + i, j.end_unit = j.first_unit + 1;
-            isa_->input(j);
-        });
-        context.pool.parallel_for(form_.products, [&](int64_t product, int) {
-            for (auto const& chunk : list_.chunks) multiply(product, chunk, v, m, shared);
-        });
-        context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {
-            auto j = shared;
-            j.transformed = m, j.product_stride = m_stride_, j.blocks = out_blocks_, j.first_unit = b,
-            j.end_unit = b + 1;
-            isa_->output(j);
-        });
-    }
+    auto const shared = job(arguments, group, block);
+    context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
+        auto j = shared;
+        j.transformed = v, j.first_unit = shared.first_unit + i, j.end_unit = j.first_unit + 1;
+        isa_->input(j);
+    });
+    context.pool.parallel_for(form_.products, [&](int64_t product, int) {
+        for (auto const& chunk : list_.chunks) multiply(group, product, chunk, v, m, shared);
+    });
+    context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {
+        auto j = shared;
+        to_outputs(j, m);
+        j.first_unit = b, j.end_unit = b + 1;
+        isa_->output(j);
+    });
 }
 
 void WinogradTask::run(void* const* arguments, runtime::RunContext const& context) const {
-    if (plan_.shared)
-        run_shared(arguments, context);
-    else
-        run_private(arguments, context);
+    if (!plan_.shared) return run_private(arguments, context);
+    for (int64_t group = 0; group < g_.group; ++group)
+        for (int64_t block = 0; block < plan_.blocks; ++block) share_block(arguments, group, block, context);
 }
 
 }  // namespace refactor::kernel

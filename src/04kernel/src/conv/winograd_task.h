@@ -5,8 +5,8 @@
 
 namespace refactor::kernel {
 
-/// How the tiles of a convolution are divided into blocks whose transformed inputs and products stay in cache between
-/// the three steps.
+/// How the tiles of a convolution, of one of its groups, are divided into blocks whose transformed inputs and products
+/// stay in cache between the three steps.
 struct WinogradPlan {
     int64_t tiles, block_tiles, blocks;
     bool shared;  ///< threads share every step of a block; otherwise each thread takes blocks of its own
@@ -18,8 +18,9 @@ struct WinogradPlan {
 /// other and, if it has several, in whole blocks.
 ChunkList winograd_chunks(Geometry const&, int block);
 
-/// Winograd on blocked layouts. A kernel with depth is one whose input channels are those of all its planes: the
-/// products sum over both.
+/// Winograd on blocked layouts. The channels of the geometry are those of one of its groups, whole blocks if there are
+/// several; the weights of a group are all of its products. A kernel with depth is one whose input channels are those
+/// of all its planes: the products sum over both.
 class WinogradTask final : public runtime::Task {
 public:
     WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
@@ -30,9 +31,11 @@ public:
     double operations() const override;
 
 private:
-    WinogradJob job(void* const* arguments, int64_t block) const;
+    WinogradJob job(void* const* arguments, int64_t group, int64_t block) const;
     /// One of the products of one chunk, of the input units of the job.
-    void multiply(int64_t product, Chunk const&, float const* v, float* m, WinogradJob const&) const;
+    void multiply(int64_t group, int64_t product, Chunk const&, float const* v, float* m, WinogradJob const&) const;
+    void to_outputs(WinogradJob&, float* m) const;
+    void share_block(void* const* arguments, int64_t group, int64_t block, runtime::RunContext const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
     int64_t scratch_floats() const { return form_.products * (v_stride_ + m_stride_); }
