@@ -29,10 +29,11 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     auto bytes = form.products * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
+    // Threads that can take whole groups do.
     bool even = g.group % std::max(1, threads) == 0;
     if (threads > 1 && blocks * g.group < 8 * threads && !even) blocks = ceil_div(blocks, threads) * threads;
     block_tiles = ceil_div(tiles, blocks);
-    shared = threads > 1 && block_tiles < 12;
+    shared = threads > 1 && block_tiles < 12 && !even;
     if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
     blocks = ceil_div(tiles, block_tiles);
 }
