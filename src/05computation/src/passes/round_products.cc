@@ -6,6 +6,7 @@
 #include "mem_manager/blob.h"
 #include "passes/constants.h"
 #include "passes/lower_precision.h"
+#include "passes/small_weights.h"
 
 #include <algorithm>
 #include <bit>
@@ -60,9 +61,6 @@ struct BlockedMatrix {
             }
     }
 };
-
-/// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
-constexpr float kRounder = 0x1.8p23f;
 
 class BlocksSource final : public mem_manager::BlobSource {
     BlockedMatrix matrix_;

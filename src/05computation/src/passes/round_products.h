@@ -9,9 +9,9 @@ namespace refactor::computation {
 /// Sums are exact within a block and f32 beyond; nothing is calibrated.
 ///
 /// With normally distributed elements an operand's error is about 0.6 % of the norm. Left as they are: matrices below
-/// 16 Ki elements, which are no cost, or with fewer than 32 rows, products of a transposed A, nodes that
-/// `PassContext::keep_f32` names, and all of them where no kernel multiplies bytes faster than floats; the notes tell
-/// which and why. Before `fuse_epilogues`.
+/// 16 Ki elements, which are no cost, with fewer than 32 rows, or more than one; products of a transposed A, nodes that
+/// `PassContext::keep_f32` names, and all of them where no kernel multiplies bytes faster than floats. The notes tell
+/// which large ones and why. Before `fuse_epilogues`.
 int round_products(Model&, PassContext const&);
 
 }  // namespace refactor::computation

@@ -23,9 +23,6 @@ struct Matrix {
     int64_t scales() const { return channels_are_rows() ? rows : columns; }
 };
 
-/// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
-constexpr float kRounder = 0x1.8p23f;
-
 // The loops over a row have no branches and no dependence between columns, so that every compiler vectorises them.
 
 void largest_of_columns(float const* row, int64_t columns, float* largest) {

@@ -8,6 +8,9 @@
 
 namespace refactor::computation {
 
+/// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
+constexpr float kRounder = 0x1.8p23f;
+
 /// A matrix in a type of fewer bits.
 struct SmallWeights {
     std::shared_ptr<mem_manager::Blob const> data;    ///< made when it is read; takes no memory before
