@@ -19,9 +19,10 @@ class Instances {
 public:
     Instances(Library const& library, char const* family) : functions_(library), family_(family) {}
     Library const& library() const { return functions_.library(); }
-    /// A launch of the kernel `name`_kernel whose body is `call`, "rg_reduce_rows<...>".
+    /// A launch of the kernel `name`_kernel whose body is `call`, "rg_reduce_rows<...>". Blocks that make a cluster
+    /// (its number of blocks, which divides `blocks`) see each other's shared memory; the family defines RG_CLUSTER.
     Launch launch(std::string const& name, std::string const& call, int64_t blocks, std::vector<Address> addresses,
-                  std::vector<uint64_t> numbers) const;
+                  std::vector<uint64_t> numbers, int cluster = 1) const;
 };
 
 /// The kernel `op:nvidia:nvrtc:dtype`; the host's reference checks the sizes.

@@ -12,6 +12,10 @@ namespace {
 /// Bytes of R that a multiprocessor reads anew in every step of a sequence that it computes alone. It reads 64 bytes a
 /// clock from L2, so that these take 2 µs: what a launch for each step costs at least.
 constexpr int64_t kAloneBytes = 256 << 10;
+/// Elements of R that a thread keeps in registers beside 32 sums, of the 255 registers that it has.
+constexpr int64_t kResidentElements = 128;
+/// Blocks of the largest cluster that every card of compute capability 9.0 and more starts.
+constexpr int64_t kMostClusterBlocks = 8;
 /// States of a tile in shared memory: nine rows (five of states, a product of each of four gates) take 36 KiB in f32.
 constexpr int64_t kSharedValues = 1024;
 
@@ -81,12 +85,34 @@ public:
     double operations() const override { return operations_; }
 };
 
+/// R in the registers of a cluster of blocks that computes whole sequences.
+struct ResidentCells {
+    int64_t blocks = 0;  ///< of a cluster; 0: R is too large
+    int64_t units = 0;   ///< of a warp
+    int64_t depth = 0;   ///< elements of a row that a thread keeps
+    int64_t rows = 1;    ///< sequences of a tile
+
+    ResidentCells(RecurrentShape const& s, DataType type, int capability) {
+        if (type == DataType::F64) return;
+        depth = ceil_div(s.hidden, 32);
+        for (int64_t count = 1; count <= (capability >= 90 ? kMostClusterBlocks : 1) && !blocks; count *= 2) {
+            units = ceil_div(s.hidden, count * kBlockThreads / 32);
+            if (s.gates * units * depth <= kResidentElements) blocks = count;
+        }
+        if (!blocks) return;
+        // Each sequence of a tile takes as long as the first: tiles grow only once they fill the card.
+        auto tiles = std::max<int64_t>(1, kBusyBlocks / 2 / (blocks * s.directions));
+        rows = std::clamp<int64_t>(ceil_div(s.batch, tiles), 1, 32 / units);
+    }
+};
+
 /// The launches of one layer.
 class RecurrentLaunches {
     RecurrentInfo const& info_;
     RecurrentShape const& s_;
     DataType type_;
     Instances const& instances_;
+    ResidentCells resident_;
     int64_t rows_, vector_;
 
     char const* cell() const {
@@ -96,12 +122,13 @@ class RecurrentLaunches {
     }
     bool split() const { return info_.cell == RecurrentCell::Gru && !info_.linear_before_reset; }
 
-    std::vector<uint64_t> numbers(int64_t step) const {
+    /// The first word is the number of the step, or how many sequences a tile has.
+    std::vector<uint64_t> numbers(int64_t first) const {
         auto const& s = s_;
         std::vector<uint64_t> words;
         auto bits = [](float x) { return static_cast<int64_t>(std::bit_cast<uint32_t>(x)); };
         for (auto number :
-             {step, s.steps, s.batch, s.hidden, s.directions, int64_t{info_.reverse},
+             {first, s.steps, s.batch, s.hidden, s.directions, int64_t{info_.reverse},
               info_.batch_first ? int64_t{1} : s.batch, info_.batch_first ? s.steps : int64_t{1}, s.y_step, s.y_batch,
               s.y_direction, s.state_batch, s.state_direction, bits(info_.clip), int64_t{info_.input_forget}})
             words.push_back(static_cast<uint64_t>(number));
@@ -122,9 +149,21 @@ class RecurrentLaunches {
                 scratch(b.reset),  of(s_.y),         of(s_.y_h),   of(s_.y_c)};
     }
 
+    Launch resident_layer(RecurrentBuffers const& b) const {
+        auto const& r = resident_;
+        auto call =
+            template_text("rg_recurrent_resident", element_text(type_), cell(), split(), r.blocks, r.units, r.depth);
+        return instances_.launch("rg_recurrent_resident", call, ceil_div(s_.batch, r.rows) * s_.directions * r.blocks,
+                                 addresses(b), numbers(r.rows), static_cast<int>(r.blocks));
+    }
+
 public:
     RecurrentLaunches(RecurrentInfo const& info, RecurrentShape const& shape, DataType type, Instances const& instances)
-        : info_(info), s_(shape), type_(type), instances_(instances) {
+        : info_(info),
+          s_(shape),
+          type_(type),
+          instances_(instances),
+          resident_(shape, type, instances.library().capability()) {
         int64_t const steps[]{shape.hidden};
         vector_ = vector_width(type, steps);
         // Sequences of a tile share what is read of R; few of them are better spread over the card.
@@ -135,8 +174,9 @@ public:
         };
         while (rows_ < 4 && rows_ < shape.batch && blocks(2 * rows_) >= kBusyBlocks / 2) rows_ *= 2;
     }
-    /// A block computes whole sequences.
+    /// A block, or a cluster of them, computes whole sequences.
     bool alone() const {
+        if (resident_.blocks) return true;
         auto bytes = s_.gates * s_.hidden * s_.hidden * bits_of(type_) / 8;
         auto room = kSharedValues / (type_ == DataType::F64 ? 2 : 1);
         return bytes <= kAloneBytes && power_of_two(s_.hidden) * rows_ <= room;
@@ -149,6 +189,10 @@ public:
             list.push_back(instances_.launch("rg_check_lengths", "rg_check_lengths", ceil_div(s_.batch, kBlockThreads),
                                              {operand(s_.lengths), {Address::kFault}},
                                              {static_cast<uint64_t>(s_.batch), static_cast<uint64_t>(s_.steps)}));
+        if (resident_.blocks) {
+            list.push_back(resident_layer(b));
+            return list;
+        }
         if (alone()) {
             list.push_back(instances_.launch("rg_recurrent_layer",
                                              template_text("rg_recurrent_sequence", type, cell(), split(), rows_,
@@ -180,7 +224,8 @@ class RecurrentKernel final : public Kernel {
     Instances instances_;
 
     static char const* family() {
-        static auto const* const text = new std::string(std::string(kRecurrentSource) + kRecurrentSequenceSource);
+        static auto const* const text =
+            new std::string(std::string(kRecurrentSource) + kRecurrentSequenceSource + kRecurrentResidentSource);
         return text->c_str();
     }
 

@@ -20,7 +20,7 @@ RG_FN void rg_block_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const&
     T const* r = layer.weights() + (rg_u64)Gates::first * hidden * hidden;
     for (unsigned unit = threadIdx.x / 32 * 2; unit < hidden; unit += 16) {
         W sums[Gates::count][2][kRows];
-        rg_gate_products<Gates::count, 2, kRows, kVector>(r, part == rg_part_state ? (W const*)s.reset : s.h, hidden, unit,
+        rg_gate_products<Gates::count, 2, kRows, kVector>(r, part == rg_part_state ? (W const*)s.reset_states : s.h, hidden, unit,
                                                           rows, sums);
         W own = W(0);
 #pragma unroll

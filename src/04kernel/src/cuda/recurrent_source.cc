@@ -89,7 +89,12 @@ template <class T, int cell> struct rg_layer {
 // Memory of the sequences of a tile, `hidden` apart.
 template <class W> struct rg_tile_state {
     W const* h;
-    W *next, *c, *update, *reset;
+    W *next, *cells, *updates, *reset_states;
+    RG_MEMBER W old(unsigned at) const { return h[at]; }
+    RG_MEMBER W& c(unsigned at) const { return cells[at]; }
+    RG_MEMBER W& update(unsigned at) const { return updates[at]; }
+    RG_MEMBER void put_next(unsigned at, W x) const { next[at] = x; }
+    RG_MEMBER void put_reset(unsigned at, W x) const { reset_states[at] = x; }
 };
 
 // The sums over k of R[gate, unit, k] * h[row, k] for `kUnits` units from `unit` on, by a warp.
@@ -151,20 +156,20 @@ template <class T, int cell, int part> struct rg_step_inputs {
     }
 };
 // The cell of a unit: `sums` are the products of its gates with the state, `at` is its place in the tile.
-template <int part, class T, int cell, class W>
-RG_FN void rg_cell_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const& s, rg_step_inputs<T, cell, part> const& in,
+template <int part, class T, int cell, class State, class W>
+RG_FN void rg_cell_step(rg_layer<T, cell> const& layer, State& s, rg_step_inputs<T, cell, part> const& in,
                         W const* products, unsigned n, unsigned unit, unsigned at) {
     typedef rg_part_gates<T, cell, part> Gates;
     W sums[Gates::count];
 #pragma unroll
     for (int g = 0; g < Gates::count; ++g) sums[g] = products[g] + layer.bias(Gates::first + g, unit, true);
-    W old = s.h[at], h = old;
+    W old = s.old(at), h = old;
     if constexpr (part == rg_part_reset) {
-        s.update[at] = layer.activate(0, in.of[0] + sums[0]);
-        s.reset[at] = layer.activate(0, in.of[1] + sums[1]) * old;
+        s.update(at) = layer.activate(0, in.of[0] + sums[0]);
+        s.put_reset(at, layer.activate(0, in.of[1] + sums[1]) * old);
         return;
     } else if constexpr (part == rg_part_state) {
-        W z = s.update[at];
+        W z = s.update(at);
         h = (W(1) - z) * layer.activate(1, in.of[0] + sums[0]) + z * old;
     } else if constexpr (cell == rg_cell_gru) {
         W z = layer.activate(0, in.of[0] + sums[0]), r = layer.activate(0, in.of[1] + sums[1]);
@@ -172,14 +177,14 @@ RG_FN void rg_cell_step(rg_layer<T, cell> const& layer, rg_tile_state<W> const& 
     } else if constexpr (cell == rg_cell_rnn) {
         h = layer.activate(0, in.of[0] + sums[0]);
     } else {
-        W c = s.c[at], i = layer.activate(0, in.of[0] + sums[0] + layer.peephole(0, unit) * c);
+        W c = s.c(at), i = layer.activate(0, in.of[0] + sums[0] + layer.peephole(0, unit) * c);
         W f = layer.w[28] ? W(1) - i : layer.activate(0, in.of[2] + sums[2] + layer.peephole(2, unit) * c);
         c = f * c + i * layer.activate(1, in.of[3] + sums[3]);
         W o = layer.activate(0, in.of[1] + sums[1] + layer.peephole(1, unit) * c);
         h = o * rg_activate(layer.w + 29 + layer.direction * 9 + 6, c);
-        if (in.runs) s.c[at] = c;
+        if (in.runs) s.c(at) = c;
     }
-    s.next[at] = in.runs ? h : old;
+    s.put_next(at, in.runs ? h : old);
     layer.store(n, in.position, unit, in.runs ? h : W(0));
 }
 
@@ -211,7 +216,7 @@ template <class T, int cell, int part, int kRows, int kVector> RG_FN void rg_rec
     if (lane < rows) in.load(layer, t, first + lane, unit);
     W sums[Gates::count][1][kRows], own[Gates::count];
     rg_gate_products<Gates::count, 1, kRows, kVector>(layer.weights() + (rg_u64)Gates::first * layer.hidden * layer.hidden,
-                     part == rg_part_state ? (W const*)s.reset : s.h, layer.hidden, unit, rows, sums);
+                     part == rg_part_state ? (W const*)s.reset_states : s.h, layer.hidden, unit, rows, sums);
     if (lane >= rows) return;
 #pragma unroll
     for (int g = 0; g < Gates::count; ++g) {

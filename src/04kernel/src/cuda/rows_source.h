@@ -27,8 +27,8 @@ extern char const* const kQuantizeSource;
 
 /// `rg_convert` and `rg_same_bits`; follows `kQuantizeSource`.
 extern char const* const kConvertSource;
-/// `rg_recurrent_step` and `rg_recurrent_states`; behind them `rg_recurrent_sequence`.
-extern char const *const kRecurrentSource, *const kRecurrentSequenceSource;
+/// `rg_recurrent_step` and `rg_recurrent_states`; behind them `rg_recurrent_sequence` and `rg_recurrent_resident`.
+extern char const *const kRecurrentSource, *const kRecurrentSequenceSource, *const kRecurrentResidentSource;
 
 /// `rg_integer_matmul` over bytes; behind it `rg_integer_conv` and `rg_integer_conv_narrow`.
 extern char const *const kIntegerSource, *const kIntegerConvSource;
@@ -36,8 +36,8 @@ extern char const *const kIntegerSource, *const kIntegerConvSource;
 /// `rg_random` and `rg_multinomial`.
 extern char const* const kRandomSource;
 
-/// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`
-std::string instance_text(std::string const& name, size_t words, std::string const& call);
+/// `RG_GLOBAL name(rg_words<words> a) { call(a.w); }`, in clusters of so many blocks.
+std::string instance_text(std::string const& name, size_t words, std::string const& call, int cluster = 1);
 
 /// Elements of at most 16 bytes together that divide every one of `steps`.
 int vector_width(DataType type, std::span<int64_t const> steps);

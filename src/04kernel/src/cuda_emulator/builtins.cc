@@ -41,6 +41,8 @@ struct rg_grid_state {
     rg_unit thread, block, threads, blocks;
     void (*wait_for_block)();
     void (*wait_for_warp)(unsigned lanes);
+    void (*wait_for_cluster)();
+    void* (*in_block)(void* address, unsigned block);
     unsigned long long exchange[1024];
 };
 extern "C" rg_grid_state* rg_grid = nullptr;
@@ -49,6 +51,10 @@ extern "C" rg_grid_state* rg_grid = nullptr;
 #define blockDim (rg_grid->threads)
 #define gridDim (rg_grid->blocks)
 #define warpSize 32
+// Of the recurrent kernels.
+#define RG_CLUSTER(blocks)
+static inline void rg_wait_for_cluster() { rg_grid->wait_for_cluster(); }
+static inline void rg_store_in_block(float* p, unsigned block, float x) { *(float*)rg_grid->in_block(p, block) = x; }
 static inline void rg_wait_for_warp(unsigned lanes = 0xffffffffu) { rg_grid->wait_for_warp(lanes); }
 template <class T> static inline T rg_shuffle(unsigned lanes, T value, unsigned source, bool inside) {
     static_assert(sizeof(T) <= 8);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -23,7 +24,7 @@ constexpr char kUnwritten = '\xff';
 /// The threads of one block, as contexts that hand over to each other; once started, by jumps, which unlike
 /// `swapcontext` need no system call.
 class Block {
-    enum class State : uint8_t { Ready, AtBlock, AtWarp, Done };
+    enum class State : uint8_t { Ready, AtWarp, AtBlock, AtCluster, Done };
     struct Thread {
         ucontext_t context;
         jmp_buf resume;
@@ -87,10 +88,16 @@ class Block {
         }
         return any;
     }
-    bool all_done() const {
-        for (auto const& thread : threads_)
-            if (thread.state != State::Done) return false;
-        return true;
+    bool all_are(std::initializer_list<State> states) const {
+        return std::all_of(threads_.begin(), threads_.end(), [&](Thread const& thread) {
+            return std::find(states.begin(), states.end(), thread.state) != states.end();
+        });
+    }
+    bool release(State waiting) {
+        bool any = false;
+        for (auto& thread : threads_)
+            if (thread.state == waiting) thread.state = State::Ready, any = true;
+        return any;
     }
     bool release_warps() {
         bool any = false;
@@ -112,14 +119,7 @@ class Block {
         return any;
     }
     /// Threads that have ended count as arrived, as on devices since compute capability 7.0.
-    bool release_block() {
-        for (auto const& thread : threads_)
-            if (thread.state == State::Ready || thread.state == State::AtWarp) return false;
-        bool any = false;
-        for (auto& thread : threads_)
-            if (thread.state == State::AtBlock) thread.state = State::Ready, any = true;
-        return any;
-    }
+    bool release_block() { return all_are({State::AtBlock, State::Done}) && release(State::AtBlock); }
 
 public:
     Block(Function const& function, Grid& grid, uint32_t threads, void const* argument)
@@ -128,18 +128,73 @@ public:
           argument_(argument),
           threads_(threads),
           stacks_(new char[threads * kStackBytes]) {
-        running() = this;
         grid_.wait_for_block = [] { running()->wait(State::AtBlock, 0); };
         grid_.wait_for_warp = [](uint32_t lanes) { running()->wait(State::AtWarp, lanes); };
+        grid_.wait_for_cluster = [] { running()->wait(State::AtCluster, 0); };
     }
-
-    std::string run() {
-        std::fill(function_.zeros.begin(), function_.zeros.end(), kUnwritten);
-        *function_.grid = &grid_;
-        start_all();
+    void begin() { start_all(); }
+    /// Until every thread has ended or waits for more than the threads of this block.
+    void advance() {
+        running() = this;
         do run_ready();
         while (release_warps() || release_block());
-        return all_done() ? std::string() : "some threads of a warp never reach the barrier that others wait at";
+    }
+    bool has_ended() const { return all_are({State::Done}); }
+    bool waits_for_cluster() const { return all_are({State::AtCluster, State::Done}); }
+    void release_from_cluster() { release(State::AtCluster); }
+};
+
+/// Blocks that see each other's shared memory: they take turns in it, what the others have is kept aside.
+class Cluster {
+    Function const& function_;
+    Grid& grid_;
+    std::vector<std::unique_ptr<Block>> blocks_;
+    std::vector<std::vector<char>> aside_;
+    uint32_t current_ = 0;
+    static Cluster*& running() {
+        static Cluster* cluster = nullptr;
+        return cluster;
+    }
+
+    void* in_block(void* address, uint32_t block) const {
+        if (block == current_) return address;
+        return const_cast<char*>(aside_[block].data()) + (static_cast<char*>(address) - function_.zeros.data());
+    }
+    void exchange_memory() {
+        std::swap_ranges(aside_[current_].begin(), aside_[current_].end(), function_.zeros.begin());
+        *function_.grid = &grid_;
+    }
+    bool all(bool (Block::*is)() const) const {
+        return std::all_of(blocks_.begin(), blocks_.end(), [is](auto const& block) { return (*block.*is)(); });
+    }
+
+public:
+    Cluster(Function const& function, Grid& grid, uint32_t threads, void const* argument)
+        : function_(function), grid_(grid), aside_(function.cluster) {
+        for (uint32_t i = 0; i < function.cluster; ++i)
+            blocks_.push_back(std::make_unique<Block>(function, grid, threads, argument));
+        running() = this;
+        grid_.in_block = [](void* address, uint32_t block) { return running()->in_block(address, block); };
+    }
+
+    std::string run(uint32_t first) {
+        auto count = static_cast<uint32_t>(blocks_.size());
+        if (count == 1) std::fill(function_.zeros.begin(), function_.zeros.end(), kUnwritten);
+        for (auto& memory : aside_) memory.assign(count > 1 ? function_.zeros.size() : 0, kUnwritten);
+        for (auto& block : blocks_) block->begin();
+        while (!all(&Block::has_ended)) {
+            for (uint32_t turn = 0; turn < count; ++turn) {
+                current_ = runs_downwards() ? count - 1 - turn : turn;
+                grid_.block.x = first + current_;
+                exchange_memory();
+                blocks_[current_]->advance();
+                exchange_memory();
+            }
+            if (!all(&Block::waits_for_cluster))
+                return "some threads of a warp, block or cluster never reach the barrier that others wait at";
+            for (auto& block : blocks_) block->release_from_cluster();
+        }
+        return {};
     }
 };
 
@@ -160,8 +215,9 @@ std::string run_grid(Function const& function, uint32_t blocks, uint32_t threads
     bool down = runs_downwards();
     auto of = [&](uint32_t turn, uint32_t count) { return down ? count - 1 - turn : turn; };
     if (function.cooperates) {
-        Block fibers(function, grid, threads, argument);
-        for (uint32_t i = 0; i < blocks && wrong.empty(); ++i) grid.block.x = of(i, blocks), wrong = fibers.run();
+        Cluster cluster(function, grid, threads, argument);
+        auto count = blocks / function.cluster;
+        for (uint32_t i = 0; i < count && wrong.empty(); ++i) wrong = cluster.run(of(i, count) * function.cluster);
     } else {
         for (uint32_t i = 0; i < blocks; ++i) {
             grid.block.x = of(i, blocks);

@@ -74,14 +74,15 @@ int32_t compile(char const* source, char const*, void** code, size_t* code_bytes
 
 void release(void* code) { std::free(code); }
 
-/// Names of the functions that a launch can start.
-std::vector<std::string> kernels_of(std::string const& source) {
+/// The functions that a launch can start, with the blocks of their clusters.
+std::map<std::string, uint32_t> kernels_of(std::string const& source) {
     static std::regex const pattern(
-        R"((?:RG_GLOBAL|__global__\s+void(?:\s+__launch_bounds__\([^)]*\))?)\s+(\w+)\s*\()");
-    std::vector<std::string> names;
+        R"((?:RG_GLOBAL|__global__\s+void(?:\s+__launch_bounds__\([^)]*\))?)(?:\s+RG_CLUSTER\((\d+)\))?\s+(\w+)\s*\()");
+    std::map<std::string, uint32_t> kernels;
     for (std::sregex_iterator found(source.begin(), source.end(), pattern), end; found != end; ++found)
-        if ((*found)[1] != "__launch_bounds__") names.push_back((*found)[1]);
-    return names;
+        if ((*found)[2] != "__launch_bounds__")
+            kernels[(*found)[2]] = (*found)[1].matched ? static_cast<uint32_t>(std::stoul((*found)[1])) : 1;
+    return kernels;
 }
 
 /// What is loaded of one source, by name.
@@ -127,10 +128,10 @@ int32_t load_source(std::string const& source, Functions& functions, Complaint c
     bool cooperates = false;
     for (auto const* barrier : {"__sync", "__shfl", "__ballot", "__any_sync", "__all_sync"})
         cooperates |= source.find(barrier) != source.npos;
-    for (auto const& name : kernels_of(source)) {
+    for (auto const& [name, cluster] : kernels_of(source)) {
         whole += "extern \"C\" void rg_start_" + name + "(void const* a) { rg_call(" + name + ", a); }\n";
         whole += "extern \"C\" unsigned long const rg_size_" + name + " = rg_argument_bytes(" + name + ");\n";
-        functions[name].cooperates = cooperates;
+        functions[name].cooperates = cooperates, functions[name].cluster = cluster;
     }
     cuda_plugin::CodeCache cache("emulated", whole);
     auto code = cache.find();
@@ -173,10 +174,10 @@ int32_t launch(void* device, void* stream, void* function, uint32_t blocks, uint
                char* text, size_t text_bytes) {
     Complaint complain{text, text_bytes};
     auto const& entry = *static_cast<LoadedFunction*>(function);
-    if (!blocks || !threads || threads > 1024 || entry.argument_bytes > kMostArgumentBytes)
+    if (!blocks || !threads || threads > 1024 || entry.argument_bytes > kMostArgumentBytes || blocks % entry.cluster)
         return complain(1, "invalid configuration: " + std::to_string(blocks) + " blocks of " +
-                               std::to_string(threads) + " threads, arguments of " +
-                               std::to_string(entry.argument_bytes) + " bytes");
+                               std::to_string(threads) + " threads, in clusters of " + std::to_string(entry.cluster) +
+                               ", arguments of " + std::to_string(entry.argument_bytes) + " bytes");
     // Functions belong to no device: the stream's counts.
     auto& owner = stream ? *static_cast<Stream*>(stream)->device : device_of(device);
     std::array<uint64_t, kMostArgumentBytes / 8> words{};
