@@ -19,15 +19,22 @@ namespace refactor::computation {
 
 namespace {
 
-/// How the output channel of a weight element follows from its position: `position / inner % channels`, in groups of
-/// `outer`.
+/// Which output channels the elements of weights belong to: `groups` times `group_inputs` times as many runs of `inner`
+/// elements as a group has channels.
 struct WeightOrder {
     int64_t channels = 0, inner = 1;
     int64_t groups = 1,
             group_inputs = 1;  ///< transposed convolution: [groups · group_inputs, channels / groups, inner]
-    int64_t channel_at(int64_t i) const {
+
+    void scale(std::span<float> weights, std::vector<double> const& factors) const {
         auto per_group = channels / groups;
-        return i / (inner * per_group * group_inputs) * per_group + i / inner % per_group;
+        auto* x = weights.data();
+        for (int64_t group = 0; group < groups; ++group)
+            for (int64_t input = 0; input < group_inputs; ++input)
+                for (int64_t channel = group * per_group; channel < (group + 1) * per_group; ++channel, x += inner) {
+                    auto factor = pick(factors, static_cast<size_t>(channel));
+                    for (int64_t i = 0; i < inner; ++i) x[i] = static_cast<float>(static_cast<double>(x[i]) * factor);
+                }
     }
 };
 
@@ -52,10 +59,7 @@ Shared scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> con
     auto count = *element_count(weights->value.shape).constant();
     std::vector<float> numbers(static_cast<size_t>(count));
     convert(type, weights->value.constant->data(), DataType::F32, numbers.data(), count);
-    for (int64_t i = 0; i < count; ++i) {
-        auto& x = numbers[static_cast<size_t>(i)];
-        x = static_cast<float>(static_cast<double>(x) * pick(a, static_cast<size_t>(order.channel_at(i))));
-    }
+    order.scale(numbers, a);
     return rounded(numbers, type);
 }
 
