@@ -1,5 +1,6 @@
 #include "integer_conv/integer_winograd.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -7,50 +8,63 @@ namespace refactor::kernel {
 
 namespace {
 
+/// Weights of two input channels and some output channels of a panel, as they lie beside each other in a product.
+constexpr int64_t kColumns = 16, kLanes = 2 * kColumns;
+using Lanes = int32_t[kLanes];
+
 /// Three numbers along one axis as six.
-void spread(int32_t const (&g)[3], int32_t (&u)[6]) {
-    u[0] = 6 * g[0];
-    u[1] = -4 * (g[0] + g[1] + g[2]), u[2] = -4 * (g[0] - g[1] + g[2]);
-    u[3] = g[0] + 2 * g[1] + 4 * g[2], u[4] = g[0] - 2 * g[1] + 4 * g[2];
-    u[5] = 6 * g[2];
+void spread(Lanes const& a, Lanes const& b, Lanes const& c, Lanes* const (&u)[6]) {
+    for (int64_t i = 0; i < kLanes; ++i) {
+        auto outer = a[i] + c[i], wide = a[i] + 4 * c[i];
+        (*u[0])[i] = 6 * a[i];
+        (*u[1])[i] = -4 * (outer + b[i]), (*u[2])[i] = -4 * (outer - b[i]);
+        (*u[3])[i] = wide + 2 * b[i], (*u[4])[i] = wide - 2 * b[i];
+        (*u[5])[i] = 6 * c[i];
+    }
 }
 
-void transform(int32_t const (&g)[3][3], int32_t (&u)[6][6]) {
-    int32_t columns[3][6];
-    for (int i = 0; i < 3; ++i) spread(g[i], columns[i]);
-    for (int x = 0; x < 6; ++x) {
-        int32_t line[6];
-        spread({columns[0][x], columns[1][x], columns[2][x]}, line);
-        for (int y = 0; y < 6; ++y) u[y][x] = line[y];
+/// All of `g`, rows of three, into `u`, rows of six.
+void transform(Lanes const (&g)[9], Lanes (&u)[36]) {
+    Lanes rows[3][6];
+    for (int i = 0; i < 3; ++i) {
+        auto& r = rows[i];
+        spread(g[3 * i], g[3 * i + 1], g[3 * i + 2], {&r[0], &r[1], &r[2], &r[3], &r[4], &r[5]});
     }
+    for (int x = 0; x < 6; ++x)
+        spread(rows[0][x], rows[1][x], rows[2][x], {&u[x], &u[6 + x], &u[12 + x], &u[18 + x], &u[24 + x], &u[30 + x]});
 }
 
 }  // namespace
 
 void WinogradWeights::pack(void const* w, bool is_signed, void const* zeros, bool many_zeros, void* target) const {
     constexpr int64_t kBound = int64_t{1} << 25;
-    bool exact = true;
     auto* header = static_cast<uint8_t*>(target);
-    std::memset(header, 0, bytes());
+    std::memset(header, 0, 64);
     auto* words = reinterpret_cast<int16_t*>(header + 64);
-    for (int64_t n = 0; n < out_channels; ++n) {
-        auto zero = zeros ? byte_at(zeros, is_signed, many_zeros ? n : 0) : 0;
-        int64_t most = 0;  // of |results|
-        auto* column = words + (n / panel * panel_dwords() + n % panel) * 2;
-        for (int64_t c = 0; c < in_channels; ++c) {
-            int32_t g[3][3], u[6][6];
-            for (int i = 0; i < 9; ++i) {
-                g[i / 3][i % 3] = byte_at(w, is_signed, (n * in_channels + c) * 9 + i) - zero;
-                most += 255 * std::abs(g[i / 3][i % 3]);
+    bool exact = true;
+    for (int64_t first = 0, count = 0; first < columns(); first += count) {
+        count = std::min(kColumns, panel - first % panel);
+        int64_t most[kColumns] = {};  // of |results|
+        for (int64_t pair = 0; pair < depth(); ++pair) {
+            Lanes g[9] = {}, u[36];
+            for (int64_t lane = 0; lane < 2 * count; ++lane) {
+                auto n = first + lane / 2, c = 2 * pair + lane % 2;
+                if (n >= out_channels || c == in_channels) continue;
+                auto zero = zeros ? byte_at(zeros, is_signed, many_zeros ? n : 0) : 0;
+                for (int i = 0; i < 9; ++i) {
+                    g[i][lane] = byte_at(w, is_signed, (n * in_channels + c) * 9 + i) - zero;
+                    most[lane / 2] += 255 * std::abs(g[i][lane]);
+                }
             }
             transform(g, u);
-            for (int64_t p = 0; p < kProducts; ++p) {
-                auto value = u[p / 6][p % 6];
-                exact = exact && value == static_cast<int16_t>(value);
-                column[((p * depth() + c / 2) * panel) * 2 + c % 2] = static_cast<int16_t>(value);
-            }
+            auto* line = words + (first / panel * panel_dwords() + pair * panel + first % panel) * 2;
+            for (int64_t p = 0; p < kProducts; ++p, line += depth() * panel * 2)
+                for (int64_t lane = 0; lane < 2 * count; ++lane) {
+                    line[lane] = static_cast<int16_t>(u[p][lane]);
+                    exact &= u[p][lane] == line[lane];
+                }
         }
-        exact = exact && most < kBound;
+        exact = exact && std::all_of(most, most + count, [](int64_t sum) { return sum < kBound; });
     }
     header[0] = exact;
 }
