@@ -212,6 +212,11 @@ $(PY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
 		"Python %d.%d is too old, 3.10 is needed: make PYTHON=<interpreter>" % v[:2])'
 	$(PYTHON) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages) $(VENV)
+ifeq ($(SYSTEM),ON)
+	@# An environment sees the packages of the interpreter at the bottom, not those of an environment that it is made from.
+	$(PYTHON) -c 'import site; print(*site.getsitepackages(), sep="\n")' \
+		> $$($(PY) -c 'import site; print(site.getsitepackages()[0])')/system_packages.pth
+endif
 
 # One stamp for each requirements file, kept in the environment that it describes.
 $(STAMPS)/gtest: requirements/gtest.txt tools/get_gtest.py | $(PY)

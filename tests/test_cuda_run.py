@@ -285,6 +285,11 @@ def test_outputs_and_inputs_are_shared_where_they_lie(gpu):
     assert host.__dlpack_device__() == (1, 0)
     assert not hasattr(host, "__cuda_array_interface__")
     np.testing.assert_array_equal(np.from_dlpack(host), on_host.get_output(0))
+    own = np.from_dlpack(host, copy=True)
+    own[...] = -1
+    np.testing.assert_array_equal(np.from_dlpack(host), on_host.get_output(0))
+    with pytest.raises(BufferError, match="no other device"):
+        host.__dlpack__(dl_device=(2, 7))
 
 
 class ByDlpack:

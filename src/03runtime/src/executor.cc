@@ -11,6 +11,16 @@ namespace refactor::runtime {
 
 using mem_manager::Blob;
 
+namespace {
+
+/// The first place in a block where a task's workspace may begin.
+std::byte* workspace_in(std::byte* block, bool on_device) {
+    auto step = on_device ? kDeviceWorkspaceAlignment : 1;
+    return block + (step - reinterpret_cast<uintptr_t>(block) % step) % step;
+}
+
+}  // namespace
+
 /// Where the blocks of the current plan are: one arena at the planned offsets, or wherever a run-time allocator put
 /// them.
 struct Executor::Memory {
@@ -169,7 +179,8 @@ void Executor::place() {
     }
     workspaces_.assign(plan.steps.size(), nullptr);
     for (size_t i = 0; i < plan.steps.size(); ++i)
-        if (plan.workspace_blocks[i] != kNoTensor) workspaces_[i] = memory.blocks[plan.workspace_blocks[i]];
+        if (plan.workspace_blocks[i] != kNoTensor)
+            workspaces_[i] = workspace_in(memory.blocks[plan.workspace_blocks[i]], remote_ != nullptr);
 }
 
 void* Executor::argument_address(uint32_t number) const {
@@ -246,6 +257,7 @@ size_t Executor::memory_bytes() const {
 }
 
 void Executor::trim() {
+    if (remote_ && remote_->pending) settle();
     if (memory_->arena && plan_ && memory_->arena->bytes() > plan_->arena_bytes) {
         memory_->arena = nullptr;
         place();

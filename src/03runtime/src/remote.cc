@@ -48,11 +48,14 @@ Executor::Remote::Remote(mem_manager::Device& device, size_t inputs, size_t outp
       fetched_(outputs, true),
       exported_(outputs) {}
 
-Executor::Remote::~Remote() { wait_quietly(); }
+Executor::Remote::~Remote() {
+    // Whoever was given an output may have let go of it before his own work with it was done.
+    wait_quietly(std::find(exported_.begin(), exported_.end(), true) != exported_.end());
+}
 
-void Executor::Remote::wait_quietly() {
+void Executor::Remote::wait_quietly(bool for_all) {
     try {
-        stream.synchronize();
+        for_all ? stream.synchronize_device() : stream.synchronize();
     } catch (Error const& error) {
         log(LogLevel::Debug, std::string("after a failed run: ") + error.what());
     }

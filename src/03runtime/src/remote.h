@@ -53,7 +53,7 @@ struct Executor::Remote {
     };
 
 private:
-    void wait_quietly();
+    void wait_quietly(bool for_all = false);
     void replace(std::shared_ptr<mem_manager::Blob>& held, std::shared_ptr<mem_manager::Blob> const& value);
 
     std::vector<std::shared_ptr<mem_manager::Blob>> inputs_, outputs_;

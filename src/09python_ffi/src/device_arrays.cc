@@ -187,9 +187,10 @@ struct Export {
 };
 
 template <class Managed>
-py::object capsule_of(Value const& value, dlpack::Device device, char const* name) {
+py::object capsule_of(Value const& value, dlpack::Device device, char const* name, bool copied) {
     auto owner = std::unique_ptr<Export>(new Export{value.blob, value.dims});
     auto managed = std::make_unique<Managed>();
+    if constexpr (requires { managed->flags; }) managed->flags = copied ? dlpack::kIsCopied : 0;
     auto& tensor = managed->dl_tensor;
     tensor.data = value.blob->data(), tensor.device = device;
     tensor.ndim = static_cast<int32_t>(value.dims.size()), tensor.shape = owner->dims.data();
@@ -231,14 +232,24 @@ py::tuple DeviceArray::dlpack_device() const {
     return py::make_tuple(static_cast<int>(place.device_type), place.device_id);
 }
 
-py::object DeviceArray::dlpack(std::optional<int64_t> stream, py::object const& max_version) const {
-    // No stream means the legacy default one; a consumer that passes -1 keeps order itself.
-    if (stream != kNoOrder) settle_for(static_cast<uint64_t>(stream.value_or(kLegacyStream)));
-    shared_ = true;
-    bool versioned = !max_version.is_none() && max_version[py::int_(0)].cast<int>() >= 1;
+py::object DeviceArray::dlpack(std::optional<int64_t> stream, py::object const& max_version,
+                               std::optional<std::pair<int, int>> wanted, bool copied) const {
     auto place = place_of(device());
-    return versioned ? capsule_of<dlpack::ManagedTensorVersioned>(value_, place, "dltensor_versioned")
-                     : capsule_of<dlpack::ManagedTensor>(value_, place, "dltensor");
+    if (wanted && *wanted != std::pair(static_cast<int>(place.device_type), static_cast<int>(place.device_id)))
+        throw py::buffer_error("the tensor is on " + device().name() + ": __dlpack__ moves it to no other device");
+    auto value = value_;
+    if (copied) {
+        settle_for(std::nullopt);
+        value.blob = Blob::make(device(), value_.blob->bytes());
+        device().copy_within(value.blob->data(), value_.blob->data(), value_.blob->bytes());
+    } else {
+        // No stream means the legacy default one; a consumer that passes -1 keeps order itself.
+        if (stream != kNoOrder) settle_for(static_cast<uint64_t>(stream.value_or(kLegacyStream)));
+        shared_ = true;
+    }
+    bool versioned = !max_version.is_none() && max_version[py::int_(0)].cast<int>() >= 1;
+    return versioned ? capsule_of<dlpack::ManagedTensorVersioned>(value, place, "dltensor_versioned", copied)
+                     : capsule_of<dlpack::ManagedTensor>(value, place, "dltensor", copied);
 }
 
 py::dict DeviceArray::cuda_array_interface() const {
@@ -302,8 +313,9 @@ void bind_device_arrays(py::module_& module) {
         .def("__dlpack_device__", &DeviceArray::dlpack_device)
         .def(
             "__dlpack__",
-            [](DeviceArray const& self, std::optional<int64_t> stream, py::object const& max_version, py::object const&,
-               py::object const&) { return self.dlpack(stream, max_version); },
+            [](DeviceArray const& self, std::optional<int64_t> stream, py::object const& max_version,
+               std::optional<std::pair<int, int>> dl_device,
+               std::optional<bool> copy) { return self.dlpack(stream, max_version, dl_device, copy.value_or(false)); },
             py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
             py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
         .def_property_readonly("__cuda_array_interface__", &DeviceArray::cuda_array_interface)

@@ -4,6 +4,7 @@
 #include "runtime/value.h"
 
 #include <optional>
+#include <utility>
 
 namespace refactor::mem_manager {
 class Stream;
@@ -30,7 +31,9 @@ public:
     /// Waits until the content is complete for a consumer that works in `stream`.
     void settle_for(std::optional<uint64_t> stream) const;
     py::tuple dlpack_device() const;
-    py::object dlpack(std::optional<int64_t> stream, py::object const& max_version) const;
+    /// `wanted`: a device; raises BufferError for another one than the tensor's. `copied`: a tensor of its own.
+    py::object dlpack(std::optional<int64_t> stream, py::object const& max_version,
+                      std::optional<std::pair<int, int>> wanted, bool copied) const;
     py::dict cuda_array_interface() const;
     py::object numpy() const;
 };

@@ -37,11 +37,13 @@ struct Version {
     uint32_t major = 1, minor = 0;
 };
 
+constexpr uint64_t kIsCopied = 2;
+
 struct ManagedTensorVersioned {
     Version version;
     void* manager_ctx = nullptr;
     void (*deleter)(ManagedTensorVersioned* self) = nullptr;
-    uint64_t flags = 0;  ///< bit 0: read only
+    uint64_t flags = 0;  ///< bit 0: read only; bit 1: `kIsCopied`
     Tensor dl_tensor;
 };
 // NOLINTEND(readability-identifier-naming)

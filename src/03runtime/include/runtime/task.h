@@ -11,11 +11,14 @@ namespace refactor::runtime {
 /// What a kernel on a device reports of data that makes no sense: it cannot throw.
 enum class Fault : uint32_t { None, Index, DivisionByZero, Size };
 
+/// What cuBLASLt asks of its workspace.
+inline constexpr size_t kDeviceWorkspaceAlignment = 256;
+
 /// What a task finds around it while it runs.
 struct RunContext {
     ThreadPool& pool;
-    /// Scratch memory on the task's device, 64-byte aligned, at least `Task::workspace_bytes()`; its content is
-    /// undefined.
+    /// Scratch memory on the task's device, at least `Task::workspace_bytes()`, at a multiple of 64 bytes, on a device
+    /// other than the CPU of `kDeviceWorkspaceAlignment`; its content is undefined.
     std::byte* workspace = nullptr;
     /// The device's stream; null on the CPU.
     void* stream = nullptr;

@@ -81,7 +81,9 @@ class DnnAttentionKernel final : public Kernel {
         if (auto why = shape.init(info_, args); !why.empty()) return Err{Rejection{why}};
         if (shape.operations() == 0) return Err{Rejection{"nothing to compute"}};
         if (info_.causal && shape.queries > shape.keys) return Err{Rejection{"queries that see no key"}};
-        // Of fused engines, cuDNN's documentation.
+        // Of fused engines, cuDNN's documentation and, of the second, NVIDIA/cudnn-frontend (sdpa_support_surface.h).
+        if (info_.causal && info_.has_mask && shape.queries > 1 && shape.queries != shape.keys)
+            return Err{Rejection{"a causal mask that ends in the last corner, with another mask"}};
         if (shape.depth % 8 || shape.value_depth % 8)
             return Err{Rejection{"depths " + std::to_string(shape.depth) + " and " + std::to_string(shape.value_depth) +
                                  ", expected multiples of 8"}};

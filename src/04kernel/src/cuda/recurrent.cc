@@ -22,8 +22,8 @@ constexpr int64_t kSharedValues = 1024;
 /// The plugin's product of all inputs with W.
 class InputProduct {
     Library library_;
+    size_t workspace_ = 0;  // before `plan_`, which sets it
     void* plan_;
-    size_t workspace_ = 0;
 
 public:
     InputProduct(Library const& library, RefactorMatMul const& product)

@@ -12,6 +12,8 @@ namespace refactor::cuda_emulator {
 
 namespace {
 
+constexpr size_t kWorkspaceBytes = 640;
+
 struct Plan {
     std::variant<RefactorConvolution, RefactorAttention> asked;
 };
@@ -24,7 +26,7 @@ int32_t version(char* text, size_t text_bytes) {
 
 int32_t create(Plan plan, int32_t rank, void** made, size_t* workspace_bytes, Complaint complain) {
     if (rank > 1) return complain(kFailure, "cuDNN: no engine for this graph");
-    *made = new Plan(plan), *workspace_bytes = 64;
+    *made = new Plan(plan), *workspace_bytes = kWorkspaceBytes;
     return 0;
 }
 
@@ -168,7 +170,9 @@ int32_t run(void* plan, void* stream, void const* const* operands, void* y, void
     bool const there[4]{true, true, !convolution || convolution->bias,
                         convolution ? convolution->residual != 0 : biased};
     std::array<void const*, 4> host{};
-    bool known = memory.host(workspace, 64) != nullptr;
+    if (reinterpret_cast<uintptr_t>(workspace) % 128)
+        return Complaint{text, text_bytes}(kFailure, "the workspace is at no multiple of 128 bytes");
+    bool known = memory.host(workspace, kWorkspaceBytes) != nullptr;
     for (size_t i = 0; i < 4; ++i)
         if (there[i]) known &= (host[i] = memory.host(operands[i])) != nullptr;
     auto* result = memory.host(y);

@@ -52,6 +52,9 @@ std::string why_not_f8(Device const& device, RefactorMatMul const& p) {
     return {};
 }
 
+/// As cuBLASLt, some products need a workspace.
+size_t workspace_of(RefactorMatMul const& product) { return product.k > 4 ? 1000 : 0; }
+
 }  // namespace
 
 int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, size_t* workspace_bytes, char* text,
@@ -61,7 +64,7 @@ int32_t matmul_create(void* device, RefactorMatMul const* product, void** plan, 
         return complain(kFailure, "no product of dtype " + std::to_string(product->dtype));
     if (auto why = why_not_f8(device_of(device), *product); !why.empty()) return complain(kFailure, why);
     *plan = new RefactorMatMul(*product);
-    *workspace_bytes = 0;
+    *workspace_bytes = workspace_of(*product);
     return 0;
 }
 
@@ -81,8 +84,12 @@ int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* opera
                                         host(operands->scale_a, f8), host(operands->scale_b, f8),
                                         host(operands->bias, false), host(operands->residual, false),
                                         host(operands->y, true),     nullptr};
+    auto needed = workspace_of(product);
+    known &= !needed || memory.host(operands->workspace, needed);
     if (!known)
         return Complaint{text, text_bytes}(kIllegalAddress, "an operand of a product is not in the device's memory");
+    if (needed && reinterpret_cast<uintptr_t>(operands->workspace) % 256)
+        return Complaint{text, text_bytes}(kFailure, "the workspace of a product is at no multiple of 256 bytes");
     return static_cast<Stream*>(stream)->perform(text, text_bytes, [=](char*, size_t) {
         multiply(product, mapped);
         return 0;

@@ -74,8 +74,8 @@ void CodeCache::store(std::string const& code) const {
     if (path_.empty() || !make_folders(path_.substr(0, path_.rfind('/')))) return;
     Header header;
     header.source_bytes = source_.size(), header.code_bytes = code.size(), header.code_hash = hash_of(code);
-    // Other processes see the whole file or none.
-    auto temporary = path_ + '.' + std::to_string(getpid()) + ".tmp";
+    // Others see the whole file or none.
+    auto temporary = path_ + '.' + std::to_string(gettid()) + ".tmp";
     {
         std::ofstream file(temporary, std::ios::binary);
         file.write(reinterpret_cast<char const*>(&header), sizeof header);

@@ -84,6 +84,16 @@ int32_t count(int32_t* devices, char* text, size_t text_bytes) {
     return 0;
 }
 
+/// Some virtual machines have memory pools by their attributes alone.
+bool can_allocate_in_order(cudaStream_t stream) {
+    void* block = nullptr;
+    auto error = cudaMallocAsync(&block, 256, stream);
+    if (error == cudaSuccess) error = cudaFreeAsync(block, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    if (error != cudaSuccess) cudaGetLastError();
+    return error == cudaSuccess || error == cudaErrorMemoryAllocation;
+}
+
 int32_t fill(Gpu& gpu, Complaint complaint) {
     CurrentGpu current(gpu);
     cudaDeviceProp properties;
@@ -98,7 +108,8 @@ int32_t fill(Gpu& gpu, Complaint complaint) {
     }
     int pools = 0;
     RG_CUDA_CALL(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, gpu.ordinal));
-    gpu.has_pools = pools != 0;
+    RG_CUDA_CALL(cudaStreamCreateWithFlags(&gpu.memory_stream, cudaStreamNonBlocking));
+    gpu.has_pools = pools && can_allocate_in_order(gpu.memory_stream);
     if (gpu.has_pools) {
         cudaMemPool_t pool = nullptr;
         uint64_t kept = 0;
@@ -107,7 +118,6 @@ int32_t fill(Gpu& gpu, Complaint complaint) {
         kept = std::max(kept, kMostKept);
         RG_CUDA_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
     }
-    RG_CUDA_CALL(cudaStreamCreateWithFlags(&gpu.memory_stream, cudaStreamNonBlocking));
     return 0;
 }
 

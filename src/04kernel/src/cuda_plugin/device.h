@@ -25,15 +25,15 @@ struct Gpu {
     Turns compiling;                                          ///< by the same; not under `mutex`
 };
 
-/// Makes a GPU the calling thread's current one, and puts the former back.
+/// Makes a GPU the calling thread's current one, and puts the former back. A thread has the number of a device before
+/// it has its context, which libraries need: only `cudaSetDevice` gives it.
 class CurrentGpu {
     int former_ = -1;
 
 public:
     explicit CurrentGpu(Gpu const& gpu) {
         int now = -1;
-        if (cudaGetDevice(&now) != cudaSuccess || now == gpu.ordinal) return;
-        former_ = now;
+        if (cudaGetDevice(&now) == cudaSuccess && now != gpu.ordinal) former_ = now;
         cudaSetDevice(gpu.ordinal);
     }
     ~CurrentGpu() {
@@ -54,6 +54,10 @@ public:
     Unrecorded(Unrecorded const&) = delete;
     Unrecorded& operator=(Unrecorded const&) = delete;
 };
+
+/// NVRTC opens its builtins by name only, which fails where its folder is not searched: load them from there first.
+/// cuDNN compiles by the same NVRTC.
+void load_builtins();
 
 /// Where a function of the tables writes its complaint.
 struct Complaint {

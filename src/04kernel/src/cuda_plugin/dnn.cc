@@ -142,6 +142,14 @@ int32_t convolution_create(void* device, RefactorConvolution const* convolution,
 
 int32_t attention_create(void* device, RefactorAttention const* attention, int32_t rank, void** plan,
                          size_t* workspace_bytes, char* text, size_t text_bytes) {
+    // Before, masks of minus infinity gave NaN, and 9.10.0 and 9.10.1 wrong results. Source: NVIDIA/cudnn-frontend,
+    // sdpa_support_surface.h.
+    constexpr size_t kFirstVersion = 91002;
+    auto const& dnn = DnnLibrary::get();
+    if (dnn.missing.empty() && dnn.version() < kFirstVersion) {
+        Complaint{text, text_bytes}.write("attention needs cuDNN 9.10.2 or newer, this is version %zu", dnn.version());
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    }
     return create(device, *attention, rank, plan, workspace_bytes, text, text_bytes);
 }
 
@@ -171,6 +179,7 @@ int32_t run(void* plan, void* stream, void const* const* operands, void* y, void
             .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace)
             .finished();
         Handle handle(gpu);
+        std::lock_guard lock(*known.executing);
         check(dnn.set_stream(handle.native(), native(stream)), "cudnnSetStream");
         check(dnn.execute(handle.native(), known.plan.native(), pack.native()), "cudnnBackendExecute");
     });

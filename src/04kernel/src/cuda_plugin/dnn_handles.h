@@ -18,15 +18,14 @@ public:
         static auto* handles = new Handles;
         return *handles;
     }
+    /// One that is new is made by one thread at a time, as NVIDIA recommends.
     cudnnHandle_t take(Gpu& gpu) {
-        {
-            std::lock_guard lock(mutex_);
-            auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](auto const& it) { return it.first == &gpu; });
-            if (found != idle_.rend()) {
-                auto handle = found->second;
-                idle_.erase(std::next(found).base());
-                return handle;
-            }
+        std::lock_guard lock(mutex_);
+        auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](auto const& it) { return it.first == &gpu; });
+        if (found != idle_.rend()) {
+            auto handle = found->second;
+            idle_.erase(std::next(found).base());
+            return handle;
         }
         Unrecorded aside;
         cudnnHandle_t handle = nullptr;

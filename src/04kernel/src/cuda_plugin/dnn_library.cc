@@ -1,5 +1,7 @@
 #include "cuda_plugin/dnn_library.h"
 
+#include "cuda_plugin/device.h"
+
 #include <cstddef>
 
 #include <dlfcn.h>
@@ -18,6 +20,7 @@ void find(void* library, char const* name, F& function, std::string& missing) {
 
 DnnLibrary load() {
     DnnLibrary dnn;
+    load_builtins();
     auto* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         auto const* reason = dlerror();

@@ -1,6 +1,9 @@
 #pragma once
 #include "cuda_plugin/dnn_graph.h"
 
+#include <memory>
+#include <mutex>
+
 namespace refactor::cuda_plugin {
 
 /// A plan as it is run.
@@ -9,6 +12,8 @@ struct DnnPlan {
     std::vector<int64_t> operands;
     std::vector<uint32_t> numbers;
     size_t workspace_bytes;
+    /// cuDNN does not promise that threads may execute one plan at a time. Source: pytorch/pytorch#103939.
+    std::unique_ptr<std::mutex> executing = std::make_unique<std::mutex>();
 };
 
 /// Where plans are to run: a device that is there, or one that is described.

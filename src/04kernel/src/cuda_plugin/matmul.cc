@@ -120,6 +120,10 @@ int32_t choose(Product& plan, RefactorMatMul const& product, Complaint complaint
     for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, attribute, &alignment, sizeof alignment));
+    // Partial sums of a product that is split stay f32.
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                      &sums, sizeof sums));
     constexpr int kMostRanks = 8;
     cublasLtMatmulHeuristicResult_t found[kMostRanks]{};
     int count = 0;
@@ -208,7 +212,8 @@ int32_t matmul_run(void* plan, void* stream, RefactorMatMulOperands const* opera
     auto const* keep = product.f64 ? static_cast<void const*>(&product.beta) : &beta;
     RG_CUDA_CALL(cublasLtMatmul(gpu.cublas, &operation, scale, b, &product.first, a, &product.second, keep,
                                 residual ? residual : y, &product.result, y, &product.result, &product.algorithm,
-                                workspace, product.workspace_bytes, native(stream)));
+                                product.workspace_bytes ? workspace : nullptr, product.workspace_bytes,
+                                native(stream)));
     return 0;
 }
 

@@ -14,9 +14,6 @@
 
 namespace refactor::cuda_plugin {
 
-namespace {
-
-/// NVRTC opens its builtins by name only, which fails where its folder is not searched: load them from there first.
 void load_builtins() {
     static bool const once = [] {
         Dl_info self;
@@ -31,6 +28,8 @@ void load_builtins() {
     }();
     (void)once;
 }
+
+namespace {
 
 struct Program {
     nvrtcProgram native = nullptr;

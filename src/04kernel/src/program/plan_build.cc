@@ -228,6 +228,8 @@ void PlanBuild::fill_blocks() {
         for (auto edge : node.outputs)
             if (touch(edge, block) && edge == node.outputs[0]) reuse_candidates_.push_back({i, block});
         if (auto bytes = step.task->workspace_bytes()) {
+            // Blocks begin at multiples of 64 bytes; the executor moves on to the next place that will do.
+            if (parts_.device != "cpu") bytes += runtime::kDeviceWorkspaceAlignment - 64;
             plan.workspace_blocks[i] = static_cast<uint32_t>(lives.size());
             lives.push_back({bytes, i, i, mem_manager::kNoReuse});
         }
