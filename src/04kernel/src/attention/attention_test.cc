@@ -198,6 +198,54 @@ TEST(Attention, LowestMaskWeighsAllKeysAlike) {
     check({1, 1, 1, 3, 700, 8, 8}, info, random, {mask});
 }
 
+/// The first output of every kernel.
+void expect_outputs(AttentionInfo const& info, std::vector<Tensor>& inputs, double expected, double tolerance) {
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {1, 1, 1, inputs[2].desc.dims[3]})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    auto found = candidates(info, request_of(in, results, cpu_features().isa, 1));
+    PackCache packs;
+    ThreadPool pool(1);
+    for (auto const& kernel : found.kernels) {
+        run(*kernel, inputs, outputs, packs, pool);
+        EXPECT_NEAR(*outputs[0].as<float>(), expected, tolerance * std::abs(expected)) << kernel->id();
+    }
+}
+
+/// Rows whose keys are all hidden by one large number, and, without a mask, queries and keys whose products are large.
+TEST(Attention, LargeScoresWeighAllKeysAlike) {
+    constexpr int64_t kKeys = 19;
+    for (float size : {1e4f, 1e9f, 2.3e9f, 1e12f, 7e15f, 3e25f, 1e37f})
+        for (bool masked : {true, false}) {
+            std::vector<Tensor> inputs;
+            for (int64_t rows : {int64_t{1}, kKeys, kKeys}) inputs.emplace_back(DataType::F32, Dims{1, 1, rows, 8});
+            AttentionInfo info;
+            info.has_mask = masked, info.scale = 0.1f;
+            for (int64_t i = 0; i < kKeys; ++i) inputs[2].as<float>()[8 * i] = static_cast<float>(i);
+            if (masked) inputs.emplace_back(DataType::F32, Dims{1, kKeys});
+            if (masked) std::fill_n(inputs[3].as<float>(), kKeys, -size);
+            for (size_t k = 0; !masked && k < 2; ++k)
+                std::fill_n(inputs[k].as<float>(), inputs[k].desc.count(), std::sqrt(size) / 1.7f);
+            expect_outputs(info, inputs, (kKeys - 1) / 2., 1e-5);
+        }
+}
+
+/// Blocks of keys whose largest scores are compared in different ways.
+TEST(Attention, ScoresPassTheSizeWhereDifferencesComeFirst) {
+    constexpr int64_t kKeys = 1700;
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 1, 1, 8}), Tensor(DataType::F32, {1, 1, kKeys, 8}),
+                               Tensor(DataType::F32, {1, 1, kKeys, 8}), Tensor(DataType::F32, {1, kKeys})};
+    double sum = 0, weighted = 0;
+    for (int64_t i = 0; i < kKeys; ++i) {
+        auto mask = static_cast<float>(i - 800) / 256 - 4096, value = static_cast<float>(i);
+        inputs[3].as<float>()[i] = mask, inputs[2].as<float>()[8 * i] = value;
+        auto weight = std::exp(static_cast<double>(mask) + 4096);
+        sum += weight, weighted += weight * static_cast<double>(value);
+    }
+    AttentionInfo info;
+    info.has_mask = true;
+    expect_outputs(info, inputs, weighted / sum, 2e-5);
+}
+
 TEST(Attention, NegativeScale) {
     std::mt19937 random(seed_of(97));
     for (bool masked : {false, true}) {

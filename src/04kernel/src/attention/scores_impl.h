@@ -75,22 +75,34 @@ float largest_of(ScoreRows const& b, int row) {
 }
 
 constexpr float kLog2E = 1.44269504f;
-bool is_finite(float x) { return x - x == 0; }
 
-/// e^(old - now), from the products that the scores themselves are compared with: their rounding cancels.
+/// Whether exponents are `score * log2(e) - top * log2(e)`, in one multiply-add. What rounding the second product adds
+/// is the same for all scores of a row and cancels, but not where it is as large as exponents: then differences come
+/// first.
+bool is_moderate(float top) { return __builtin_fabsf(top) < 4096; }
+
+/// e^(old - now), from what the scores themselves are compared with.
 float rescaling(float old, float now) {
-    float before = old * kLog2E, after = now * kLog2E;
-    return is_finite(before) && is_finite(after) ? __builtin_exp2f(before - after) : __builtin_expf(old - now);
+    auto exponent = [](float top) {
+        return is_moderate(top) ? static_cast<double>(top * kLog2E)
+                                : static_cast<double>(top) * static_cast<double>(kLog2E);
+    };
+    return static_cast<float>(__builtin_exp2(exponent(old) - exponent(now)));
 }
 
 /// Replaces `scale` times the scores by exponentials and returns their sum.
 float exponentials(float* scores, int64_t count, int64_t visible, float scale, float top) {
     float factor = scale * kLog2E, shift = top * kLog2E;
-    if (!is_finite(shift)) {  // a mask of the lowest number everywhere, or an infinite score
+    if (!is_moderate(top)) {  // masks everywhere that are large numbers, or an infinite score
         Vec times = Vec::set(scale), minus = Vec::set(top);
+        // In two passes: `top` is a product that has been rounded, and that is what it has to be compared with.
         for (int64_t i = 0; i < count; i += kWidth) {
             int left = left_of(count - i);
-            store_part(load_part(scores + i, left) * times - minus, scores + i, left);
+            store_part(load_part(scores + i, left) * times, scores + i, left);
+        }
+        for (int64_t i = 0; i < count; i += kWidth) {
+            int left = left_of(count - i);
+            store_part(load_part(scores + i, left) - minus, scores + i, left);
         }
         factor = kLog2E, shift = 0;
     }
