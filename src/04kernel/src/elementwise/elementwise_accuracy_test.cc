@@ -34,6 +34,10 @@ Case const kCases[] = {
     {ExprOp::Sin, -8000, 8000, 2, kEps, [](double x) { return std::sin(x); }},
     {ExprOp::Cos, -8000, 8000, 2, kEps, [](double x) { return std::cos(x); }},
     {ExprOp::Sin, -1e9, 1e9, 2, kEps, [](double x) { return std::sin(x); }},
+    {ExprOp::Asin, -1, 1, 2.4, 0, [](double x) { return std::asin(x); }},
+    {ExprOp::Acos, -1, 1, 1.3, 0, [](double x) { return std::acos(x); }},
+    {ExprOp::Atan, -10, 10, 1.6, 0, [](double x) { return std::atan(x); }},
+    {ExprOp::Atan, -1e9, 1e9, 1.6, 0, [](double x) { return std::atan(x); }},
     {ExprOp::GeluErf, -8, 8, 0, 2 * 2 * kEps * 8, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.))); }},
 };
 
@@ -79,9 +83,21 @@ TEST(ElementwiseAccuracy, Limits) {
     EXPECT_EQ(run(ExprOp::Round, -3.5f), -4.f);
     EXPECT_EQ(run(ExprOp::Tanh, INFINITY), 1.f);
     EXPECT_EQ(run(ExprOp::Log, 0), -INFINITY);
-    for (auto op : {ExprOp::Relu, ExprOp::Exp, ExprOp::Log, ExprOp::Erf, ExprOp::Sin, ExprOp::Tanh, ExprOp::Sigmoid,
-                    ExprOp::Silu, ExprOp::Softplus, ExprOp::Mish, ExprOp::GeluErf, ExprOp::GeluTanh, ExprOp::HardSwish,
-                    ExprOp::Sign, ExprOp::Sqrt, ExprOp::Elu, ExprOp::Floor})
+    EXPECT_EQ(run(ExprOp::Acos, 1), 0.f);
+    for (auto sign : {1.f, -1.f}) {
+        EXPECT_EQ(run(ExprOp::Atan, sign * INFINITY), sign * 1.57079637f);
+        EXPECT_EQ(run(ExprOp::Asin, sign), sign * 1.57079637f);
+        for (auto op : {ExprOp::Asin, ExprOp::Atan}) {
+            EXPECT_EQ(std::signbit(run(op, sign * 0.f)), sign < 0) << name_of(op);
+            EXPECT_EQ(run(op, sign * 1e-40f), sign * 1e-40f) << name_of(op);
+        }
+        for (auto op : {ExprOp::Asin, ExprOp::Acos})
+            for (auto x : {1.00000012f, 2.f, INFINITY}) EXPECT_TRUE(std::isnan(run(op, sign * x))) << name_of(op) << x;
+    }
+    for (auto op : {ExprOp::Relu,    ExprOp::Exp,      ExprOp::Log,       ExprOp::Erf,      ExprOp::Sin,
+                    ExprOp::Tanh,    ExprOp::Sigmoid,  ExprOp::Silu,      ExprOp::Softplus, ExprOp::Mish,
+                    ExprOp::GeluErf, ExprOp::GeluTanh, ExprOp::HardSwish, ExprOp::Sign,     ExprOp::Sqrt,
+                    ExprOp::Elu,     ExprOp::Floor,    ExprOp::Asin,      ExprOp::Acos,     ExprOp::Atan})
         EXPECT_TRUE(std::isnan(run(op, NAN))) << name_of(op);
 }
 

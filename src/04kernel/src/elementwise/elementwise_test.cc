@@ -109,6 +109,10 @@ double f32_ulps(ExprOp op) {
         case ExprOp::Log:
         case ExprOp::Erf:
             return 2;
+        case ExprOp::Acos:
+        case ExprOp::Atan:
+            return 2;
+        case ExprOp::Asin:
         case ExprOp::Tanh:
         case ExprOp::Sigmoid:
             return 3;
