@@ -73,6 +73,12 @@ def test_substitute_refuses(name, number):
         make_compiler(models.mlp()).substitute(name, number)
 
 
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**70)])
+def test_substitute_names_the_range_of_sizes(number):
+    with pytest.raises(InvalidInput, match=rf"expected a size from 0 to 2\^63 - 1 for 'N', got {number}"):
+        make_compiler(models.mlp()).substitute("N", number)
+
+
 def test_outputs_by_name_and_number():
     executor = make_compiler(models.decoder()).compile()
     arrays = {
@@ -274,6 +280,16 @@ def test_integer_type_of_ports():
         )
     ).inputs
     assert port.dtype == "i32"
+
+
+def test_names_of_passes():
+    names = refactor_graph.pass_names()
+    assert "fold_constants" in names
+    assert len(set(names)) == len(names)
+    assert "order of the default pipeline" in refactor_graph.pass_names.__doc__
+    # As docs/debugging.md says.
+    for passes in (["-all"], *([f"-{name}"] for name in names)):
+        make_compiler(models.mlp()).compile("cpu", passes=passes)
 
 
 def test_version_and_names():

@@ -89,6 +89,46 @@ def test_refusals_are_one_line(sequence, arguments, message, capsys):
     assert message in error
 
 
+@pytest.mark.parametrize("command", ["run", "bench", "compare", "trace"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "z=FILE"], "--input: the model has no input 'z', it has: x"),
+        (["--input", "x=FILE", "--input", "x=FILE"], "--input: 'x' is given twice"),
+        (["--input", "x=FILE", "--dim", "N=5"], "--dim: N=5, but axis 0 of FILE has the size 2"),
+        (["--input", "x=ARCHIVE"], "--input: expected ARCHIVE to hold one array (.npy), got NpzFile"),
+    ],
+)
+def test_inputs_that_the_model_does_not_take(sequence, command, arguments, message, tmp_path, capsys):
+    if command == "compare":
+        pytest.importorskip("onnxruntime")
+    paths = {"FILE": str(tmp_path / "x.npy"), "ARCHIVE": str(tmp_path / "x.npz")}
+    np.save(paths["FILE"], np.ones((2, 4), np.float32))
+    np.savez(paths["ARCHIVE"], x=np.ones((2, 4), np.float32))
+    for name, path in paths.items():
+        arguments = [word.replace(name, path) for word in arguments]
+        message = message.replace(name, path)
+    more = [str(tmp_path / "trace")] if command == "trace" else []
+    assert main([command, sequence, *more, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"refactor-graph: {message}\n"
+    assert not captured.out
+
+
+def test_inputs_from_files(sequence, tmp_path, capsys):
+    np.save(tmp_path / "x=1.npy", np.full((2, 4), 7, np.float32))
+    assert main(["run", sequence, "--dim", "N=2", "--input", f"x={tmp_path}/x=1.npy"]) == 0
+    assert "y: float32[2, 4], 7.0 to 7.0" in capsys.readouterr().out
+
+
+def test_names_of_inputs_may_hold_the_sign(tmp_path, capsys):
+    ports = [models.value("a=b", [2])], [models.value("y", [2])]
+    onnx.save(models.model([helper.make_node("Relu", ["a=b"], ["y"])], *ports), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", np.full(2, 3, np.float32))
+    assert main(["run", str(tmp_path / "model.onnx"), "--input", f"a=b={tmp_path}/x.npy"]) == 0
+    assert "3.0 to 3.0" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [["--runs", "0"], ["--runs", "-1"], ["--top", "x"]])
 def test_counts_begin_at_one(sequence, arguments, capsys):
     with pytest.raises(SystemExit):

@@ -117,7 +117,23 @@ def test_symbol_with_two_values():
         (["cpu", "default", "fold_constants"], {}, ["list"]),
         (["cpu"], {"precision": "half"}, ["exact"]),
         (["cpu"], {"weights": "int3"}, ["int3", "default", "f32", "f16", "bf16", "int8"]),
+        (["cpu"], {"weights": "f8e5m2"}, ["f8e5m2 on cpu", "default, f32, f16, bf16, int8"]),
         (["cpu"], {"keep": ["nothing"]}, ["nothing"]),
+        (["cpu"], {"keep_f32": ["gemm", "nothing"]}, ['keep_f32: the model has no node named "nothing"']),
+        (["cpu"], {"keep_f32": ["nothing", "none"], "precision": "f16"}, ['"nothing", "none"']),
+        (["cpu"], {"keep_f32": ["nothing"], "precision": "int8"}, ['"nothing"']),
+        ([None], {}, ["target: expected a list of names, got NoneType"]),
+        ([["cpu", 1]], {}, ["target: expected a list of names, got one with int"]),
+        (["cpu", None], {}, ["unknown allocator None", "default"]),
+        (["cpu", "default", None], {}, ["passes: expected a list of names, got NoneType"]),
+        (["cpu", "default", [1]], {}, ["passes: expected a list of names, got one with int"]),
+        (["cpu"], {"precision": None}, ["precision: expected a name, got NoneType"]),
+        (["cpu"], {"weights": 8}, ["weights: expected a name, got int"]),
+        (["cpu"], {"keep": None}, ["keep: expected a list of names, got NoneType"]),
+        (["cpu"], {"keep_f32": [None]}, ["keep_f32: expected a list of names, got one with NoneType"]),
+        (["cpu"], {"verify": "no"}, ["verify: expected True or False, got 'no'"]),
+        (["cpu"], {"device_graphs": None}, ["device_graphs: expected True or False, got None"]),
+        (["cpu"], {"tune": None}, ["tune: expected one of", "None"]),
         (["cpu"], {"num_threads": -1}, ["-1"]),
         (["cpu"], {"num_threads": 10**6}, ["1000000"]),
         (["cpu"], {"num_threads": 1.5}, ["1.5"]),
@@ -318,6 +334,23 @@ def test_every_error_is_an_error():
         "InternalError",
     ):
         assert issubclass(getattr(refactor_graph, name), refactor_graph.Error)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda executor: executor.dispatch(None), "dispatch: expected a Device .*, got NoneType"),
+        (lambda executor: executor.bench(repeats=None), "repeats: expected a number of at least 1, got None"),
+        (lambda executor: executor.carry(None), "carry: expected a dict of outputs and inputs, got NoneType"),
+        (lambda _: make_compiler(models.mlp(), 3), "base_dir_or_uri: expected a path or a file:// URI, got int"),
+        (lambda _: make_compiler(models.mlp(), custom_ops=None), "custom_ops: expected a list of operators, got None"),
+        (lambda _: refactor_graph.check(models.mlp(), target=None), "target: expected a list of names, got NoneType"),
+        (lambda _: make_compiler(models.mlp()).check(None), "target: expected a list of names, got NoneType"),
+    ],
+)
+def test_arguments_of_the_wrong_type(executor, call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call(executor)
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,9 @@ def test_good_data(folder, keys):
     ],
 )
 def test_bad_location(folder, location):
-    with pytest.raises(InvalidModel, match="'w'"):
+    with pytest.raises(InvalidModel, match="'w'") as info:
         make_compiler(external(folder, location=location))
+    assert len(info.value.problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,8 +115,38 @@ def test_bad_location(folder, location):
     ],
 )
 def test_bad_range(folder, keys, pattern):
-    with pytest.raises(InvalidModel, match=f"(?s)'w'.*{pattern}"):
+    with pytest.raises(InvalidModel, match=f"(?s)'w'.*{pattern}") as info:
         make_compiler(external(folder, location="w.bin", **keys))
+    assert len(info.value.problems) == 1
+
+
+def test_other_problems_are_reported_beside_bad_data(folder):
+    path = external(folder, location="none.bin")
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.node.add(op_type="NoSuchOperator", name="other", input=["x"], output=["z"])
+    proto.graph.output.append(models.value("z", None))
+    with pytest.raises(InvalidModel) as info:
+        make_compiler(proto, folder)
+    assert len(info.value.problems) == 2
+    assert "NoSuchOperator" in info.value.problems[1]
+
+
+def test_bad_data_in_a_sub_graph(folder):
+    """The branch that holds it is not called missing, either."""
+    tensor = TensorProto(name="t", data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL, dims=[5, 8])
+    tensor.external_data.add(key="location", value="none.bin")
+    add = helper.make_node("Add", ["x", "t"], ["a"])
+    neg = helper.make_node("Neg", ["x"], ["b"])
+    branches = [
+        helper.make_graph([node], "branch", [], [models.value(node.output[0], None)], initializer)
+        for node, initializer in ((add, [tensor]), (neg, []))
+    ]
+    node = helper.make_node("If", ["c"], ["y"], "if", then_branch=branches[0], else_branch=branches[1])
+    inputs = [models.value("c", [], TensorProto.BOOL), models.value("x", [5, 8])]
+    proto = models.model([node], inputs, [models.value("y", None)])
+    with pytest.raises(InvalidModel, match=r"none\.bin") as info:
+        make_compiler(proto, folder)
+    assert len(info.value.problems) == 1
 
 
 def test_empty_file_and_missing_location(folder):
@@ -168,8 +199,9 @@ def test_external_constant_in_a_node(folder):
     tensor = TensorProto(name="t", data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL, dims=[5, 8])
     tensor.external_data.add(key="location", value="../secret.bin")
     proto = models.model([helper.make_node("Constant", [], ["y"], value=tensor)], [], [models.value("y", [5, 8])])
-    with pytest.raises(InvalidModel, match="value"):
+    with pytest.raises(InvalidModel, match="value") as info:
         make_compiler(proto, folder)
+    assert len(info.value.problems) == 1
     tensor.external_data[0].value = "w.bin"
     proto.graph.node[0].attribute[0].t.CopyFrom(tensor)
     np.testing.assert_array_equal(make_compiler(proto, folder).compile()({})["y"], WEIGHTS)

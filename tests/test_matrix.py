@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from refactor_graph import _core
+from refactor_graph import pass_names
 from refactor_graph.onnx import find_device, make_compiler
 
 from tests import models
@@ -53,7 +53,7 @@ def test_allocators_passes_threads(case, allocator, passes, threads):
 
 def test_each_pass_off_and_alone(case):
     compiler, inputs, wanted = case
-    for name in _core.pass_names():
+    for name in pass_names():
         for passes in ([f"-{name}"], ["-all", name]):
             compare(compiler.compile("cpu", "default", passes, num_threads=1, verify=True)(inputs), wanted)
 

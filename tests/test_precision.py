@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from refactor_graph import DeviceError, InvalidInput
 from refactor_graph.onnx import find_device, make_compiler
 from refactor_graph.precision import find_keep, relative_error
@@ -65,8 +65,64 @@ def test_nodes_can_be_kept(target):
     executor(sample())
     kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
     assert all("f32" in kernel.split(":") for kernel in kernels if kernel.startswith("matmul"))
-    executor = make_compiler(proto).compile(target, precision="f16", keep_f32=["none"])
-    assert 'keep_f32: no node of this program is named "none"' in executor.dbg(quiet=True)
+
+
+def test_kept_nodes_that_passes_remove(target):
+    """What a model has may be named whatever becomes of it: folded, fused, in a sub-graph, replaced by a function."""
+    proto = layers()
+    twice = helper.make_node("Add", ["scale", "scale"], ["twice"], name="folded")
+    divide = helper.make_node("Div", ["a", "twice"], ["unused"], name="dead")
+    branches = [
+        helper.make_graph([helper.make_node(op, ["y"], [op], name=f"in {op}")], "branch", [], [models.value(op, None)])
+        for op in ("Neg", "Abs")
+    ]
+    choose = helper.make_node("If", ["choice"], ["z"], "if", then_branch=branches[0], else_branch=branches[1])
+    nameless = helper.make_node("MatMul", ["c", "w1"], ["second output"])
+    proto.graph.node.extend([twice, divide, choose, nameless])
+    proto.graph.input.append(models.value("choice", [], TensorProto.BOOL))
+    proto.graph.output.extend([models.value("z", None), models.value("second output", None)])
+    names = ["folded", "dead", "scaled", "in Neg", "if", "MatMul_8"]
+    executor = make_compiler(proto).compile(target, precision="f16", keep_f32=names)
+    executor({**sample(), "choice": np.array(True)})
+    assert 'keep_f32: no node of this program is named "folded"' in executor.dbg(quiet=True)
+    with pytest.raises(InvalidInput, match='keep_f32: the model has no node named "MatMul_9"'):
+        make_compiler(proto).compile(target, precision="f16", keep_f32=[*names, "MatMul_9"])
+
+
+def test_nodes_of_a_function_can_be_kept(target):
+    body = [helper.make_node("MatMul", ["x", "w"], ["a"], "inner"), helper.make_node("Tanh", ["a"], ["y"], "tanh")]
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("custom", "Layer", ["x", "w"], ["y"], body, opsets)
+    proto = models.model(
+        [helper.make_node("Layer", ["x", "w"], ["y"], "layer", domain="custom")],
+        [models.value("x", ["N", 24])],
+        [models.value("y", None)],
+        [models.constant("w", models.generator(4).standard_normal((24, 8), np.float32))],
+    )
+    proto.functions.append(function)
+    proto.opset_import.add(domain="custom", version=1)
+    for names in (["layer"], ["layer#1/inner"]):
+        executor = make_compiler(proto).compile(target, precision="f16", keep_f32=names)
+        executor(sample())
+        kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
+        assert all("f32" in kernel.split(":") for kernel in kernels if kernel.startswith("matmul"))
+    with pytest.raises(InvalidInput, match="no node named"):
+        make_compiler(proto).compile(target, precision="f16", keep_f32=["layer#1"])
+
+
+def test_nodes_are_found_where_passes_add_some(target):
+    """Names of steps that no node of the model has (a copy for an output that is an input) are left out."""
+    proto = layers(1e4)
+    proto.graph.output.append(models.value("x", ["N", 24]))
+    steps = [row.node for row in _benched(make_compiler(proto).compile(target))]
+    assert any(step.startswith("copy of") for step in steps)
+    keep = find_keep(proto, [sample()], 0.02, target=target)
+    make_compiler(proto).compile(target, precision="f16", keep_f32=keep)
+
+
+def _benched(executor):
+    executor(sample())
+    return executor.bench(repeats=1, quiet=True)
 
 
 def test_the_smallest_list_is_found(target):

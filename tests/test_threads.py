@@ -5,8 +5,10 @@ import os
 import threading
 import time
 
+import ml_dtypes
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -97,3 +99,40 @@ def test_arrays_outlive_everything_on_other_threads():
     thread.start()
     thread.join()
     assert np.allclose(results[0].sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16, np.float16])
+def test_denormals_count_as_zero_while_a_run_lasts(threads, dtype):
+    """What docs/supported_operators.md says of them."""
+    least = float(ml_dtypes.finfo(dtype).smallest_normal)
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("Mul", ["x", "quarter"], ["product"]),
+        helper.make_node("Div", ["one", "x"], ["inverse"]),
+        helper.make_node("Div", ["x", "x"], ["ratio"]),
+        helper.make_node("Greater", ["x", "zero"], ["positive"]),
+        helper.make_node("Transpose", ["x"], ["moved"]),
+    ]
+    names = ["product", "inverse", "ratio", "moved"]
+    proto = models.model(
+        nodes,
+        [models.value("x", ["N", 2], code)],
+        [*(models.value(name, None, code) for name in names), models.value("positive", None, TensorProto.BOOL)],
+        [models.constant(name, np.array(x, dtype)) for name, x in (("quarter", 0.25), ("one", 1), ("zero", 0))],
+    )
+    x = np.array([[least / 4, 2 * least]], dtype)
+    outputs = make_compiler(proto).compile(num_threads=threads)({"x": x})
+    np.testing.assert_array_equal(outputs["moved"], x.T)
+    outputs = {name: outputs[name].astype(np.float64)[0].tolist() for name in [*names[:3], "positive"]}
+    if dtype == np.float16:
+        assert outputs["product"] == [least / 16, least / 2]
+        assert outputs["ratio"] == [1, 1]
+        assert outputs["positive"] == [True, True]
+    else:
+        assert outputs["product"] == [0, 0]
+        assert outputs["inverse"] == [np.inf, 1 / (2 * least)]
+        np.testing.assert_array_equal(outputs["ratio"], [np.nan, 1])
+        assert outputs["positive"] == [False, True]
+    wide = x.astype(np.float32 if dtype == ml_dtypes.bfloat16 else dtype)
+    assert (wide / 2)[0, 0] > 0, "the caller's own mode is restored"

@@ -24,8 +24,32 @@ Made by `make docs` from the operator lists; `make lint` fails when it is out of
 **Native** operators have a form of their own in the given versions of the operator set. **Expanded** ones are replaced
 by the function that ONNX defines them by, and fused again where there is a fused kernel. An operator may still be
 refused for a type or an attribute value: `refactor-graph check model.onnx` names every such node with the reason. In
-Python: `refactor_graph.supported_ops()`.
+Python: `refactor_graph.supported_ops()`. What results are where ONNX leaves it open, or others differ, is in the
+[notes](#notes).
 """
+
+_NOTES = """\
+
+## Notes
+
+### Denormal numbers
+
+While the CPU executor runs, numbers too small for the normal form count as 0 in arithmetic, operands and results alike:
+those of magnitude below 1.18e-38 in f32 and bf16, 2.2e-308 in f64; processors are many times slower with them. In f32
+2e-38 · 0.25 is 0, 1 / 1e-40 is inf, 1e-40 / 1e-40 is NaN, `1e-40 > 0` is false and `1e-40 == 0` true, where
+onnxruntime by default gives what IEEE 754 says; a divisor that must not be 0 needs an epsilon in the normal range. What
+only moves elements or their signs (Transpose, Identity, Neg) may hand such numbers on as they are. f16 is computed in
+f32, where its denormals are normal numbers: they count. The thread that called has its own mode again when the run
+returns, so that numpy computes as before.
+
+### Resize
+
+With `coordinate_transformation_mode="align_corners"` and `scales` that give no whole number of elements, corners are
+those of the exact length (`length_resized = scale · length`, not rounded), as in ONNX's reference implementation, whose
+node tests demand it. onnxruntime, OpenVINO and PyTorch take the rounded size, that of the output. Models that give
+`sizes` instead of `scales` mean the same everywhere.
+"""
+_LINKS = {("ai.onnx", "Resize"): "[Resize](#resize)"}
 
 
 def _versions(ranges: Iterable[tuple[int, int]]) -> str:
@@ -41,7 +65,11 @@ def _section(
     lines = [f"\n## {domain}\n", f"{count}\n"]
     if rows:
         lines += ["| operator | native | expanded |", "|---|---|---|"]
-        lines += [f"| {row.name} | {_versions(row.native)} | {_versions(row.expanded)} |" for row in rows]
+        names = [_LINKS.get((domain, row.name), row.name) for row in rows]
+        lines += [
+            f"| {name} | {_versions(row.native)} | {_versions(row.expanded)} |"
+            for name, row in zip(names, rows, strict=True)
+        ]
     if missing:
         lines.append(f"\nNot supported: {', '.join(f'{name} ({versions})' for name, versions in missing)}.")
     return lines
@@ -80,7 +108,7 @@ def render() -> str:
         newest = newest_version("" if domain == "ai.onnx" else domain)
         rows = by_domain[domain]
         lines += _section(domain, newest, rows, _missing(domain, rows), domain in defined)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _NOTES
 
 
 def main() -> int:

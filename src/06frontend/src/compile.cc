@@ -75,7 +75,7 @@ class Compiler {
         return binders;
     }
 
-    /// A user keeps tensors of the whole model; each program is asked for its own.
+    /// A user keeps tensors and nodes of the whole model; each program is asked for its own.
     computation::CompileOptions options_for(computation::Model& model) const {
         auto options = options_;
         if (partition_.calls.size() == 1) return options;
@@ -83,6 +83,9 @@ class Compiler {
         for (uint32_t id = 0; id < model.graph.edge_id_bound(); ++id)
             if (auto* edge = model.graph.edge(id); edge->alive()) names.insert(edge->value.name);
         std::erase_if(options.keep, [&](auto const& name) { return !names.contains(name); });
+        std::set<std::string> nodes;
+        for (auto* node : model.graph.topological()) nodes.insert(node->value.name);
+        std::erase_if(options.keep_f32, [&](auto const& name) { return !nodes.contains(name); });
         return options;
     }
 
@@ -244,7 +247,15 @@ computation::Model lower(Model const& model) {
 }
 
 Compiled compile(Model const& model, computation::CompileOptions const& options) {
-    return compile(model.graph(), model.inference(), model.symbols(), options);
+    auto resolved = options;
+    std::vector<std::string> unknown;
+    resolved.keep_f32 = model.nodes_of(options.keep_f32, unknown);
+    if (!unknown.empty()) {
+        std::string text;
+        for (auto const& name : unknown) text += concat(text.empty() ? "\"" : ", \"", name, "\"");
+        throw InvalidInput("keep_f32: the model has no node named " + text);
+    }
+    return compile(model.graph(), model.inference(), model.symbols(), resolved);
 }
 
 }  // namespace refactor::frontend

@@ -1,6 +1,7 @@
 #include "frontend/model.h"
 
 #include "common/error.h"
+#include "frontend/operator.h"
 #include "lowering.h"
 
 #include <algorithm>
@@ -14,6 +15,25 @@ std::string quoted_list(std::vector<std::string> const& names) {
     std::string text;
     for (auto const& name : names) text += concat(text.empty() ? "\"" : ", \"", name, "\"");
     return text.empty() ? "none" : text;
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+void add_names(Graph const& graph, std::set<std::string>& names) {
+    for (auto const& node : graph.nodes) {
+        names.insert(node.name);
+        if (!node.op) continue;
+        for (auto const* inner : node.op->graphs()) add_names(*inner, names);
+    }
+}
+
+/// Whether lowering a node with one of these names makes an operator with that of `part`.
+bool is_part(std::string const& part, std::set<std::string> const& names) {
+    auto slash = part.rfind('/');
+    return slash != std::string::npos && is_number(std::string_view(part).substr(slash + 1)) &&
+           names.contains(part.substr(0, slash));
 }
 
 }  // namespace
@@ -47,6 +67,23 @@ std::vector<std::string> Model::variables() const {
     std::vector<std::string> names;
     for (auto symbol : used) names.push_back(symbols_.name(symbol));
     return names;
+}
+
+std::vector<std::string> Model::nodes_of(std::span<std::string const> names, std::vector<std::string>& unknown) const {
+    std::set<std::string> known;
+    add_names(graph_, known);
+    std::vector<std::string> found;
+    for (auto const& name : names) {
+        auto before = found.size();
+        if (known.contains(name) || is_part(name, known)) found.push_back(name);
+        auto prefix = name + '#';
+        for (auto it = known.lower_bound(prefix); it != known.end() && it->starts_with(prefix); ++it)
+            if (auto number = std::string_view(*it).substr(prefix.size());
+                is_number(number.substr(0, number.find('/'))))
+                found.push_back(*it);
+        if (found.size() == before) unknown.push_back(name);
+    }
+    return found;
 }
 
 void Model::substitute(std::string_view symbol, int64_t value) {

@@ -32,7 +32,7 @@ void report(GraphMaker::Error const& error, frontend::Problems& problems) {
 }  // namespace
 
 std::optional<Importer::Imported> Importer::GraphImport::run() {
-    auto before = importer_.problems_.invalid.size() + importer_.problems_.unsupported.size();
+    auto before = importer_.failures();
     add_values();
     add_nodes();
     for (auto const& output : source_.outputs_) {
@@ -44,8 +44,7 @@ std::optional<Importer::Imported> Importer::GraphImport::run() {
     maker_.global_inputs.insert(maker_.global_inputs.end(), captures_.begin(), captures_.end());
     auto built = std::move(maker_).build();
     if (!built) report(built.error(), importer_.problems_);
-    if (!built || importer_.problems_.invalid.size() + importer_.problems_.unsupported.size() > before)
-        return std::nullopt;
+    if (!built || importer_.failures() > before) return std::nullopt;
     imported.graph.topo = std::move(built->graph.topo);
     imported.graph.nodes = std::move(built->graph.nodes);
     imported.graph.tensors = std::move(built->graph.edges);

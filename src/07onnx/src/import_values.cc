@@ -71,6 +71,7 @@ Tensor Importer::input_tensor(GraphBuilder::Value const& value) {
 }
 
 std::optional<TensorValue> Importer::tensor_value(RawTensor& raw, std::string const& what) {
+    if (raw.refused) return ++refused_, std::nullopt;
     auto dtype = data_type_from_onnx(raw.dtype);
     if (!dtype) {
         add_invalid(concat(what, " has the unknown element type ", raw.dtype));

@@ -83,10 +83,10 @@ frontend::Attributes Importer::attributes(GraphBuilder::Node& node, std::string 
 
 std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::Node& node, std::string const& label,
                                                                   Names const& visible) {
-    auto problems_before = problems_.invalid.size() + problems_.unsupported.size();
+    auto before = failures();
     std::vector<std::string> captures;
     auto converted = attributes(node, label, visible, captures);
-    if (problems_.invalid.size() + problems_.unsupported.size() > problems_before) return nullptr;
+    if (failures() > before) return nullptr;
     auto domain = node.domain == "ai.onnx" ? std::string() : node.domain;
     auto type = shortened(node.op_type);
     auto opset = opsets_.find(domain);

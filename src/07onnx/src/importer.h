@@ -51,8 +51,11 @@ private:
     frontend::Problems problems_;
     std::unordered_map<std::string, int64_t> opsets_;
     int depth_ = 0;
+    size_t refused_ = 0;  ///< tensors that the caller has reported
 
     void check_versions();
+    /// Grows with everything that keeps a node or a graph from being imported.
+    size_t failures() const { return problems_.invalid.size() + problems_.unsupported.size() + refused_; }
     void add_invalid(std::string problem) { problems_.invalid.push_back(std::move(problem)); }
 
     /// `outer`: names that are visible around a sub-graph; null for the main graph.

@@ -84,6 +84,13 @@ public:
                                             "Reshape", "Squeeze",          "Transpose", "Unsqueeze"};
         return std::find(std::begin(kNames), std::end(kNames), def_.name) != std::end(kNames);
     }
+    std::vector<frontend::Graph const*> graphs() const override {
+        std::vector<frontend::Graph const*> found;
+        for (auto const& [name, value] : attributes_)
+            if (auto const* graph = std::get_if<std::shared_ptr<frontend::Graph const>>(&value))
+                found.push_back(graph->get());
+        return found;
+    }
     bool can_fold(std::span<frontend::Tensor const* const> inputs) const override {
         // Passes look for weights as they were quantised.
         if (def_.name == "DequantizeLinear" && inputs[0]->shape->size() > 1) return false;

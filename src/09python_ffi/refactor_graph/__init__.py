@@ -6,7 +6,16 @@ Start at :func:`refactor_graph.onnx.make_compiler`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from refactor_graph._core import CancellationToken, Device, DeviceArray, Port, __version__, current_stream, find_device
+from refactor_graph._core import (
+    CancellationToken,
+    Device,
+    DeviceArray,
+    Port,
+    __version__,
+    current_stream,
+    find_device,
+    pass_names,
+)
 from refactor_graph._custom import (
     CustomOp,
     Dim,
@@ -66,6 +75,7 @@ __all__ = [
     "find_device",
     "get_include",
     "load_library",
+    "pass_names",
     "register_library",
     "register_op",
     "supported_ops",

@@ -13,6 +13,7 @@ from refactor_graph._errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from refactor_graph._core import Port
     from refactor_graph.onnx import Compiler
 
 _SEED = 0
@@ -40,17 +41,40 @@ def parse_sizes(text: Sequence[str], symbols: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def make_inputs(compiler: Compiler, sizes: dict[str, int], files: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return an array for every input: from `NAME=FILE.npy`, else random; symbols without a size are 1."""
-    given = {}
-    for item in files:
+def read_inputs(text: Sequence[str], ports: Sequence[Port], sizes: dict[str, int]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of `NAME=FILE.npy`, by name.
+
+    Every name must be an input of the model, and no array may contradict `sizes`, those of the symbols.
+    """
+    known = {port.name: port for port in ports}
+    given: dict[str, NDArray[Any]] = {}
+    for item in text:
         name, equals, path = item.partition("=")
         if not equals:
             raise InvalidInput(f"--input: expected NAME=FILE.npy, got {item!r}")
+        for other in known:  # names may contain "="
+            if len(other) > len(name) and item.startswith(f"{other}="):
+                name, path = other, item[len(other) + 1 :]
+        if name not in known:
+            raise InvalidInput(f"--input: the model has no input {name!r}, it has: {', '.join(known) or 'none'}")
+        if name in given:
+            raise InvalidInput(f"--input: {name!r} is given twice")
         try:
             given[name] = np.load(path, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise InvalidInput(f"--input: {path} cannot be read: {error}") from None
+        if not isinstance(given[name], np.ndarray):
+            raise InvalidInput(f"--input: expected {path} to hold one array (.npy), got {type(given[name]).__name__}")
+        for axis, (symbol, size) in enumerate(zip(known[name].shape or (), given[name].shape, strict=False)):
+            if sizes.get(str(symbol), size) != size:
+                raise InvalidInput(
+                    f"--dim: {symbol}={sizes[str(symbol)]}, but axis {axis} of {path} has the size {size}"
+                )
+    return given
+
+
+def make_inputs(compiler: Compiler, sizes: dict[str, int], given: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return an array for every input: a given one, else random; symbols without a size are 1."""
     generator = np.random.default_rng(_SEED)
     arrays = {}
     for port in compiler.inputs:

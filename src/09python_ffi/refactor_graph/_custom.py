@@ -333,6 +333,8 @@ def natives(extra: Iterable[AnyOp] = ()) -> list[_core.CustomOperator]:
     """Operators for a new model; later ones come before earlier ones."""
     from refactor_graph._python_ops import PYTHON_OPS
 
+    if not isinstance(extra, Iterable):
+        raise InvalidInput(f"custom_ops: expected a list of operators, got {type(extra).__name__}")
     extra = list(extra)
     _check(extra)
     with _lock:

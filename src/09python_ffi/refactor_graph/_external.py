@@ -38,6 +38,8 @@ def directory_of(base: str | os.PathLike[str]) -> Path:
     InvalidInput
         If it is another kind of URI, or no directory.
     """
+    if not isinstance(base, str | os.PathLike):
+        raise InvalidInput(f"base_dir_or_uri: expected a path or a file:// URI, got {type(base).__name__}")
     text = os.fspath(base)
     if _SCHEME.match(text):
         parts = urlsplit(text)

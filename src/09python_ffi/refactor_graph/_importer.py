@@ -48,6 +48,9 @@ from refactor_graph._inference import operand_types
 from refactor_graph._load import LoadedModel
 from refactor_graph._tensors import Tensor, TensorError, read_sparse, read_tensor
 
+_REFUSED = (None, (), None)
+"""A tensor that a problem has been reported for: the native builder says nothing more about it."""
+
 
 @dataclass(slots=True)
 class Scope:
@@ -145,7 +148,8 @@ class Importer:
                 content = read_tensor(tensor, self._loaded.files, raw.get(index))
             except TensorError as error:
                 self._builder.add_invalid(f"initializer {quote(name)}: {error}")
-                content = Tensor(0, (), b"")
+                out.add_initializer(scope.name(name), *_REFUSED)
+                continue
             out.add_initializer(scope.name(name), *_native_tensor(content))
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
@@ -154,7 +158,8 @@ class Importer:
                 content = read_sparse(sparse, self._loaded.files)
             except TensorError as error:
                 self._builder.add_invalid(f"sparse initializer {quote(name)}: {error}")
-                content = Tensor(0, (), b"")
+                out.add_initializer(scope.name(name), *_REFUSED)
+                continue
             out.add_initializer(scope.name(name), *_native_tensor(content))
         return names
 
@@ -219,7 +224,7 @@ class Importer:
                 converted = self._attribute(attribute, scope)
             except (AttributeValueError, TensorError, UnsupportedTypeError) as error:
                 self._builder.add_invalid(f"{label(node)}: attribute {quote(attribute.name)}: {error}")
-                continue
+                converted = attribute.name, int(AttributeProto.TENSOR), _REFUSED
             if converted is not None:
                 result.append(converted)
         return result

@@ -23,7 +23,7 @@ import numpy as np
 import refactor_graph
 from refactor_graph import _core
 from refactor_graph._check import summary
-from refactor_graph._cli_data import difference, leaves, make_inputs, parse_sizes
+from refactor_graph._cli_data import difference, leaves, make_inputs, parse_sizes, read_inputs
 from refactor_graph._doctor import examine_gpu
 from refactor_graph._errors import DeviceError, Error, InvalidInput
 from refactor_graph._operators import supported_ops
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str, NDArray[Any]]]:
     compiler = make_compiler(options.model)
     sizes = parse_sizes(options.dim, compiler.variables)
+    files = read_inputs(options.input, compiler.inputs, sizes)
     if options.tune != "none":
         for name, size in sizes.items():
             compiler.substitute(name, size)
@@ -50,7 +51,7 @@ def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str,
         weights=options.weights,
         tune=options.tune,
     )
-    return compiler, executor, make_inputs(compiler, sizes, options.input)
+    return compiler, executor, make_inputs(compiler, sizes, files)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -184,7 +185,7 @@ def _doctor(options: argparse.Namespace) -> int:
     f32, int8 = _core.measure_peak()
     print(f"one thread reaches {f32 / 1e9:.0f} GFLOP/s in f32, {int8 / 1e9:.0f} GOP/s in int8 on registers alone")
     print(f"newest operator set: {_core.newest_opset()}")
-    print(f"passes: {', '.join(_core.pass_names())}")
+    print(f"passes: {', '.join(refactor_graph.pass_names())}")
     for kind in ("cpu", "nvidia"):
         try:
             device = _core.find_device(kind, 0)

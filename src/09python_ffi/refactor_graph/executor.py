@@ -155,6 +155,8 @@ class Executor(_core.Executor):
         >>> executor({"tokens": prompt, "past.0.key": empty, "past.0.value": empty})
         >>> executor({"tokens": next_token})
         """
+        if not isinstance(states, Mapping):
+            raise InvalidInput(f"carry: expected a dict of outputs and inputs, got {type(states).__name__}")
         super().carry(dict(states))
 
     def get_output_blob(self, key: int | str) -> _core.DeviceArray:
@@ -183,6 +185,8 @@ class Executor(_core.Executor):
             If a node has no kernel for the device, with all reasons.
         """
         check_allocator(allocator)
+        if not isinstance(device, _core.Device):
+            raise InvalidInput(f"dispatch: expected a Device (of find_device), got {type(device).__name__}")
         if device.kind == self.device.kind:
             super().dispatch(device, allocator)
         elif self._compile_for is None:
@@ -210,8 +214,8 @@ class Executor(_core.Executor):
         quiet
             Do not print.
         """
-        if repeats < 1:
-            raise InvalidInput(f"repeats: expected at least 1, got {repeats}")
+        if not isinstance(repeats, int) or repeats < 1:
+            raise InvalidInput(f"repeats: expected a number of at least 1, got {repeats!r}")
         table = BenchTable(BenchRow(*row) for row in self.profile(repeats, sync))
         if not quiet:
             print(table)

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from refactor_graph import _core
@@ -29,9 +30,22 @@ if TYPE_CHECKING:
 _TARGETS = {"cpu": "cpu", "cuda": "nvidia"}
 
 
+def _names(argument: str, value: Iterable[str]) -> list[str]:
+    """Return a list of names; raises `InvalidInput` for anything else, a single text as well."""
+    if isinstance(value, str):
+        raise InvalidInput(f"{argument}: expected a list of names, got the text {value!r}")
+    if not isinstance(value, Iterable):
+        raise InvalidInput(f"{argument}: expected a list of names, got {type(value).__name__}")
+    names = list(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{argument}: expected a list of names, got one with {type(name).__name__}")
+    return names
+
+
 def _find_targets(target: str | Sequence[str]) -> tuple[_core.Device, bool]:
     """Find the device to compile for, and whether the host may help; every target must be known and present."""
-    names = [target] if isinstance(target, str) else list(target)
+    names = [target] if isinstance(target, str) else _names("target", target)
     if not names:
         raise InvalidInput(f"target: the list is empty, expected some of: {', '.join(_TARGETS)}")
     devices = []
@@ -88,7 +102,10 @@ class Compiler:
             raise InvalidInput(f"substitute: expected an int for {name!r}, got {type(value).__name__}")
         if not isinstance(name, str):
             raise InvalidInput(f"substitute: expected the name of a symbol, got {type(name).__name__}")
-        self._model.substitute(name, value)
+        number = operator.index(value)
+        if not 0 <= number <= _MAX_SIZE:
+            raise InvalidInput(f"substitute: expected a size from 0 to 2^63 - 1 for {name!r}, got {number}")
+        self._model.substitute(name, number)
 
     def check(self, target: str | Sequence[str] = "cpu") -> list[str]:
         """Compile without keeping the result; returns all reasons why `target` cannot run the model, empty if none."""
@@ -129,7 +146,8 @@ class Compiler:
         allocator
             "default" (offsets planned ahead), or "plain", "mru", "bestfit", "compact".
         passes
-            Nothing is the default pipeline; "-name" removes a pass, "-all" starts from none, "name" adds one.
+            Nothing is the default pipeline; "-name" removes a pass, "-all" starts from none, "name" adds one. The names
+            are those of `refactor_graph.pass_names`.
         num_threads
             Threads of the executor; 0: as many as the process may use.
         precision
@@ -145,7 +163,7 @@ class Compiler:
             of 4 bits: the report of the pass `round_products` tells what stays f32 and why.
         keep_f32
             Names of nodes that "f16", "bf16", "fp8" and "int8" leave in f32 (`refactor_graph.precision.find_keep`
-            finds them).
+            finds them). The name of a node that is replaced by the body of a function stands for all nodes in that.
         device_graphs
             Record the work of a GPU when a plan runs the second time with the same addresses (a CUDA graph), and
             repeat it by one call from then on. `Executor.dbg` tells what is recorded, or why not.
@@ -171,8 +189,9 @@ class Compiler:
         Raises
         ------
         InvalidInput
-            For an unknown target, allocator, pass, precision, type of weights, kept tensor or tuning mode; lists what
-            there is. If symbols are left that measuring needs.
+            For an unknown target, allocator, pass, precision, type of weights or tuning mode; lists what there is. For
+            a tensor of `keep` or a node of `keep_f32` that the model does not have, and for arguments of another type.
+            If symbols are left that measuring needs.
         Unsupported
             Naming every node that no kernel accepts, with all reasons; if the target does not multiply in "fp8" or
             "int8".
@@ -180,9 +199,13 @@ class Compiler:
             If a target is not present: says what is missing.
         """
         check_allocator(allocator)
-        for argument, value in (("passes", passes), ("keep", keep), ("keep_f32", keep_f32)):
-            if isinstance(value, str):
-                raise InvalidInput(f"{argument}: expected a list of names, got the text {value!r}")
+        passes, keep, keep_f32 = _names("passes", passes), _names("keep", keep), _names("keep_f32", keep_f32)
+        for argument, name in (("precision", precision), ("weights", weights)):
+            if not isinstance(name, str):
+                raise InvalidInput(f"{argument}: expected a name, got {type(name).__name__}")
+        for argument, flag in (("verify", verify), ("device_graphs", device_graphs)):
+            if flag not in (True, False):
+                raise InvalidInput(f"{argument}: expected True or False, got {flag!r}")
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 0 <= num_threads <= _MAX_THREADS:
             raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {num_threads!r}")
         if not isinstance(max_tensor_bytes, int) or not 0 <= max_tensor_bytes < 1 << 63:
@@ -196,17 +219,17 @@ class Compiler:
         def compile_for(kind: str) -> _core.Program:
             program = self._model.compile(
                 kind,
-                list(passes),
+                passes,
                 num_threads,
                 precision,
-                list(keep),
-                verify,
+                keep,
+                bool(verify),
                 max_tensor_bytes,
                 tuning.table if tuning else None,
                 tune == "quick" and kind == "cpu",
                 weights,
                 host_too and kind != "cpu",
-                list(keep_f32),
+                keep_f32,
             )
             if tuning:
                 tuning.save()
@@ -216,12 +239,13 @@ class Compiler:
         if device.ordinal:
             executor.dispatch(device, allocator)
         executor._compile_for = compile_for
-        executor._device_graphs = device_graphs
-        executor.allow_recording(device_graphs)
+        executor._device_graphs = bool(device_graphs)
+        executor.allow_recording(bool(device_graphs))
         return executor
 
 
 _MAX_THREADS = 1024
+_MAX_SIZE = 2**63 - 1
 
 
 def make_compiler(

@@ -99,7 +99,8 @@ def find_keep(
 
     if worst(()) <= tolerance:
         return []
-    names = list(dict.fromkeys(row.node for row in reference.bench(repeats=1, quiet=True)))
+    steps = list(dict.fromkeys(row.node for row in reference.bench(repeats=1, quiet=True)))
+    names = compiler._model.known_nodes(steps)  # passes add nodes of their own
     reached = worst(names)
     if not reached <= tolerance:
         raise InvalidInput(f"find_keep: with all nodes in f32 the error is {reached:.3g}, more than {tolerance:.3g}")

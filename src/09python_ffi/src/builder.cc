@@ -64,8 +64,10 @@ size_t alignment_of(int64_t dtype) {
     return type ? static_cast<size_t>(std::clamp(bits_of(*type) / 8, 1, 8)) : 1;
 }
 
+/// Without a type: a tensor that was refused.
 RawTensor tensor(py::handle dtype, py::handle dims, py::handle data) {
     RawTensor out;
+    if (dtype.is_none()) return out.refused = true, out;
     out.dtype = integer(dtype);
     out.dims = list<int64_t>(dims, integer);
     if (data_type_from_onnx(out.dtype) == DataType::String) {

@@ -145,7 +145,9 @@ void bind_program(py::module_& module) {
             "calls", [](PyProgram const& self) { return self.executable->calls.size(); },
             "Programs and procedures that a run goes through; 1 for most models.")
         .def("__str__", &text_of);
-    module.def("pass_names", &computation::pass_names, "Names of all passes in the order of the default pipeline.");
+    module.def(
+        "pass_names", &computation::pass_names,
+        "Return the names of all passes, in the order of the default pipeline, for `Compiler.compile(passes=...)`.");
 }
 
 }  // namespace
@@ -181,6 +183,16 @@ void bind_model(py::module_& module) {
         .def_property_readonly("outputs",
                                [](frontend::Model const& self) { return make_ports(self.outputs(), self.symbols()); })
         .def_property_readonly("variables", &frontend::Model::variables)
+        .def(
+            "known_nodes",
+            [](frontend::Model const& self, std::vector<std::string> const& names) {
+                std::vector<std::string> known;
+                for (auto const& name : names)
+                    if (std::vector<std::string> unknown; !self.nodes_of({&name, 1}, unknown).empty())
+                        known.push_back(name);
+                return known;
+            },
+            "Those of the names that `keep_f32` may have.")
         .def("substitute", &frontend::Model::substitute, py::call_guard<py::gil_scoped_release>())
         .def("compile", &compile, py::arg("device"), py::arg("passes"), py::arg("threads"), py::arg("precision"),
              py::arg("keep"), py::arg("verify"), py::arg("max_tensor_bytes") = 0, py::arg("tuning") = nullptr,

@@ -23,7 +23,8 @@ struct CompileOptions {
     DataType compute = DataType::Undefined;
     /// Products by constant weights round both operands to 8 bits (`round_products`), on a CPU.
     bool round_products = false;
-    /// Nodes, by name, that `compute` and `round_products` leave in f32.
+    /// Nodes, by name, that `compute` and `round_products` leave in f32; what a name stands for is checked by
+    /// `frontend::compile`, since a model is more than one program.
     std::vector<std::string> keep_f32;
     /// Intermediate tensors that every pass must leave in place under their names.
     std::vector<std::string> keep;

@@ -14,8 +14,8 @@ struct Compiled {
 };
 
 /// From a model to something that runs: cuts it into programs and procedures, lowers and compiles. Throws as
-/// `computation::compile` does, and `Unsupported` naming the nodes that run on the CPU only if another device is asked
-/// for.
+/// `computation::compile` does, `InvalidInput` if the model has no node of a name in `keep_f32`, and `Unsupported`
+/// naming the nodes that run on the CPU only if another device is asked for.
 ///
 /// Cutting: a procedure's results are known after it only, so what depends on them goes into a later program. What has
 /// no types before some content is known (`Inference::deferred`) is the last call: it compiles itself when it runs.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,10 @@ public:
     std::vector<Tensor> outputs() const;
     /// Names of the symbols that inputs use and that have no value yet.
     std::vector<std::string> variables() const;
+    /// The nodes, in sub-graphs too, that these names stand for: a node that was replaced by the body of a function
+    /// for all of that (`name#1/...`), `name/1`, `name/2` … for the further operators that one is lowered to. Names
+    /// that stand for nothing go to `unknown`.
+    std::vector<std::string> nodes_of(std::span<std::string const> names, std::vector<std::string>& unknown) const;
     /// Gives a symbol of the inputs a value and infers again. Throws `InvalidInput` for an unknown name or negative
     /// value, `InvalidModel` if the model contradicts it; the model is unchanged then.
     void substitute(std::string_view symbol, int64_t value);

@@ -54,9 +54,9 @@ public:
     virtual Inferred<ProcedurePtr> procedure(ProcedureContext const&) const { return ProcedurePtr(); }
     /// Emits computation operators; called only after `infer` succeeded for the same inputs.
     virtual Status lower(LowerContext&) const = 0;
-    /// Whether a node of this operator with constant inputs may be computed ahead; not if it holds sub-graphs, which
-    /// fold inside.
+    /// Whether a node with constant inputs may be computed ahead; not if it holds sub-graphs, which fold inside.
     virtual bool can_fold(std::span<Tensor const* const>) const { return true; }
+    virtual std::vector<Graph const*> graphs() const { return {}; }  ///< its sub-graphs
     /// Whether a node that reads constants alone is part of every program that reads its results, where passes see it.
     virtual bool goes_with_readers() const { return false; }
 };

@@ -36,6 +36,8 @@ struct RawTensor {
     std::vector<int64_t> dims;
     std::shared_ptr<mem_manager::Blob const> blob;
     std::vector<std::string> strings = {};
+    /// The caller could not read it and has said why (`ModelBuilder::add_invalid`): nothing more is said about it.
+    bool refused = false;
 };
 
 /// The value of an attribute as found in the model; a sub-graph is a builder that has been filled.
