@@ -1,5 +1,8 @@
 """The command: outputs of every kind, comparisons, and arguments that are refused in one line."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -134,3 +137,11 @@ def test_counts_begin_at_one(sequence, arguments, capsys):
     with pytest.raises(SystemExit):
         main(["bench", sequence, *arguments])
     assert "expected a number from 1 on" in capsys.readouterr().err
+
+
+def test_the_package_is_the_command():
+    """`python -m refactor_graph` is `refactor-graph`."""
+    command = [sys.executable, "-m", "refactor_graph", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: refactor-graph ")

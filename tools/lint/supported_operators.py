@@ -42,6 +42,17 @@ only moves elements or their signs (Transpose, Identity, Neg) may hand such numb
 f32, where its denormals are normal numbers: they count. The thread that called has its own mode again when the run
 returns, so that numpy computes as before.
 
+### Conv
+
+Groups of channels that are parts of a block (16 channels with AVX-512, 8 with AVX2) may be multiplied together, with
+zeros for the weights between groups: an infinity or NaN in one of them becomes NaN in the others of its block.
+Winograd's algorithm makes NaN of an infinity within its tile; `precision="exact"` forbids that one.
+
+### Reshape
+
+With `allowzero=0`, a size of 0 that the model gives as a constant, or as data, copies the input's. Of a size that is
+computed of symbolic ones, 0 is a size: an axis that turns out empty stays one.
+
 ### Resize
 
 With `coordinate_transformation_mode="align_corners"` and `scales` that give no whole number of elements, corners are
@@ -49,7 +60,7 @@ those of the exact length (`length_resized = scale · length`, not rounded), as 
 node tests demand it. onnxruntime, OpenVINO and PyTorch take the rounded size, that of the output. Models that give
 `sizes` instead of `scales` mean the same everywhere.
 """
-_LINKS = {("ai.onnx", "Resize"): "[Resize](#resize)"}
+_LINKS = {("ai.onnx", name): f"[{name}](#{name.lower()})" for name in ("Conv", "Reshape", "Resize")}
 
 
 def _versions(ranges: Iterable[tuple[int, int]]) -> str:
