@@ -119,15 +119,23 @@ void divide_i32(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto* out = reinterpret_cast<int32_t*>(slots[op.out]);
     int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
     for (; n > 0; n -= kBlock, a += step_a, b += step_b, out += kBlock) {
-        int32_t invalid = n < kBlock;
-        for (int j = 0; j < kBlock && n >= kBlock; ++j) invalid |= (b[j] == 0) | ((b[j] == -1) & (a[j] == INT32_MIN));
+        if (n < kBlock) return exact_i32_division(kOp, op, a, b, out, n);
+        int32_t invalid = 0;
+        for (int j = 0; j < kBlock; ++j)
+            invalid |= (b[j] == 0 ? 1 : 0) | ((b[j] == -1 ? 1 : 0) & (a[j] == INT32_MIN ? 1 : 0));
         if (invalid) {
-            exact_i32_division(kOp, op, a, b, out, n < kBlock ? n : kBlock);
+            exact_i32_division(kOp, op, a, b, out, kBlock);
             continue;
+        }
+        int32_t quotients[kBlock];
+        for (int j = 0; j < kBlock; j += 4) {
+            auto load = [j](int32_t const* p) { return _mm_loadu_si128(reinterpret_cast<__m128i const*>(p + j)); };
+            __m256d ratio = _mm256_div_pd(_mm256_cvtepi32_pd(load(a)), _mm256_cvtepi32_pd(load(b)));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(quotients + j), _mm256_cvttpd_epi32(ratio));
         }
 #pragma GCC ivdep
         for (int j = 0; j < kBlock; ++j) {
-            auto quotient = static_cast<int32_t>(static_cast<double>(a[j]) / static_cast<double>(b[j]));
+            auto quotient = quotients[j];
             auto rest = a[j] - quotient * b[j];
             bool turns = kOp == ExprOp::Mod && rest != 0 && (rest ^ b[j]) < 0;
             out[j] = kOp == ExprOp::Div ? quotient : rest + (turns ? b[j] : 0);
