@@ -4,6 +4,7 @@
 
 namespace refactor::kernel {
 
+MaybeKernel make_cumsum_strips(CumSumInfo const&, Request const&);
 MaybeKernel make_cumsum_reference(CumSumInfo const&, Request const&);
 
 }  // namespace refactor::kernel

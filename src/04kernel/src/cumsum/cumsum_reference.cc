@@ -1,5 +1,6 @@
 #include "common/thread_pool.h"
 #include "cumsum/cumsum.h"
+#include "cumsum/strip.h"
 #include "reduce/scalar_type.h"
 
 #include <algorithm>
@@ -12,8 +13,9 @@ constexpr double kNsPerElement = 1.5;
 /// L1, and runs of 2 KiB of f32 are long enough to be fetched ahead.
 constexpr int64_t kStrip = 512;
 
-class CumSumReference final : public runtime::Task {
-    using Body = void (*)(CumSumReference const&, void const*, void*, int64_t);
+template <Isa isa>
+class CumSumTask final : public runtime::Task {
+    using Body = void (*)(CumSumTask const&, void const*, void*, int64_t);
     CumSumInfo info_;
     AxisSplit split_;
     int64_t strips_;  ///< of one outer index
@@ -38,6 +40,10 @@ class CumSumReference final : public runtime::Task {
         constexpr int64_t kLanes = 16;
         Wide<T> totals[kStrip];
         std::fill_n(totals, count, static_cast<Wide<T>>(product ? 1 : 0));
+#if RG_X86
+        if constexpr (isa == Isa::Avx2 && std::is_same_v<T, float> && !product)
+            return cumsum_strip_avx2({x, y, totals, size, step, count, exclusive});
+#endif
         for (int64_t k = 0; k < size; ++k, x += step, y += step) {
             int64_t i = 0;
             for (; i + kLanes <= count; i += kLanes) add_step<T, product, exclusive>(x + i, y + i, totals + i, kLanes);
@@ -46,7 +52,7 @@ class CumSumReference final : public runtime::Task {
     }
 
     template <class T, bool product, bool exclusive>
-    static void accumulate(CumSumReference const& self, void const* source, void* target, int64_t strip) {
+    static void accumulate(CumSumTask const& self, void const* source, void* target, int64_t strip) {
         auto [_, size, inner] = self.split_;
         auto outer = strip / self.strips_, column = strip % self.strips_ * kStrip;
         auto count = std::min(kStrip, inner - column), step = self.info_.reverse ? -inner : inner;
@@ -59,7 +65,7 @@ class CumSumReference final : public runtime::Task {
     }
 
 public:
-    CumSumReference(CumSumInfo const& info, BindArgs const& args)
+    CumSumTask(CumSumInfo const& info, BindArgs const& args)
         : info_(info),
           split_(args.inputs[0]->dims, info.axis),
           strips_((split_.inner + kStrip - 1) / kStrip),
@@ -73,10 +79,10 @@ public:
         });
     }
     static MaybeTask make(CumSumInfo const& info, BindArgs const& args) {
-        return std::unique_ptr<runtime::Task>(new CumSumReference(info, args));
+        return std::unique_ptr<runtime::Task>(new CumSumTask(info, args));
     }
     static Result<double, Rejection> cost(CumSumInfo const&, BindArgs const& args) {
-        return static_cast<double>(args.inputs[0]->count()) * kNsPerElement;
+        return static_cast<double>(args.inputs[0]->count()) * kNsPerElement / (isa == Isa::Avx2 ? 4 : 1);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto ns = static_cast<double>(split_.size * std::min(kStrip, split_.inner)) * kNsPerElement;
@@ -92,12 +98,24 @@ public:
 
 }  // namespace
 
+#if RG_X86
+MaybeKernel make_cumsum_strips(CumSumInfo const& info, Request const& request) {
+    if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
+    if (auto why = why_not_isa(request, Isa::Avx2); !why.empty()) return reject(why);
+    auto dtype = request.inputs[0].dtype;
+    if (dtype != DataType::F32) return reject("dtype " + std::string(refactor::name_of(dtype)) + ", expected f32");
+    if (info.product) return reject("adds, does not multiply");
+    return std::unique_ptr<Kernel>(
+        new InfoKernel<CumSumInfo, CumSumTask<Isa::Avx2>>(id_of("cumsum", "strips", dtype, Isa::Avx2), info));
+}
+#endif
+
 MaybeKernel make_cumsum_reference(CumSumInfo const& info, Request const& request) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     auto dtype = request.inputs[0].dtype;
     if (!is_any_numeric(dtype)) return reject("dtype " + std::string(refactor::name_of(dtype)) + " has no sum");
     return std::unique_ptr<Kernel>(
-        new InfoKernel<CumSumInfo, CumSumReference>(id_of("cumsum", "reference", dtype), info));
+        new InfoKernel<CumSumInfo, CumSumTask<Isa::Scalar>>(id_of("cumsum", "reference", dtype), info));
 }
 
 }  // namespace refactor::kernel

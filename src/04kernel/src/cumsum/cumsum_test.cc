@@ -37,6 +37,16 @@ TEST(CumSum, CandidatesAgree) {
         }
 }
 
+TEST(CumSum, VectorsOfAllWidths) {
+    std::mt19937 random(seed_of(62));
+    for (int64_t inner : {1, 2, 7, 8, 9, 33, 512, 1100})
+        for (int bits = 0; bits < 4; ++bits) {
+            auto x = random_f32({2, 9, inner}, random);
+            // 9 rounded additions of partial sums of size about 3.
+            check_candidates(CumSumInfo{1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, {9 * 3 * 6e-8, 0});
+        }
+}
+
 TEST(CumSum, StripsOfAllWidths) {
     constexpr int64_t kOuter = 3, kSize = 7;
     for (int64_t inner : {1, 2, 15, 16, 33, 512, 1100})

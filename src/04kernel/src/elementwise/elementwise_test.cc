@@ -436,6 +436,21 @@ TEST(Elementwise, EmptyTensors) {
     check(info, {Tensor(DataType::F32, {3, 0, 2})}, {Tensor(DataType::F32, {3, 0, 2})});
 }
 
+TEST(Elementwise, DivisionOfExtremeIntegers) {
+    constexpr int64_t kValues[]{INT32_MIN, INT32_MIN + 1, -46341,        -7,       -2, -1, 1, 2, 3,
+                                7,         46340,         INT32_MAX - 1, INT32_MAX};
+    constexpr int kCount = static_cast<int>(std::size(kValues));
+    auto type = DataType::I32;
+    Tensor a(type, {kCount * kCount}), b = a;
+    for (int i = 0; i < kCount * kCount; ++i) {
+        auto x = kValues[i / kCount], y = kValues[i % kCount];
+        store_number(type, a.data(), i, {0, x == INT32_MIN && y == -1 ? 5 : x});
+        store_number(type, b.data(), i, {0, y});
+    }
+    for (auto op : {ExprOp::Div, ExprOp::Mod, ExprOp::Fmod})
+        check({{input(0, type), input(1, type), {op, type, {0, 1}}}, {2}}, {a, b}, {Tensor(type, {kCount * kCount})});
+}
+
 TEST(Elementwise, DivisionThatTrapsThrows) {
     for (auto type : {DataType::I32, DataType::I64, DataType::U8})
         for (auto op : {ExprOp::Div, ExprOp::Mod, ExprOp::Fmod}) {

@@ -211,6 +211,14 @@ TileFunction with_type(DataType type, F&& f) {
 
 }  // namespace
 
+void exact_i32_division(ExprOp kind, TileOp const& op, int32_t const* a, int32_t const* b, int32_t* out, int64_t n) {
+    TileOp one = op;
+    one.in[0] = 0, one.in[1] = 1, one.out = 2;
+    auto bytes = [](int32_t const* p) { return reinterpret_cast<std::byte*>(const_cast<int32_t*>(p)); };
+    std::byte* const slots[]{bytes(a), bytes(b), bytes(out)};
+    integer_function<int32_t>(code_of(kind))(one, slots, n);
+}
+
 SpreadFunction spread_generic(SpreadKey key) { return find_spread_function<16>(key); }
 
 TileFunction tile_generic(TileKey key) {

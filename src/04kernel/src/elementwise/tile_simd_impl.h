@@ -110,6 +110,51 @@ TileFunction f32_function(TileCode code) {
     }
 }
 
+/// Quotients of i32, or remainders, as those of f64: a quotient that is no integer is further from one than f64 rounds.
+/// Blocks whose divisors are not all valid go through the exact function, which says what is wrong.
+template <ExprOp kOp>
+void divide_i32(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<int32_t const*>(slots[op.in[0]]);
+    auto const* b = reinterpret_cast<int32_t const*>(slots[op.in[1]]);
+    auto* out = reinterpret_cast<int32_t*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
+    for (; n > 0; n -= kBlock, a += step_a, b += step_b, out += kBlock) {
+        if (n < kBlock) return exact_i32_division(kOp, op, a, b, out, n);
+        int32_t invalid = 0;
+        for (int j = 0; j < kBlock; ++j)
+            invalid |= (b[j] == 0 ? 1 : 0) | ((b[j] == -1 ? 1 : 0) & (a[j] == INT32_MIN ? 1 : 0));
+        if (invalid) {
+            exact_i32_division(kOp, op, a, b, out, kBlock);
+            continue;
+        }
+        int32_t quotients[kBlock];
+        for (int j = 0; j < kBlock; j += 4) {
+            auto load = [j](int32_t const* p) { return _mm_loadu_si128(reinterpret_cast<__m128i const*>(p + j)); };
+            __m256d ratio = _mm256_div_pd(_mm256_cvtepi32_pd(load(a)), _mm256_cvtepi32_pd(load(b)));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(quotients + j), _mm256_cvttpd_epi32(ratio));
+        }
+#pragma GCC ivdep
+        for (int j = 0; j < kBlock; ++j) {
+            auto quotient = quotients[j];
+            auto rest = a[j] - quotient * b[j];
+            bool turns = kOp == ExprOp::Mod && rest != 0 && (rest ^ b[j]) < 0;
+            out[j] = kOp == ExprOp::Div ? quotient : rest + (turns ? b[j] : 0);
+        }
+    }
+}
+TileFunction i32_function(TileCode code) {
+    switch (op_of(code)) {
+        case ExprOp::Div:
+            return divide_i32<ExprOp::Div>;
+        case ExprOp::Mod:
+            return divide_i32<ExprOp::Mod>;
+        case ExprOp::Fmod:
+            return divide_i32<ExprOp::Fmod>;
+        default:
+            return common_function<int32_t>(code);
+    }
+}
+
 template <class T>
 TileFunction f64_function(TileCode code) {
     if (code == TileCode::Square) return unary_loop<T, T, SquareF>;
@@ -173,7 +218,7 @@ TileFunction find_tile_function(TileKey key) {
         case DataType::F64:
             return f64_function<double>(key.code);
         case DataType::I32:
-            return common_function<int32_t>(key.code);
+            return i32_function(key.code);
         case DataType::I64:
             return common_function<int64_t>(key.code);
         case DataType::Bool:

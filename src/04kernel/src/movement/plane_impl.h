@@ -24,10 +24,19 @@ RG_SIMD void transpose_block(std::byte* dst, int64_t dst_stride, std::byte const
     for (int r = 0; r < rows; ++r) block[r].store_first(reinterpret_cast<float*>(dst + r * dst_stride), columns);
 }
 
+/// Columns of two elements behind each other: one row takes those at even places, one those at odd places.
+void split_pairs(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t columns) {
+    auto const* __restrict x = reinterpret_cast<float const*>(src);
+    auto* __restrict even = reinterpret_cast<float*>(dst);
+    auto* __restrict odd = reinterpret_cast<float*>(dst + dst_stride);
+    for (int64_t c = 0; c < columns; ++c) even[c] = x[2 * c], odd[c] = x[2 * c + 1];
+}
+
 /// Sixteen columns at a time, so that every row gets a whole cache line before the next one is touched again.
 void transpose_plane(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
                      int64_t columns) {
     constexpr int64_t kColumns = 16, kBytes = 4;
+    if (rows == 2 && src_stride == 2 * kBytes) return split_pairs(dst, dst_stride, src, columns);
     for (int64_t c0 = 0; c0 < columns; c0 += kColumns)
         for (int64_t r = 0; r < rows; r += Vec::width)
             for (int64_t c = c0; c < columns && c < c0 + kColumns; c += Vec::width) {

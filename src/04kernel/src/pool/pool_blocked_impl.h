@@ -132,7 +132,7 @@ void whole_plain(GlobalPoolJob const& j) {
     *j.y = any(is_nan(best)) ? __builtin_nanf("") : max_of(best);
 }
 
-constexpr PoolIsa kPoolIsa{W, run_rows, separable_max, whole_blocked, whole_plain};
+constexpr PoolIsa kPoolIsa{W, run_rows, separable, whole_blocked, whole_plain};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -9,15 +9,15 @@ namespace refactor::kernel {
 
 namespace {
 
-/// The largest of a window as the largest of its columns' largest, in vectors along the rows of Plain tensors or of
-/// blocks of channels: rows + columns steps for an output instead of rows × columns.
+/// The largest of a window as the largest of its columns' largest, and sums alike, in vectors along the rows of Plain
+/// tensors or of blocks of channels: rows + columns steps for an output instead of rows × columns.
 class SeparableTask final : public runtime::Task {
     Geometry g_;
     PoolIsa const* isa_;
     PoolJob job_;
     int64_t lanes_;   ///< floats of a position
     int64_t blocks_;  ///< of lanes, in all samples
-    int64_t line_floats_, bands_ = 1;
+    int64_t line_floats_, scratch_floats_, bands_ = 1;
     int threads_;
 
 public:
@@ -29,14 +29,16 @@ public:
           blocks_(g.batch * ((g.in_channels + lanes - 1) / lanes)),
           threads_(threads) {
         // A padded row of the input, as far as windows of the last outputs reach.
-        auto reach = std::max(g.pad[2] + g.in[2], g.out[2] + (g.kernel[2] - 1) * g.dilation[2]);
+        auto reach = std::max(g.pad[2] + g.in[2], (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1);
         line_floats_ = (reach * lanes + 15) / 16 * 16;
+        scratch_floats_ = line_floats_ * g.stride[2];
+        if (info.kind == PoolKind::Average) scratch_floats_ += (2 * g.out[2] + 15) / 16 * 16;
         // Rows of one band share most of what they read.
         auto planes = blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(line_floats_ * threads_) * sizeof(float); }
+    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats_ * threads_) * sizeof(float); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -51,7 +53,7 @@ public:
             job.x = x + block * g_.in_size() * lanes_, job.y = y + block * g_.out_size() * lanes_;
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
             move_to_plane(job, g_, z, lanes_);
-            isa_->separable_max(job, lanes_, lines + worker * line_floats_, line_floats_);
+            isa_->separable(job, lanes_, lines + worker * scratch_floats_, line_floats_);
         });
     }
 };
@@ -62,7 +64,11 @@ class SeparableKernel final : public NamedKernel {
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = vector_geometry(info_, args);
-        if (g && g->stride[2] != 1) return Err{Rejection{"takes every position of the last axis, not strides"}};
+        if (!g) return g;
+        auto most = args.inputs[0]->layout == Layout::Plain ? 2 : 1;
+        if (g->stride[2] > most)
+            return Err{Rejection{"takes strides of the last axis of at most " + std::to_string(most) + ", got " +
+                                 std::to_string(g->stride[2])}};
         return g;
     }
     PoolIsa const& functions() const { return isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2(); }
@@ -78,12 +84,13 @@ public:
         auto width = functions().block;
         auto lanes = block_of(args.inputs[0]->layout), blocks = (g->out_channels + lanes - 1) / lanes;
         auto rows = static_cast<double>(g->batch * blocks * g->out[0] * g->out[1]);
-        auto floats = static_cast<double>((g->out[2] * lanes + width - 1) / width * width);
-        auto taps = static_cast<double>(g->kernel[0] * g->kernel[1] + g->kernel[2]);
+        auto floats_of = [&](int64_t cols) { return static_cast<double>((cols * lanes + width - 1) / width * width); };
+        auto strided = g->stride[2] > 1 ? 2 : 0;
+        auto steps = floats_of(g->in[2]) * static_cast<double>(g->kernel[0] * g->kernel[1] + strided) +
+                     floats_of(g->out[2]) * static_cast<double>(g->kernel[2]);
         auto bytes = 4 * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
         constexpr double kRowNs = 8;
-        return (rows * (kRowNs + 2 * floats * taps / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) /
-               cost.threads;
+        return (rows * (kRowNs + 2 * steps / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {
@@ -96,7 +103,8 @@ public:
 
 KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
     if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
-    if (info.kind != PoolKind::Max) return Err{Rejection{"takes the largest, not averages or sums"}};
+    if (info.kind != PoolKind::Max && request.inputs[0].layout != Layout::Plain)
+        return Err{Rejection{"takes the largest of blocks of channels, not averages or sums"}};
     auto id = "pool:cpu:separable:f32:" + std::string(name_of(isa));
     return std::unique_ptr<Kernel>(std::make_unique<SeparableKernel>(std::move(id), info, isa));
 }

@@ -42,6 +42,7 @@ class ReduceRows final : public runtime::Task {
     ReduceShape shape_;
     SmallVector<RowRun, 8> runs_;                // reduced, outermost first
     int64_t inner_ = 1, step_ = 1, blocks_ = 1;  // kept columns or rows behind each other, of a block, blocks
+    int64_t folds_ = 0;                          // rows that are taken as one; 0: none
     int64_t chunks_ = 1;
 
     float finish(double total, float shift) const {
@@ -97,13 +98,41 @@ class ReduceRows final : public runtime::Task {
         }
         combine(op_, op_ == RowOp::Exp ? shift : nullptr, y);
         if (kind_ == ReduceKind::Sum || kind_ == ReduceKind::Max || kind_ == ReduceKind::Min) return;
+        // The divisor is exact: the quotient is that of f64.
+        if (kind_ == ReduceKind::Mean && shape_.reduced_count <= int64_t{1} << 24)
+            return functions_.divide(y, count, static_cast<float>(shape_.reduced_count));
         for (int64_t i = 0; i < count; ++i) y[i] = finish(static_cast<double>(y[i]), op_ == RowOp::Exp ? shift[i] : 0);
     }
     void columns(float const* x, float* y, int64_t count) const {
         auto levels = static_cast<int>(runs_.size());
-        several([&](RowOp op, float const* shift,
-                    float* to) { functions_.columns(op, x, count, runs_.data(), levels, shift, to); },
-                y, count);
+        several(
+            [&](RowOp op, float const* shift, float* to) {
+                if (folds_)
+                    folded_columns(op, x, count, shift, to);
+                else
+                    functions_.columns(op, x, count, runs_.data(), levels, shift, to);
+            },
+            y, count);
+    }
+    /// Few columns whose rows are behind each other: several rows make one, of which each column is a number of
+    /// columns.
+    void folded_columns(RowOp op, float const* x, int64_t count, float const* shift, float* y) const {
+        float shifts[kMostTogether], parts[2 * kMostTogether];
+        auto rows = runs_.back().size, wide = folds_ * count;
+        for (int64_t i = 0; shift && i < wide; ++i) shifts[i] = shift[i % count];
+        auto runs = runs_;
+        runs.back() = {rows / folds_, wide};
+        auto levels = static_cast<int>(runs.size());
+        functions_.columns(op, x, wide, runs.data(), levels, shift ? shifts : nullptr, parts);
+        auto joined = folds_;
+        if (rows % folds_) {
+            runs.back() = {rows % folds_, count};
+            functions_.columns(op, x + rows / folds_ * wide, count, runs.data(), levels, shift, parts + wide);
+            ++joined;
+        }
+        RowRun const run{joined, count};
+        auto then = op == RowOp::Max || op == RowOp::Min || op == RowOp::Prod ? op : RowOp::Sum;
+        functions_.columns(then, parts, count, &run, 1, nullptr, y);
     }
     void short_rows(float const* x, float* y, int64_t count) const {
         several([&](RowOp op, float const* shift,
@@ -131,6 +160,8 @@ public:
         auto ns = static_cast<double>(shape_.reduced_count) * kNsPerElement;
         if (!shape_.reduces_last) {
             inner_ = shape_.kept.back().size, step_ = int64_t{4} * functions.width;
+            bool behind = !runs_.empty() && runs_.back().stride == inner_;
+            if (behind && 2 * inner_ <= step_ && runs_.back().size >= 2 * (step_ / inner_)) folds_ = step_ / inner_;
         } else if (has_short_rows()) {
             inner_ = shape_.kept_count, step_ = kMostTogether;
         }

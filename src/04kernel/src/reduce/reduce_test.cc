@@ -79,7 +79,10 @@ TEST(Reduce, CandidatesAgree) {
                        {{2, 33, 7, 7}, {2, 3}, {2, 33, 1, 1}},
                        {{4, 9}, {}, {4, 9}},
                        {{1, 3, 40, 50}, {1}, {1, 1, 40, 50}},
-                       {{64, 3, 1000}, {0}, {3, 1000}}};
+                       {{64, 3, 1000}, {0}, {3, 1000}},
+                       {{1003, 3}, {0}, {3}},
+                       {{3, 211, 4}, {1}, {3, 4}},
+                       {{5, 2, 131, 8}, {0, 2}, {2, 8}}};
     for (auto const& c : cases) {
         auto x = random_f32(c.dims, random);
         for (auto kind : kKinds) {
@@ -123,6 +126,10 @@ TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
             short_rows.as<float>()[where * 9 + where % 9] = NAN;
             check_candidates(ReduceInfo{kind, {1}}, {short_rows}, {Tensor(DataType::F32, {67})}, {});
             check_candidates(ReduceInfo{kind, {0}}, {x}, {Tensor(DataType::F32, {67})}, {});
+            check_candidates(ReduceInfo{kind, {0}}, {short_rows}, {Tensor(DataType::F32, {9})}, {});
+            auto narrow = random_f32({67, 3}, random);
+            narrow.as<float>()[where * 3] = NAN;
+            check_candidates(ReduceInfo{kind, {0}}, {narrow}, {Tensor(DataType::F32, {3})}, {});
         }
 }
 

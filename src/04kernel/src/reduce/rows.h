@@ -34,6 +34,7 @@ struct RowFunctions {
     /// For each of `rows` rows of `size` elements behind each other: combines its elements. `shift`: one value per row,
     /// for Exp.
     void (*short_rows)(RowOp, float const* x, int64_t rows, int64_t size, float const* shift, float* y);
+    void (*divide)(float* y, int64_t count, float divisor);
     /// (Log-)softmax of rows behind each other; y may be x.
     void (*softmax)(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
     /// The same over columns: element k of a column is at k * stride; `columns` ≤ 4 * width.

@@ -8,7 +8,7 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr RowFunctions kFunctions{kWidth,          partial,    columns,    short_rows, softmax,
+constexpr RowFunctions kFunctions{kWidth,          partial,    columns,    short_rows, divide,     softmax,
                                   softmax_columns, layer_norm, group_norm, lane_sums,  lane_affine};
 
 }  // namespace

@@ -58,5 +58,13 @@ void short_rows(RowOp op, float const* x, int64_t rows, int64_t size, float cons
     }
 }
 
+void divide(float* y, int64_t count, float divisor) {
+    auto const by = Vec::set(divisor);
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int const left = left_of(count - i);
+        store_part(load_part(y + i, left) / by, y + i, left);
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel

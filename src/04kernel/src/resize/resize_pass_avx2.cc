@@ -5,6 +5,21 @@
 namespace refactor::kernel {
 namespace {
 
+/// Elements of a row at eight indices, where `read` is set, else zeros. Most are within 16 elements: two loads and
+/// their permutations are sooner done than a gathering of eight.
+__m256 pick(float const* x, int64_t size, __m256i index, __m256 read) {
+    int64_t const first = _mm_cvtsi128_si32(_mm256_castsi256_si128(index));
+    __m256i near = _mm256_sub_epi32(index, _mm256_set1_epi32(static_cast<int>(first)));
+    __m256i far = _mm256_cmpgt_epi32(near, _mm256_set1_epi32(15));
+    __m256i out = _mm256_or_si256(far, near);  // the sign bit: behind 16 elements, or in front of the first
+    if (first + 16 > size || _mm256_movemask_ps(_mm256_castsi256_ps(out)))
+        return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), x, index, read, 4);
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(x + first), near);
+    __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(x + first + 8), near);
+    __m256 upper = _mm256_castsi256_ps(_mm256_cmpgt_epi32(near, _mm256_set1_epi32(7)));
+    return _mm256_and_ps(_mm256_blendv_ps(low, high, upper), read);
+}
+
 /// Eight elements of Y at a time, one tap after the other.
 void sample_row(ResizePass const& p, float const* x, float* y) {
     for (int64_t o = 0; o < p.out; o += 8) {
@@ -16,7 +31,7 @@ void sample_row(ResizePass const& p, float const* x, float* y) {
             __m256 w = _mm256_maskload_ps(p.tap_weight + k * p.out + o, real);
             __m256i index = _mm256_maskload_epi32(p.tap_index + k * p.out + o, real);
             __m256 read = _mm256_cmp_ps(w, _mm256_setzero_ps(), _CMP_NEQ_UQ);
-            sum = _mm256_fmadd_ps(w, _mm256_mask_i32gather_ps(_mm256_setzero_ps(), x, index, read, 4), sum);
+            sum = _mm256_fmadd_ps(w, pick(x, p.in, index, read), sum);
         }
         _mm256_maskstore_ps(y + o, real, sum);
     }
