@@ -16,16 +16,18 @@ void Replays::record(mem_manager::Stream& stream, Entry& entry, std::function<vo
     }
     try {
         entry.recording = stream.end_recording();
-        if (thrown) std::rethrow_exception(thrown);
+    } catch (...) {
+        if (!thrown) thrown = std::current_exception();
+    }
+    if (!thrown) return;
+    entry.recording = nullptr;
+    try {
+        std::rethrow_exception(thrown);
     } catch (DeviceError const& error) {
         entry.failure = error.what();
     } catch (OutOfMemory const& error) {
         entry.failure = error.what();
-    } catch (...) {
-        entry.recording = nullptr;
-        throw;
     }
-    if (thrown) entry.recording = nullptr;
 }
 
 void Replays::run(mem_manager::Stream& stream, std::shared_ptr<Plan const> const& plan,
