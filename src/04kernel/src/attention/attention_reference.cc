@@ -41,13 +41,16 @@ class AttentionReference final : public runtime::Task {
         double cap = static_cast<double>(info.softcap);
         double sink = info.has_sinks ? widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]) : -INFINITY;
         double max = sink, sum = 0;
-        bool none = true;
+        bool none = true, hides = self.mask_type_ == DataType::Bool;
         for (int64_t t = 0; t < visible; ++t) {
             p[t] = 0;
             for (int64_t d = 0; d < s.depth; ++d) p[t] += widen(q[d]) * widen(k[t * k_step + d * k_depth]);
             p[t] *= static_cast<double>(info.scale);
             if (info.softcap > 0) p[t] = cap * std::tanh(p[t] / cap);
-            if (info.has_mask) p[t] += self.mask_at(arguments[3], self.mask_type_, mask_base + t * s.mask_step[3]);
+            if (info.has_mask) {
+                auto added = self.mask_at(arguments[3], self.mask_type_, mask_base + t * s.mask_step[3]);
+                p[t] = hides && added < 0 ? added : p[t] + added;
+            }
             max = std::fmax(max, p[t]);
             none &= p[t] == -INFINITY;
         }
@@ -55,7 +58,8 @@ class AttentionReference final : public runtime::Task {
         for (int64_t t = 0; t < visible; ++t) sum += p[t] = std::exp(p[t] - max);
         for (int64_t d = 0; d < s.value_depth; ++d) {
             double value = 0;
-            for (int64_t t = 0; t < visible; ++t) value += p[t] * widen(v[t * s.v.row + d]);
+            for (int64_t t = 0; t < visible; ++t)
+                if (p[t] != 0 || !hides) value += p[t] * widen(v[t * s.v.row + d]);
             y[d] = narrow<T>(none ? (info.nan_to_zero || info.has_sinks ? 0. : static_cast<double>(NAN)) : value / sum);
         }
     }

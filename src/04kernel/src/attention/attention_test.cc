@@ -229,6 +229,27 @@ TEST(Attention, LargeScoresWeighAllKeysAlike) {
         }
 }
 
+/// What lies in a cache behind the keys that are shown, and what is hidden among them, may be anything.
+TEST(Attention, HiddenKeysMayBeNoNumbers) {
+    constexpr int64_t kKeys = 700;
+    for (int64_t shown : {1, 10, 21, 512, 530}) {
+        std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 1, 1, 8}), Tensor(DataType::F32, {1, 1, kKeys, 8}),
+                                   Tensor(DataType::F32, {1, 1, kKeys, 8}), Tensor(DataType::Bool, {1, kKeys})};
+        for (int64_t i = 0; i < kKeys; ++i) {
+            inputs[3].as<bool>()[i] = i < shown;
+            for (int64_t d = 0; d < 8; ++d) {
+                inputs[1].as<float>()[8 * i + d] = i < shown ? 0 : NAN;
+                inputs[2].as<float>()[8 * i + d] = i < shown ? static_cast<float>(i) : INFINITY;
+            }
+        }
+        AttentionInfo info;
+        info.has_mask = true;
+        if (shown > 5) inputs[1].as<float>()[8 * 5] = NAN, inputs[3].as<bool>()[5] = false;
+        auto count = static_cast<double>(shown), sum = count * (count - 1) / 2;
+        expect_outputs(info, inputs, shown > 5 ? (sum - 5) / (count - 1) : sum / count, 1e-5);
+    }
+}
+
 /// Blocks of keys whose largest scores are compared in different ways.
 TEST(Attention, ScoresPassTheSizeWhereDifferencesComeFirst) {
     constexpr int64_t kKeys = 1700;

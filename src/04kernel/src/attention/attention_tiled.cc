@@ -125,7 +125,10 @@ class TiledAttention final : public runtime::Task {
         for (auto end = count; end > from; end -= kStep) {
             unsigned any = 0;
             for (auto i = std::max(from, end - kStep); i < end; ++i) any |= allowed[i];
-            if (any) return end;
+            if (!any) continue;
+            // To the key: behind it a cache may hold anything, NaN too.
+            while (!allowed[end - 1]) --end;
+            return end;
         }
         return from;
     }

@@ -39,12 +39,15 @@ float find_largest(float const* scores, int64_t visible, float scale) {
     return max_of(max(acc[0], acc[1])) * scale;
 }
 
-/// Scales, adds the mask and returns the largest score that is not NaN.
+/// Scales, adds the mask and returns the largest score that is not NaN. With `hides`, the mask is 0 or -inf, and what
+/// it hides is -inf whatever its score is.
+template <bool hides>
 float mask_and_find_largest(float* scores, int64_t visible, float scale, float const* mask, bool one) {
     Vec acc = Vec::set(-kInf), value = Vec::set(*mask), times = Vec::set(scale);
     for (int64_t i = 0; i < visible; i += kWidth) {
         int left = left_of(visible - i);
-        Vec s = fma(load_part(scores + i, left), times, one ? value : load_part(mask + i, left));
+        Vec score = load_part(scores + i, left), added = one ? value : load_part(mask + i, left);
+        Vec s = hides ? select(added < Vec::zero(), added, score * times) : fma(score, times, added);
         store_part(s, scores + i, left);
         acc = max(select(first_lanes(left), s, Vec::set(-kInf)), acc);
     }
@@ -67,11 +70,11 @@ float largest_of(ScoreRows const& b, int row) {
     int64_t visible = b.visible[row];
     if (visible <= 0) return -kInf;
     if (!is_masked(b, row)) return find_largest(scores, visible, b.scale);
-    if (b.mask[row]) return mask_and_find_largest(scores, visible, b.scale, b.mask[row], b.one_mask);
+    if (b.mask[row]) return mask_and_find_largest<false>(scores, visible, b.scale, b.mask[row], b.one_mask);
     float additive[kScoreKeys];
     int64_t values = b.one_mask ? 1 : visible;
     for (int64_t i = 0; i < values; ++i) additive[i] = b.allowed[row][i] ? 0.f : -kInf;
-    return mask_and_find_largest(scores, visible, b.scale, additive, b.one_mask);
+    return mask_and_find_largest<true>(scores, visible, b.scale, additive, b.one_mask);
 }
 
 constexpr float kLog2E = 1.44269504f;

@@ -53,6 +53,12 @@ TEST(FoldAffine, OtherScalesStayBehindClips) {
     EXPECT_EQ(count(compiled({ExprOp::Sigmoid, {}, one, {1.7F}, {0.3F}}), "Elementwise"), 1);
 }
 
+TEST(FoldAffine, ScalesThatLeaveNoWeightInRangeStay) {
+    using kernel::ExprOp;
+    EXPECT_EQ(count(compiled({ExprOp::Relu, {}, Dims{1}, {1e-20F}, {0.3F}}), "Elementwise"), 0);
+    EXPECT_EQ(count(compiled({ExprOp::Relu, {}, Dims{1}, {1e-40F}, {0.3F}}), "Elementwise"), 1);
+}
+
 }  // namespace
 
 }  // namespace refactor::computation
