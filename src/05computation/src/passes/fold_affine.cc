@@ -12,6 +12,7 @@
 #include "passes/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -26,27 +27,29 @@ struct WeightOrder {
     int64_t groups = 1,
             group_inputs = 1;  ///< transposed convolution: [groups · group_inputs, channels / groups, inner]
 
-    /// False if a product is too large for f32, or all of them too small.
-    bool scale(std::span<float> weights, std::vector<double> const& factors) const {
-        float before = 0, after = 0;  // the largest magnitudes
-        bool fits = true;
+    void scale(std::span<float> weights, std::vector<double> const& factors) const {
         auto per_group = channels / groups;
         auto* x = weights.data();
         for (int64_t group = 0; group < groups; ++group)
             for (int64_t input = 0; input < group_inputs; ++input)
                 for (int64_t channel = group * per_group; channel < (group + 1) * per_group; ++channel, x += inner) {
                     auto factor = pick(factors, static_cast<size_t>(channel));
-                    for (int64_t i = 0; i < inner; ++i) {
-                        if (factor != 0) before = std::max(before, std::abs(x[i]));
-                        x[i] = static_cast<float>(static_cast<double>(x[i]) * factor);
-                        after = std::max(after, std::abs(x[i]));
-                        fits &= std::isfinite(x[i]);
-                    }
+                    for (int64_t i = 0; i < inner; ++i) x[i] = static_cast<float>(static_cast<double>(x[i]) * factor);
                 }
-        constexpr auto kLeast = std::numeric_limits<float>::min();
-        return fits && !(before >= kLeast && after < kLeast);
     }
 };
+
+/// Whether all of them are numbers, and, unless they may fade to zeros, one at least is large enough to be a normal
+/// one.
+bool are_in_range(std::span<float const> numbers, bool may_fade) {
+    int32_t exponents = 0;
+    bool finite = true;
+    for (auto x : numbers) {
+        auto exponent = std::bit_cast<int32_t>(x) & 0x7f800000;
+        exponents |= exponent, finite &= exponent != 0x7f800000;
+    }
+    return finite && (may_fade || exponents != 0);
+}
 
 bool is_half(DataType type) { return type == DataType::F16 || type == DataType::BF16; }
 
@@ -57,8 +60,9 @@ Shared rounded(std::vector<float> const& numbers, DataType type) {
     auto count = static_cast<int64_t>(numbers.size());
     auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(type, count));
     convert(DataType::F32, numbers.data(), type, blob->data(), count);
-    auto back = numbers;
-    if (is_half(type)) convert(type, blob->data(), DataType::F32, back.data(), count);
+    if (!is_half(type)) return blob;
+    std::vector<float> back(numbers.size());
+    convert(type, blob->data(), DataType::F32, back.data(), count);
     bool fits = std::all_of(back.begin(), back.end(), [](float x) { return std::isfinite(x); });
     return fits ? blob : nullptr;
 }
@@ -68,7 +72,9 @@ Shared scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> con
     auto count = *element_count(weights->value.shape).constant();
     std::vector<float> numbers(static_cast<size_t>(count));
     convert(type, weights->value.constant->data(), DataType::F32, numbers.data(), count);
-    return order.scale(numbers, a) ? rounded(numbers, type) : nullptr;
+    order.scale(numbers, a);
+    bool fades = std::find(a.begin(), a.end(), 0.) != a.end();
+    return are_in_range(numbers, fades) ? rounded(numbers, type) : nullptr;
 }
 
 Shared folded_bias(NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
