@@ -27,6 +27,7 @@ from refactor_graph._cli_data import difference, leaves, make_inputs, parse_size
 from refactor_graph._doctor import examine_gpu
 from refactor_graph._errors import DeviceError, Error, InvalidInput
 from refactor_graph._operators import supported_ops
+from refactor_graph.bisect import find_pass
 from refactor_graph.onnx import Compiler, check, make_compiler
 
 if TYPE_CHECKING:
@@ -114,28 +115,39 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _onnxruntime(
+    options: argparse.Namespace, inputs: dict[str, NDArray[Any]], threads: int, optimise: bool
+) -> tuple[dict[str, Any], Callable[[], object]]:
+    """Return outputs of onnxruntime by name, and what runs it again."""
     if util.find_spec("onnxruntime") is None:
-        raise InvalidInput("compare needs the package onnxruntime, which is not installed")
+        raise InvalidInput(f"{options.command} needs the package onnxruntime, which is not installed")
     import onnxruntime
 
-    _, executor, inputs = _prepare(options)
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = executor.num_threads
+    settings.intra_op_num_threads = threads
     settings.log_severity_level = 3
-    ours = executor(inputs)
+    if not optimise:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
         wanted = {item.name for item in session.get_inputs()}
         feed = {name: array for name, array in inputs.items() if name in wanted}
-        theirs = session.run(None, feed)
+        results = session.run(None, feed)
     except Exception as error:  # its types have no base of their own
-        raise InvalidInput(f"compare: onnxruntime cannot run the model: {error}") from None
+        raise InvalidInput(f"{options.command}: onnxruntime cannot run the model: {error}") from None
+    names = [item.name for item in session.get_outputs()]
+    return dict(zip(names, results, strict=True)), lambda: session.run(None, feed)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    _, executor, inputs = _prepare(options)
+    theirs, again = _onnxruntime(options, inputs, executor.num_threads, optimise=True)
+    ours = executor(inputs)
     status = 0
-    for output, reference in zip(session.get_outputs(), theirs, strict=True):
-        mine, other = dict(leaves(output.name, ours[output.name])), dict(leaves(output.name, reference))
+    for output, reference in theirs.items():
+        mine, other = dict(leaves(output, ours[output])), dict(leaves(output, reference))
         if mine.keys() != other.keys():
-            print(f"{output.name}: DIFFERENT, {len(mine)} and {len(other)} tensors")
+            print(f"{output}: DIFFERENT, {len(mine)} and {len(other)} tensors")
             status = 1
         for name in mine.keys() & other.keys() if mine.keys() != other.keys() else mine:
             same, worst = difference(mine[name], other[name], options.rtol, options.atol)
@@ -143,10 +155,31 @@ def _compare(options: argparse.Namespace) -> int:
             shapes = f"shape {mine[name].shape} and {other[name].shape}"
             print(f"{name}: {verdict}, largest difference {worst:.3g}, {shapes}")
             status |= not same
-    engines = {"refactor_graph": lambda: executor(inputs), "onnxruntime": lambda: session.run(None, feed)}
+    engines = {"refactor_graph": lambda: executor(inputs), "onnxruntime": again}
     for name, seconds in median_times(engines, 15).items():
         print(f"{name}: {seconds * 1e3:.3f} ms")
     return int(status)
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    compiler = make_compiler(options.model)
+    sizes = parse_sizes(options.dim, compiler.variables)
+    inputs = make_inputs(compiler, sizes, read_inputs(options.input, compiler.inputs, sizes))
+    wanted = None
+    if options.reference == "onnxruntime":
+        wanted, _ = _onnxruntime(options, inputs, options.threads, optimise=False)
+    finding = find_pass(
+        compiler,
+        inputs,
+        options.tolerance,
+        wanted=wanted,
+        target=options.target,
+        num_threads=options.threads,
+        precision=options.precision,
+        weights=options.weights,
+    )
+    print(finding)
+    return int(finding.error > options.tolerance)
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -246,6 +279,14 @@ def _parser() -> argparse.ArgumentParser:
     command = add("compare", _compare, "compare results and time with onnxruntime")
     command.add_argument("--rtol", type=float, default=1e-3)
     command.add_argument("--atol", type=float, default=1e-4)
+    command = add("bisect", _bisect, "find the pass with which the outputs of a model change")
+    command.add_argument("--tolerance", type=float, default=1e-3, help="of errors over the largest magnitude")
+    command.add_argument(
+        "--reference",
+        choices=["unoptimised", "onnxruntime"],
+        default="unoptimised",
+        help="whose outputs are right: those of the model without passes (the default), or of onnxruntime without any",
+    )
     add("inspect", _inspect, "show inputs, outputs, passes and steps", data=False)
     command = add("trace", _trace, "run a model and write every tensor to a folder")
     command.add_argument("directory")
