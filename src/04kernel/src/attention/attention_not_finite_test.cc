@@ -1,5 +1,4 @@
 #include "attention/attention.h"
-
 #include "reduce/kernel_test.h"
 
 #include <limits>
@@ -71,9 +70,7 @@ void check_hidden(HiddenKeys hidden, bool is_bool, bool lowest, std::mt19937& ra
             if (is_bool)
                 inputs[3].as<bool>()[i] = shown;
             else
-                inputs[3].as<float>()[i] = shown    ? 0.25F
-                                           : lowest ? std::numeric_limits<float>::lowest()
-                                                    : -INFINITY;
+                inputs[3].as<float>()[i] = shown ? 0.25F : lowest ? std::numeric_limits<float>::lowest() : -INFINITY;
         }
         for (int64_t head = 0; head < s.kv_heads; ++head)
             for (int64_t key = 0; key < s.keys; ++key)

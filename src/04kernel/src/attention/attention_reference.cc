@@ -17,8 +17,8 @@ class AttentionReference final : public runtime::Task {
     template <class T>
     static void compute(AttentionReference const& self, void* const* arguments, int64_t row, double* p) {
         auto const& s = self.shape_;
-        AttentionRow<T>(self.info_, s, self.mask_type_, arguments, row / s.queries / s.heads,
-                        row / s.queries % s.heads, row % s.queries)
+        AttentionRow<T>(self.info_, s, self.mask_type_, arguments, row / s.queries / s.heads, row / s.queries % s.heads,
+                        row % s.queries)
             .compute(p);
     }
     size_t scratch_bytes() const { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }

@@ -62,8 +62,8 @@ public:
         }
         if (sink_ != -INFINITY) sum = std::exp(sink_ - max);
         for (int64_t t = 0; t < visible_; ++t) sum += weights[t] = std::exp(weights[t] - max);
-        auto zero = none ? info_.unseen_to_zero || info_.nan_to_zero || info_.has_sinks
-                         : info_.nan_to_zero && std::isnan(sum);
+        auto zero =
+            none ? info_.unseen_to_zero || info_.nan_to_zero || info_.has_sinks : info_.nan_to_zero && std::isnan(sum);
         for (int64_t d = 0; d < shape_.value_depth; ++d) {
             double value = 0;
             for (int64_t t = 0; t < visible_; ++t)

@@ -160,7 +160,8 @@ class TiledAttention final : public runtime::Task {
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
         r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1, r.softcap = info_.softcap;
-        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = y_step_, r.value_depth = shape_.value_depth;
+        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = y_step_,
+        r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;

@@ -33,8 +33,8 @@ struct ScoreFunctions {
     void (*update)(ScoreRows const&);
     /// Where what an additive mask shows in [from, count) ends, up to a vector; `from` if it shows nothing there.
     int64_t (*end_of_shown)(float const* mask, int64_t from, int64_t count);
-    /// Results of a row, if nothing has been seen (a sum of 0) `unseen`, if weights are NaN `of_nan`. False if one is not
-    /// finite though all weights are.
+    /// Results of a row, if nothing has been seen (a sum of 0) `unseen`, if weights are NaN `of_nan`. False if one is
+    /// not finite though all weights are.
     bool (*divide)(float* y, int64_t count, float sum, float unseen, float of_nan);
 };
 

@@ -39,8 +39,8 @@ float find_largest(float const* scores, int64_t visible, float scale) {
     return max_of(max(acc[0], acc[1])) * scale;
 }
 
-/// Scales, adds the mask and returns the largest score that is not NaN. With `hides`, a mask that hides a key is all that
-/// remains of its score.
+/// Scales, adds the mask and returns the largest score that is not NaN. With `hides`, a mask that hides a key is all
+/// that remains of its score.
 template <bool hides>
 float mask_and_find_largest(float* scores, int64_t visible, float scale, float const* mask, bool one) {
     Vec acc = Vec::set(-kInf), value = Vec::set(*mask), times = Vec::set(scale);

@@ -27,8 +27,8 @@ class Matcher {
 
     bool capped_ = false, hides_ = false;
     double highest_hidden_ = -INFINITY;  ///< of what takes the place of scores
-    float inner_ = 1;            ///< the factor within the tanh
-    std::vector<bool> depends_;  ///< on the product, of the instructions that were there at first
+    float inner_ = 1;                    ///< the factor within the tanh
+    std::vector<bool> depends_;          ///< on the product, of the instructions that were there at first
 
     bool depends(uint16_t i) const { return i < depends_.size() && depends_[i]; }
     uint16_t apply(ExprOp op, uint16_t a, uint16_t b = 0, uint16_t c = 0) {
@@ -74,7 +74,8 @@ public:
             depends_.push_back(any);
         }
     }
-    /// Factors of a softcap are told apart: scale · tanh(inner · product). What hides scores has to be known by its size.
+    /// Factors of a softcap are told apart: scale · tanh(inner · product). What hides scores has to be known by its
+    /// size.
     bool read(Scores& scores) const {
         scores.scale = scale;
         if (capped_) scores.softcap = scale, scores.scale = inner_ * scale;

@@ -50,8 +50,8 @@ enum class HiddenKeys : uint8_t {
 /// multiple of Hkv. Output [B, H, S, Dv]. A row whose scores are all -inf (or masked out) yields zeros if
 /// `unseen_to_zero`, `nan_to_zero` or there are sinks, else NaN as softmax does. Keys that causality or a mask of bool
 /// hides do not count, whatever K and V hold there; keys that a mask of floats hides from many rows may be left out.
-/// Source: FlashAttention (arXiv 2205.14135) for the tiling; sinks: arXiv 2309.17453, one more score for each head whose
-/// value is zero.
+/// Source: FlashAttention (arXiv 2205.14135) for the tiling; sinks: arXiv 2309.17453, one more score for each head
+/// whose value is zero.
 struct AttentionInfo {
     static constexpr char const* kType = "Attention";
     float scale = 1;
