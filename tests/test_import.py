@@ -153,6 +153,22 @@ def test_bad_sparse_initializer(proto, pattern):
 
 
 # ---------------------------------------------------------------------- attributes
+@pytest.mark.parametrize("size", [1, 63, 64, 1000])
+def test_long_attributes(size):
+    """Lists are handed over element by element or serialized."""
+    random = models.generator(size)
+    ints = [*random.integers(-(2**63), 2**63 - 1, size - 1).tolist(), -(2**63)]
+    floats = [*random.standard_normal(size - 1).astype(np.float32).tolist(), -np.inf]
+    texts = ["", *(f"{i} ä" for i in range(size - 1))]
+    lists = {"value_ints": ints, "value_floats": floats, "value_strings": texts}
+    nodes = [helper.make_node("Constant", [], [name], **{name: values}) for name, values in lists.items()]
+    for node in nodes:
+        node.attribute[0].doc_string = "a field that is no element"
+    proto = models.model(nodes, [], [helper.make_empty_tensor_value_info(name) for name in lists], opset=13)
+    outputs = make_compiler(proto).compile("cpu")({})
+    assert {name: values.tolist() for name, values in outputs.items()} == lists
+
+
 def with_attribute(change):
     proto = models.mlp()
     change(proto.graph.node[0])

@@ -307,6 +307,17 @@ def test_zip_map():
     compare("ZipMap", {"x": table(2)}, classlabels_strings=["a", "b"])
 
 
+def test_zip_map_uses_its_maps_again():
+    """Results of earlier runs stay, whatever becomes of the maps that they were made of."""
+    proto = model("ZipMap", {"x": table((4, 3))}, symbolic=True, classlabels_int64s=[5, -1, 9])
+    executor = make_compiler(proto).compile("cpu")
+    copy, feeds = executor.clone(), [table((rows, 3), offset=rows) for rows in (4, 4, 2, 5)]
+    results = [(executor({"x": x})["y0"], copy({"x": -x})["y0"]) for x in feeds]
+    for x, (plain, negative) in zip(feeds, results, strict=True):
+        assert plain == [dict(zip([5, -1, 9], row.tolist(), strict=True)) for row in x]
+        assert negative == [dict(zip([5, -1, 9], row.tolist(), strict=True)) for row in -x]
+
+
 @pytest.mark.parametrize("to", ["TO_FLOAT", "TO_STRING", "TO_INT64"])
 def test_cast_map(to):
     x = {"x": {3: 1.5, 1: -2.25, 0: 7.0}}

@@ -198,6 +198,26 @@ def test_dynamic_quantize(passes):
 
 
 @PASSES
+@pytest.mark.parametrize("product", ["MatMulInteger", "ConvInteger"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_products_of_an_infinite_range_are_nan(product, bad, passes):
+    """The scale is infinite, all numbers are the zero point, and their products are 0 times that."""
+    random = models.generator(615)
+    x, w = ((5, 40), (40, 24)) if product == "MatMulInteger" else ((1, 4, 6, 6), (8, 4, 3, 3))
+    array = random.standard_normal(x).astype(np.float32)
+    array.flat[3] = bad
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node(product, ["q", "w", "z"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "s"], ["y"]),
+    ]
+    constants = [models.constant("w", codes(np.int8, w, random))]
+    proto = models.model(nodes, [models.value("x", x)], [models.value("y", None)], constants)
+    assert np.isnan(run(proto, {"x": array}, passes)[0]).all()
+
+
+@PASSES
 @pytest.mark.parametrize("a", BYTES, ids=str)
 @pytest.mark.parametrize("b", BYTES, ids=str)
 def test_matmul_integer(a, b, passes):

@@ -32,7 +32,7 @@ Value Value::sequence(std::vector<Value> elements) {
             {},
             nullptr,
             ValueKind::Sequence,
-            std::make_shared<Contents const>(Contents{{}, std::move(elements)})};
+            std::make_shared<Contents>(Contents{{}, std::move(elements)})};
 }
 
 Value Value::nothing() {
@@ -43,11 +43,8 @@ Value Value::map(Value keys, Value values) {
     std::vector<Value> both;
     both.reserve(2);
     both.push_back(std::move(keys)), both.push_back(std::move(values));
-    return {DataType::Undefined,
-            {},
-            nullptr,
-            ValueKind::Map,
-            std::make_shared<Contents const>(Contents{{}, std::move(both)})};
+    return {
+        DataType::Undefined, {}, nullptr, ValueKind::Map, std::make_shared<Contents>(Contents{{}, std::move(both)})};
 }
 
 void* Value::resize(DataType type, Dims const& sizes) {

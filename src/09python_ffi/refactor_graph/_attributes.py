@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, SparseTensorProto, TensorProto
@@ -19,7 +19,11 @@ _FIELDS |= {11: "sparse_tensor", 12: "sparse_tensors", 13: "tp", 14: "type_proto
 _VALUES = frozenset(_FIELDS.values())
 
 RawAttribute = tuple[str, int, Any]
-"""Name, kind and value: int, float, bytes, lists of them, a `Tensor`, or a native graph builder."""
+"""Name, kind and value: int, float, bytes, lists of them (long ones as the serialized attribute), a `Tensor`, or a
+native graph builder."""
+
+_LONG = 64
+"""Elements of a list that take as long to hand over one by one as an attribute takes to serialize."""
 
 
 class AttributeValueError(Exception):
@@ -55,6 +59,10 @@ def checked_kind(proto: AttributeProto, ir_version: int) -> int:
     return kind
 
 
+def _elements(proto: AttributeProto, values: Sequence[Any]) -> list[Any] | bytes:
+    return list(values) if len(values) < _LONG else proto.SerializeToString()
+
+
 def convert(
     proto: AttributeProto,
     kind: int,
@@ -66,15 +74,15 @@ def convert(
     if kind == INT:
         return proto.name, kind, proto.i
     if kind == INTS:
-        return proto.name, kind, list(proto.ints)
+        return proto.name, kind, _elements(proto, proto.ints)
     if kind == FLOAT:
         return proto.name, kind, proto.f
     if kind == STRING:
         return proto.name, kind, proto.s
     if kind == FLOATS:
-        return proto.name, kind, list(proto.floats)
+        return proto.name, kind, _elements(proto, proto.floats)
     if kind == STRINGS:
-        return proto.name, kind, list(proto.strings)
+        return proto.name, kind, _elements(proto, proto.strings)
     if kind == TENSOR:
         return proto.name, kind, tensor(proto.t)
     if kind == GRAPH:

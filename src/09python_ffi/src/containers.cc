@@ -63,11 +63,19 @@ public:
         auto const &keys = map.contents->elements[0], &values = map.contents->elements[1];
         if (keys_.unset() || keys.blob != keys_.blob || keys.contents != keys_.contents)
             keys_ = keys, items_ = items_of(keys);
-        auto numbers = items_of(values);
         py::dict dict;
-        for (py::ssize_t i = 0; i < keys.count(); ++i)
-            if (PyDict_SetItem(dict.ptr(), PyList_GET_ITEM(items_.ptr(), i), PyList_GET_ITEM(numbers.ptr(), i)))
+        auto set = [&](py::ssize_t i, PyObject* value) {
+            if (!value || PyDict_SetItem(dict.ptr(), PyList_GET_ITEM(items_.ptr(), i), value))
                 throw py::error_already_set();
+        };
+        if (values.dtype == DataType::F32) {
+            auto const* numbers = values.data<float>();
+            for (py::ssize_t i = 0; i < keys.count(); ++i)
+                set(i, py::reinterpret_steal<py::object>(PyFloat_FromDouble(numbers[i])).ptr());
+            return dict;
+        }
+        auto list = items_of(values);
+        for (py::ssize_t i = 0; i < keys.count(); ++i) set(i, PyList_GET_ITEM(list.ptr(), i));
         return dict;
     }
 };

@@ -88,7 +88,9 @@ std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args
 std::string AttentionInfo::attributes() const {
     return "scale=" + exact_text(scale) + (softcap > 0 ? ",softcap=" + exact_text(softcap) : std::string()) +
            (causal ? ",causal" : "") + (has_mask ? ",mask" : "") + (has_sinks ? ",sinks" : "") +
-           (k_transposed ? ",k_transposed" : "") + (nan_to_zero ? ",nan_to_zero" : "") + (views ? ",views" : "");
+           (k_transposed ? ",k_transposed" : "") + (unseen_to_zero ? ",unseen_to_zero" : "") +
+           (nan_to_zero ? ",nan_to_zero" : "") + (hidden == HiddenKeys::Replaced ? ",replaced" : "") +
+           (hidden == HiddenKeys::Absent ? ",absent" : "") + (views ? ",views" : "");
 }
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {

@@ -24,6 +24,10 @@ struct AttentionShape {
     int64_t visible(AttentionInfo const& info, int64_t s) const {
         return info.causal ? std::max<int64_t>(0, std::min(keys, keys - queries + s + 1)) : keys;
     }
+    /// A mask takes the place of the scores that it hides.
+    bool hides(AttentionInfo const& info) const { return bool_mask || info.hidden != HiddenKeys::Added; }
+    /// Values of keys that a mask hides do not count, whatever they are.
+    bool leaves_out(AttentionInfo const& info) const { return bool_mask || info.hidden == HiddenKeys::Absent; }
     double operations() const {
         return 2. * static_cast<double>(batch * heads * queries) * static_cast<double>(keys) *
                static_cast<double>(depth + value_depth);

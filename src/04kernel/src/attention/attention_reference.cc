@@ -1,8 +1,5 @@
-#include "attention/attention.h"
+#include "attention/attention_row.h"
 #include "common/thread_pool.h"
-#include "reduce/scalar_type.h"
-
-#include <cmath>
 
 namespace refactor::kernel {
 namespace {
@@ -14,54 +11,15 @@ class AttentionReference final : public runtime::Task {
     int threads_;
     Body body_ = nullptr;
 
-    double mask_at(void const* mask, DataType dtype, int64_t index) const {
-        if (shape_.bool_mask) return static_cast<bool const*>(mask)[index] ? 0 : -INFINITY;
-        double value = 0;
-        visit_float(dtype,
-                    [&](auto tag) { value = widen(static_cast<typename decltype(tag)::type const*>(mask)[index]); });
-        return value;
-    }
     DataType mask_type_ = DataType::Undefined;
 
-    /// One query; `row` counts over batch, head and position; `p` has room for a score per key.
+    /// One query; `row` counts over batch, head and position; `p` has room for a weight per key.
     template <class T>
     static void compute(AttentionReference const& self, void* const* arguments, int64_t row, double* p) {
         auto const& s = self.shape_;
-        auto const& info = self.info_;
-        auto query = row % s.queries, head = row / s.queries % s.heads, batch = row / s.queries / s.heads;
-        auto kv = head / (s.heads / s.kv_heads);
-        auto const* q = static_cast<T const*>(arguments[0]) + s.q.at(batch, head) + query * s.q.row;
-        auto const* k = static_cast<T const*>(arguments[1]) + s.k.at(batch, kv);
-        auto const* v = static_cast<T const*>(arguments[2]) + s.v.at(batch, kv);
-        auto* y =
-            static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + s.y.at(batch, head) + query * s.y.row;
-        auto k_step = info.k_transposed ? 1 : s.k.row, k_depth = info.k_transposed ? s.k.row : 1;
-        auto mask_base = batch * s.mask_step[0] + head * s.mask_step[1] + query * s.mask_step[2];
-        auto visible = s.visible(info, query);
-        double cap = static_cast<double>(info.softcap);
-        double sink = info.has_sinks ? widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]) : -INFINITY;
-        double max = sink, sum = 0;
-        bool none = true, hides = self.mask_type_ == DataType::Bool;
-        for (int64_t t = 0; t < visible; ++t) {
-            p[t] = 0;
-            for (int64_t d = 0; d < s.depth; ++d) p[t] += widen(q[d]) * widen(k[t * k_step + d * k_depth]);
-            p[t] *= static_cast<double>(info.scale);
-            if (info.softcap > 0) p[t] = cap * std::tanh(p[t] / cap);
-            if (info.has_mask) {
-                auto added = self.mask_at(arguments[3], self.mask_type_, mask_base + t * s.mask_step[3]);
-                p[t] = hides && added < 0 ? added : p[t] + added;
-            }
-            max = std::fmax(max, p[t]);
-            none &= p[t] == -INFINITY;
-        }
-        if (info.has_sinks && sink != -INFINITY) sum = std::exp(sink - max);
-        for (int64_t t = 0; t < visible; ++t) sum += p[t] = std::exp(p[t] - max);
-        for (int64_t d = 0; d < s.value_depth; ++d) {
-            double value = 0;
-            for (int64_t t = 0; t < visible; ++t)
-                if (p[t] != 0 || !hides) value += p[t] * widen(v[t * s.v.row + d]);
-            y[d] = narrow<T>(none ? (info.nan_to_zero || info.has_sinks ? 0. : static_cast<double>(NAN)) : value / sum);
-        }
+        AttentionRow<T>(self.info_, s, self.mask_type_, arguments, row / s.queries / s.heads, row / s.queries % s.heads,
+                        row % s.queries)
+            .compute(p);
     }
     size_t scratch_bytes() const { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }
 

@@ -1,4 +1,4 @@
-#include "attention/attention.h"
+#include "attention/attention_row.h"
 #include "attention/scores.h"
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
@@ -42,9 +42,11 @@ class TiledAttention final : public runtime::Task {
     int64_t sets_, part_, parts_;  // rows of a part of a set, parts of each set
     int64_t block_, keys_;         // rows and keys that are worked on at a time
     int64_t score_step_;           // between rows of scores
+    int64_t scores_floats_;        // of a block of scores
     int64_t keys_floats_;          // of packed keys
     size_t state_bytes_, packed_bytes_;
     int threads_;
+    bool leaves_out_;  ///< keys that some rows see and others do not
 
     /// A part, then a block of its rows.
     struct Place {
@@ -158,7 +160,8 @@ class TiledAttention final : public runtime::Task {
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
         r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1, r.softcap = info_.softcap;
-        r.count = count, r.one_mask = step[3] == 0, r.y_step = y_step_, r.value_depth = shape_.value_depth;
+        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = y_step_,
+        r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;
@@ -193,7 +196,7 @@ class TiledAttention final : public runtime::Task {
         p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + shape_.y.at(p.batch, p.head) +
               p.row * y_step_;
         p.scores = reinterpret_cast<float*>(workspace);
-        p.maxima = p.scores + block_ * score_step_, p.sums = p.maxima + part_;
+        p.maxima = p.scores + scores_floats_, p.sums = p.maxima + part_;
         p.packed_keys = reinterpret_cast<float*>(workspace + state_bytes_);
         p.packed_values = p.packed_keys + keys_floats_;
         return p;
@@ -232,9 +235,20 @@ class TiledAttention final : public runtime::Task {
             }
             adds = true;
         }
-        for (int64_t i = 0; i < p.rows; ++i)
-            functions_.scores.divide(p.y + i * y_step_, shape_.value_depth, p.sums[i],
-                                     info_.nan_to_zero || info_.has_sinks);
+        finish(p, arguments);
+    }
+    /// Values that are not finite reach rows that do not see them: such rows are computed again, one by one.
+    void finish(Place const& p, void* const* arguments) const {
+        auto of_nan = info_.nan_to_zero ? 0 : NAN;
+        auto unseen = info_.unseen_to_zero || info_.has_sinks ? 0 : of_nan;
+        for (int64_t i = 0; i < p.rows; ++i) {
+            if (functions_.scores.divide(p.y + i * y_step_, shape_.value_depth, p.sums[i], unseen, of_nan)) continue;
+            auto row = p.row + i;
+            if (leaves_out_)
+                AttentionRow<float>(info_, shape_, DataType::F32, arguments, p.batch, p.head + row / shape_.queries,
+                                    row % shape_.queries)
+                    .compute(reinterpret_cast<double*>(p.scores));
+        }
     }
     /// All heads that share K, if their rows are evenly apart; else one head.
     void choose_sets() {
@@ -260,13 +274,19 @@ class TiledAttention final : public runtime::Task {
 
 public:
     TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
-        : functions_(functions), info_(info), shape_(shape), threads_(std::max(1, threads)) {
+        : functions_(functions),
+          info_(info),
+          shape_(shape),
+          threads_(std::max(1, threads)),
+          leaves_out_(info.causal || shape.leaves_out(info)) {
         choose_sets();
         keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
         part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), 6), parts_ = ceil_div(rows_, part_);
         block_ = round_up(ceil_div(part_, ceil_div(part_, kMostRows)), 6);
         score_step_ = keys_ + kLine;
-        state_bytes_ = static_cast<size_t>(round_up((block_ * score_step_ + 2 * part_) * 4, 64));
+        // A row that is computed again has a weight of f64 for each key.
+        scores_floats_ = std::max(block_ * score_step_, leaves_out_ ? 2 * shape.keys : 0);
+        state_bytes_ = static_cast<size_t>(round_up((scores_floats_ + 2 * part_) * 4, 64));
         keys_floats_ = shape.depth * round_up(keys_, functions.product.width);
         auto values = keys_ * round_up(shape.value_depth, functions.product.width);
         packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up((keys_floats_ + values) * 4, 64));

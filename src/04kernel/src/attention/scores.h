@@ -1,4 +1,6 @@
 #pragma once
+#include "kernel/ops/matmul.h"
+
 #include <cstdint>
 
 namespace refactor::kernel {
@@ -21,19 +23,19 @@ struct ScoreRows {
     float const* mask[kScoreRows];             ///< added; null: none
     unsigned char const* allowed[kScoreRows];  ///< 0: not seen; null: no such mask
     bool one_mask;                             ///< a mask has one value for all keys
+    bool hides;                                ///< a mask of `kHiddenBelow` and less takes the place of a score
     float* y;                                  ///< results so far, to be rescaled; null in the first block
     int64_t y_step, value_depth;
     float *maxima, *sums;  ///< running; a maximum may lag behind by 8
 };
 
-/// A score to which so little is added has no weight beside any other.
-inline constexpr float kHiddenBelow = -1e30f;
-
 struct ScoreFunctions {
     void (*update)(ScoreRows const&);
     /// Where what an additive mask shows in [from, count) ends, up to a vector; `from` if it shows nothing there.
     int64_t (*end_of_shown)(float const* mask, int64_t from, int64_t count);
-    void (*divide)(float* y, int64_t count, float sum, bool nan_to_zero);
+    /// Results of a row, if nothing has been seen (a sum of 0) `unseen`, if weights are NaN `of_nan`. False if one is
+    /// not finite though all weights are.
+    bool (*divide)(float* y, int64_t count, float sum, float unseen, float of_nan);
 };
 
 ScoreFunctions const& score_functions_avx2();

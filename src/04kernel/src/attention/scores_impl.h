@@ -39,15 +39,16 @@ float find_largest(float const* scores, int64_t visible, float scale) {
     return max_of(max(acc[0], acc[1])) * scale;
 }
 
-/// Scales, adds the mask and returns the largest score that is not NaN. With `hides`, the mask is 0 or -inf, and what
-/// it hides is -inf whatever its score is.
+/// Scales, adds the mask and returns the largest score that is not NaN. With `hides`, a mask that hides a key is all
+/// that remains of its score.
 template <bool hides>
 float mask_and_find_largest(float* scores, int64_t visible, float scale, float const* mask, bool one) {
     Vec acc = Vec::set(-kInf), value = Vec::set(*mask), times = Vec::set(scale);
     for (int64_t i = 0; i < visible; i += kWidth) {
         int left = left_of(visible - i);
         Vec score = load_part(scores + i, left), added = one ? value : load_part(mask + i, left);
-        Vec s = hides ? select(added < Vec::zero(), added, score * times) : fma(score, times, added);
+        Vec s = fma(score, times, added);
+        if (hides) s = select(added > Vec::set(kHiddenBelow), s, added);
         store_part(s, scores + i, left);
         acc = max(select(first_lanes(left), s, Vec::set(-kInf)), acc);
     }
@@ -70,7 +71,9 @@ float largest_of(ScoreRows const& b, int row) {
     int64_t visible = b.visible[row];
     if (visible <= 0) return -kInf;
     if (!is_masked(b, row)) return find_largest(scores, visible, b.scale);
-    if (b.mask[row]) return mask_and_find_largest<false>(scores, visible, b.scale, b.mask[row], b.one_mask);
+    if (b.mask[row])
+        return (b.hides ? mask_and_find_largest<true> : mask_and_find_largest<false>)(scores, visible, b.scale,
+                                                                                      b.mask[row], b.one_mask);
     float additive[kScoreKeys];
     int64_t values = b.one_mask ? 1 : visible;
     for (int64_t i = 0; i < values; ++i) additive[i] = b.allowed[row][i] ? 0.f : -kInf;
@@ -164,11 +167,21 @@ void update(ScoreRows const& rows) {
     }
 }
 
-/// A sum of 0 means that nothing was seen.
-void divide(float* y, int64_t count, float sum, bool nan_to_zero) {
-    if (sum != 0) return scale_row(y, count, 1 / sum);
-    Vec value = nan_to_zero ? Vec::zero() : Vec::set(__builtin_nanf(""));
-    for (int64_t i = 0; i < count; i += kWidth) store_part(value, y + i, left_of(count - i));
+bool divide(float* y, int64_t count, float sum, float unseen, float of_nan) {
+    bool is_number = sum == sum;
+    if (sum == 0 || !is_number) {
+        for (int64_t i = 0; i < count; i += kWidth)
+            store_part(Vec::set(is_number ? unseen : of_nan), y + i, left_of(count - i));
+        return true;
+    }
+    Vec factor = Vec::set(1 / sum), difference = Vec::zero();
+    for (int64_t i = 0; i < count; i += kWidth) {
+        int left = left_of(count - i);
+        Vec value = load_part(y + i, left) * factor;
+        difference = difference + (value - value);  // 0 of finite numbers only
+        store_part(value, y + i, left);
+    }
+    return !any(is_nan(difference));
 }
 
 int64_t end_of_shown(float const* mask, int64_t from, int64_t count) {

@@ -116,7 +116,7 @@ public:
     DnnAttentionKernel(AttentionInfo const& info, DataType dtype, Dnn const& dnn, std::unique_ptr<Kernel> mask,
                        Library const& library)
         : info_(info), dtype_(dtype), dnn_(dnn), mask_(std::move(mask)) {
-        if (info.has_mask && info.nan_to_zero) hidden_.emplace(library, dtype, info.causal);
+        if (info.has_mask && (info.unseen_to_zero || info.nan_to_zero)) hidden_.emplace(library, dtype, info.causal);
     }
 
     std::string id() const override { return id_of("attention", "cudnn", dtype_); }

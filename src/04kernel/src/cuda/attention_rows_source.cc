@@ -114,7 +114,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         Sum value = Sum(0);
         for (int i = 0; i < parts; ++i) value += shared.values[thread + i * width];
         if (a.splits == 1)
-            rg_store(y[column], quotient(value, sum));
+            rg_store(y[column], quotient(a, value, sum, head, query, column));
         else
             ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + column] = value;
     }
@@ -137,8 +137,9 @@ RG_GLOBAL rg_attention_join(rg_attention_args a) {
             value += parts[i * width + column] * factor;
             sum += parts[i * width + (Index)a.value_depth + 1] * factor;
         }
-        const Index at = begin_of(a, a.at_y, row / (Index)a.queries, 1) + row % (Index)a.queries * (Index)a.at_y.row;
-        rg_store(((Element*)a.y)[at + column], quotient(value, sum));
+        const Index head = row / (Index)a.queries, query = row % (Index)a.queries;
+        const Index at = begin_of(a, a.at_y, head, 1) + query * (Index)a.at_y.row;
+        rg_store(((Element*)a.y)[at + column], quotient(a, value, sum, head, (int)query, (int)column));
     }
 }
 )cuda";

@@ -121,7 +121,8 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
 #pragma unroll
         for (int j = 0; j < Values::columns_each; ++j) {
             int column = first_value + values.column(j);
-            if (column < value_depth) rg_store(y[column], quotient(values.sum[i][j], sum[i]));
+            if (column < value_depth)
+                rg_store(y[column], quotient(a, values.sum[i][j], sum[i], head, query, column));
         }
     }
 }

@@ -29,7 +29,8 @@ void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
         for (int j = 0; j < kBlock && j < n; j += Vec::width) {
             Vec x = load_lanes(a + j, n - j);
             if (!any(abs(x) > Vec::set(kLargestAngle))) {
-                store_lanes(sin_quarter(x, kCosine ? 1.f : 0.f), out + j, n - j);
+                Vec y = sin_quarter(x, kCosine ? 1.f : 0.f);
+                store_lanes(kCosine ? y : select(x == Vec::zero(), x, y), out + j, n - j);  // -0 stays -0
                 continue;
             }
             for (int k = j; k < j + Vec::width && k < n; ++k) out[k] = kCosine ? cosf(a[k]) : sinf(a[k]);

@@ -82,9 +82,9 @@ RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint
     if (f.rounded) value = round_middle(value, f);
     if (shift) value = value + Floats::load(shift);
     if (residual) value = value + (load_residual(residual, f.residual) - f.residual_zero) * f.residual_scale;
-    value = min(max(value, f.low), f.high);
-    if (f.store == IntegerStore::F32) return value.store(y);
-    (round(value) + f.y_zero).store_bytes(y);
+    // A real result stays NaN, a byte becomes the least one.
+    if (f.store == IntegerStore::F32) return min(f.high, max(f.low, value)).store(y);
+    (round(min(max(value, f.low), f.high)) + f.y_zero).store_bytes(y);
 }
 
 RG_SIMD void copy_bytes(uint8_t* target, uint8_t const* source, int64_t n) {

@@ -103,6 +103,28 @@ TEST(IntegerMatMul, ManySumsThatWouldSaturateAreLeftToWords) {
     check_candidates(IntegerMatMulInfo{}, inputs, {y}, {});
 }
 
+/// Scales of an infinite range: a sum of 0 becomes NaN, which bounds leave.
+TEST(IntegerMatMul, ResultsThatAreNaNStay) {
+    for (bool bounded : {false, true})
+        for (int64_t rows : {1, 5, 13}) {
+            std::vector<Tensor> inputs{Tensor(DataType::U8, {rows, 40}), Tensor(DataType::I8, {40, 37})};
+            inputs[1].as_constant(), inputs.resize(IntegerMatMulInfo::kInputs);
+            inputs[IntegerMatMulInfo::kScale] = Tensor::of<float>(DataType::F32, {1}, {INFINITY});
+            IntegerMatMulInfo info;
+            if (bounded) info.result.low = -1, info.result.high = 1;
+            std::fill_n(inputs[0].as<uint8_t>(), rows * 40, uint8_t{0});
+            std::fill_n(inputs[1].as<int8_t>(), 40 * 37, int8_t{3});
+            std::vector<Tensor> outputs{Tensor(DataType::F32, {rows, 37})};
+            EXPECT_GE(check_candidates(info, inputs, outputs, {}), cpu_features().isa >= Isa::Avx2);
+            auto in = operands_of(inputs), results = operands_of(outputs);
+            auto found = candidates(info, request_of(in, results, Isa::Scalar, 1));
+            PackCache packs;
+            ThreadPool pool(1);
+            run(*found.kernels.back(), inputs, outputs, packs, pool);
+            EXPECT_TRUE(std::isnan(outputs[0].as<float>()[0]));
+        }
+}
+
 TEST(IntegerMatMul, SumsWrap) {
     // 40000 products of 255 · 255 and a bias exceed an i32.
     std::vector<Tensor> inputs{Tensor(DataType::U8, {2, 40000}), Tensor(DataType::U8, {40000, 3})};

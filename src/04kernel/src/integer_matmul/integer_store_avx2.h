@@ -96,7 +96,7 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             if (kind == Finish::Kind::Biased || (kind == Finish::Kind::Real && t.shift))
                 value = value + Floats::load(t.shift + j);
             if (kind == Finish::Kind::Real) {
-                min(max(value, f.low), f.high).store(static_cast<float*>(t.y) + at);
+                min(f.high, max(f.low, value)).store(static_cast<float*>(t.y) + at);  // NaN stays
                 continue;
             }
             bool whole = left >= kWidth;

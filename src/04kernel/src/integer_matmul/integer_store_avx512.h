@@ -155,7 +155,7 @@ RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c
                 value = _mm512_fmadd_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(bytes), f.residual_zero.v), f.residual_scale.v,
                                         value);
             }
-            if (bounded) value = _mm512_min_ps(_mm512_max_ps(value, f.low.v), f.high.v);
+            if (bounded) value = _mm512_min_ps(f.high.v, _mm512_max_ps(f.low.v, value));  // NaN stays
             _mm512_mask_storeu_ps(y, some, value);
         }
     }

@@ -13,6 +13,7 @@ namespace refactor::kernel {
 namespace {
 
 using runtime::Value;
+using runtime::ValueKind;
 
 Value const& keys_of(Value const& map) { return map.contents->elements[0]; }
 Value const& values_of(Value const& map) { return map.contents->elements[1]; }
@@ -145,8 +146,23 @@ public:
     }
 };
 
+/// What a value of this kind holds, to be changed; null if it is another, or if somebody else refers to it, too.
+std::vector<Value>* own_elements(Value& value, ValueKind kind) {
+    if (value.kind != kind || value.contents.use_count() != 1) return nullptr;
+    // Made by `Value` as what may change.
+    return &const_cast<runtime::Contents&>(*value.contents).elements;
+}
+
 class ZipMap final : public runtime::Procedure {
     Value keys_;
+
+    /// Values of a map of the output; one that an earlier run made is used again if nobody else has it.
+    float* values_of(Value& map) const {
+        auto* parts = own_elements(map, ValueKind::Map);
+        bool same = parts && (*parts)[0].blob == keys_.blob && (*parts)[0].contents == keys_.contents;
+        if (!same) map = Value::map(keys_, {}), parts = own_elements(map, ValueKind::Map);
+        return static_cast<float*>((*parts)[1].resize(DataType::F32, keys_.dims));
+    }
 
 public:
     explicit ZipMap(Value keys) : keys_(std::move(keys)) {}
@@ -160,15 +176,11 @@ public:
             throw InvalidInput("x has " + std::to_string(columns) + " columns, expected " +
                                std::to_string(keys_.count()) + ", one for each key");
         auto rows = x.dims.size() == 1 ? 1 : x.dims[0];
-        std::vector<Value> maps;
-        maps.reserve(static_cast<size_t>(rows));
-        for (int64_t r = 0; r < rows; ++r) {
-            Value row;
-            std::copy_n(x.data<float>() + r * columns, columns,
-                        static_cast<float*>(row.resize(DataType::F32, {columns})));
-            maps.push_back(Value::map(keys_, std::move(row)));
-        }
-        outputs[0] = Value::sequence(std::move(maps));
+        auto* maps = own_elements(outputs[0], ValueKind::Sequence);
+        if (!maps) outputs[0] = Value::sequence({}), maps = own_elements(outputs[0], ValueKind::Sequence);
+        maps->resize(static_cast<size_t>(rows));
+        auto const* from = x.data<float>();
+        for (auto& map : *maps) std::copy_n(from, columns, values_of(map)), from += columns;
     }
 };
 

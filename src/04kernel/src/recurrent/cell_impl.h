@@ -80,8 +80,8 @@ struct UsualFunctions {
 /// Where one row of the step reads and writes.
 struct Row {
     bool active;
-    float const *x, *r, *part, *h;
-    float *h_next, *c, *y;
+    float const *x, *part, *h;
+    float *r, *h_next, *c, *y;
 };
 
 RG_SIMD Row row_of(CellBlock const& b, int64_t n) {
@@ -106,14 +106,26 @@ RG_SIMD Vec rnn_cell(CellBlock const&, Row const& row, int64_t k, Functions cons
     return to.f(Vec::load(row.x + at) + Vec::load(row.r + at));
 }
 
+/// Replaces the first `count` of the `gates` sums of all blocks of a row by gates. One function at a time: its
+/// constants stay in registers, and the processor works on more blocks than if it waited for all that becomes of one.
+template <int gates, int count, class Functions>
+RG_SIMD void open_gates(CellBlock const& b, Row const& row, Functions const& to) {
+    for (int64_t k = b.first_block; k < b.last_block; ++k)
+#pragma GCC unroll 3
+        for (int i = 0; i < count; ++i) {
+            int64_t at = (k * gates + i) * kWidth;
+            to.f(Vec::load(row.x + at) + Vec::load(row.r + at)).store(row.r + at);
+        }
+}
+
+/// z and, if it is linear, r are gates already.
 template <class Functions>
 RG_SIMD Vec gru_cell(CellBlock const& b, Row const& row, int64_t k, Functions const& to) {
     int64_t at = k * 3 * kWidth;
     Vec z, part;
     if (b.linear_before_reset) {
-        z = to.f(Vec::load(row.x + at) + Vec::load(row.r + at));
-        Vec r = to.f(Vec::load(row.x + at + kWidth) + Vec::load(row.r + at + kWidth));
-        part = r * (Vec::load(row.r + at + 2 * kWidth) + Vec::load(b.r_bias + k * kWidth));
+        z = Vec::load(row.r + at);
+        part = Vec::load(row.r + at + kWidth) * (Vec::load(row.r + at + 2 * kWidth) + Vec::load(b.r_bias + k * kWidth));
     } else {
         z = Vec::load(row.r + k * 2 * kWidth), part = Vec::load(row.part + k * kWidth);
     }
@@ -121,8 +133,9 @@ RG_SIMD Vec gru_cell(CellBlock const& b, Row const& row, int64_t k, Functions co
     return fma(z, Vec::load(row.h + k * kWidth) - candidate, candidate);
 }
 
+/// Gates that see c, or that are one: the new c of a block, and the gate o in the place of its sum.
 template <class Functions>
-RG_SIMD Vec lstm_cell(CellBlock const& b, Row const& row, int64_t k, Functions const& to) {
+RG_SIMD void lstm_coupled(CellBlock const& b, Row const& row, int64_t k, Functions const& to) {
     int64_t at = k * 4 * kWidth, unit = k * kWidth, padded = b.state_row;
     Vec c = Vec::load(row.c + unit);
     auto gate = [&](int i) __attribute__((always_inline)) {
@@ -138,7 +151,26 @@ RG_SIMD Vec lstm_cell(CellBlock const& b, Row const& row, int64_t k, Functions c
     c = fma(forget, c, in * to.g(gate(3)));
     c.store(row.c + unit);
     if (to.peepholes) out = fma(Vec::load(to.peepholes + padded + unit), c, out);
-    return to.f(out) * to.h(c);
+    to.f(out).store(row.r + at + kWidth);
+}
+
+/// The new c of a row, and its gates o.
+template <class Functions>
+RG_SIMD void lstm_gates(CellBlock const& b, Row const& row, Functions const& to) {
+    if (to.peepholes || to.input_forget) {
+        for (int64_t k = b.first_block; k < b.last_block; ++k) lstm_coupled(b, row, k, to);
+        return;
+    }
+    open_gates<4, 3>(b, row, to);
+    for (int64_t k = b.first_block; k < b.last_block; ++k) {
+        int64_t at = k * 4 * kWidth, last = at + 3 * kWidth;
+        Vec added = Vec::load(row.r + at) * to.g(Vec::load(row.x + last) + Vec::load(row.r + last));
+        fma(Vec::load(row.r + at + 2 * kWidth), Vec::load(row.c + k * kWidth), added).store(row.c + k * kWidth);
+    }
+}
+template <class Functions>
+RG_SIMD Vec lstm_cell(Row const& row, int64_t k, Functions const& to) {
+    return Vec::load(row.r + (4 * k + 1) * kWidth) * to.h(Vec::load(row.c + k * kWidth));
 }
 
 void reset(CellBlock const& b) {
@@ -155,10 +187,12 @@ void reset(CellBlock const& b) {
     }
 }
 
-template <class Cell>
-RG_SIMD void update_with(CellBlock const& b, Cell&& cell) {
+/// `gates` comes before the cells of a row.
+template <class Gates, class Cell>
+RG_SIMD void update_with(CellBlock const& b, Gates&& gates, Cell&& cell) {
     for (int64_t n = 0; n < b.rows; ++n) {
         Row row = row_of(b, n);
+        if (row.active) gates(row);
         for (int64_t k = b.first_block; k < b.last_block; ++k) {
             Vec h = row.active ? cell(row, k) : Vec::load(row.h + k * kWidth);
             h.store(row.h_next + k * kWidth);
@@ -178,13 +212,19 @@ void update_all(CellBlock const& b) {
     Functions const to(b);
     if (b.cell == RecurrentCell::Lstm)
         update_with(
-            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return lstm_cell(b, row, k, to); });
+            b, [&](Row const& row) __attribute__((always_inline)) { lstm_gates(b, row, to); },
+            [&](Row const& row, int64_t k) __attribute__((always_inline)) { return lstm_cell(row, k, to); });
     else if (b.cell == RecurrentCell::Gru)
         update_with(
-            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return gru_cell(b, row, k, to); });
+            b,
+            [&](Row const& row) __attribute__((always_inline)) {
+                if (b.linear_before_reset) open_gates<3, 2>(b, row, to);
+            },
+            [&](Row const& row, int64_t k) __attribute__((always_inline)) { return gru_cell(b, row, k, to); });
     else
         update_with(
-            b, [&](Row const& row, int64_t k) __attribute__((always_inline)) { return rnn_cell(b, row, k, to); });
+            b, [](Row const&) __attribute__((always_inline)){},
+            [&](Row const& row, int64_t k) __attribute__((always_inline)) { return rnn_cell(b, row, k, to); });
 }
 
 void update(CellBlock const& b) {

@@ -97,7 +97,7 @@ RG_SIMD Vec tanh(Vec x) {
     Vec small = fma(p * z, x, x);
     Vec e = exp_of_negative(a * Vec::set(-2.f));
     Vec large = Vec::set(1.f) - (e + e) / (e + Vec::set(1.f));
-    return select(a < Vec::set(0.625f), small, copysign(large, x));
+    return copysign(select(a < Vec::set(0.625f), small, large), x);  // -0 stays -0
 }
 
 /// Error function, at most 1.1 ulp: an odd polynomial below 0.9277, 1 - e^q above (coefficients: N. Juffa,

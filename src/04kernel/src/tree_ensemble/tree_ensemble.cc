@@ -5,6 +5,9 @@
 #include "tree_ensemble/tree_scores.h"
 #include "tree_ensemble/tree_walk.h"
 
+#include <array>
+#include <bit>
+
 namespace refactor::kernel {
 
 using movement::KernelResult;
@@ -45,6 +48,7 @@ constexpr int64_t kKeyBytes = 16 << 10;
 
 struct Sizes {
     int64_t rows, columns, features, trees, targets, block;
+    bool direct;  ///< the trees compare fewer features of a row than there are: keys are made where they are compared
 
     int64_t groups() const { return (block + kTreeLanes - 1) / kTreeLanes; }
 };
@@ -127,12 +131,14 @@ class TreeTask final : public runtime::Task {
                 keys[(r / kTreeLanes * s_.features + f) * kTreeLanes + r % kTreeLanes] = 1;
     }
 
-    void walk_rows(Arguments const& a, int64_t rows, Scratch const& scratch) const {
+    /// `keys_of(row)` gives the keys of the lanes from `row` on.
+    template <class KeysOf>
+    void walk_rows(Arguments const& a, int64_t rows, Scratch const& scratch, KeysOf&& keys_of) const {
         for (int64_t tree = 0; tree < s_.trees; ++tree)
             for (int64_t r = 0; r < rows; r += kTreeLanes) {
                 uint32_t at[kTreeLanes];
                 std::fill_n(at, kTreeLanes, a.roots[tree]);
-                walk<false>(a.nodes, scratch.keys + r * s_.features, at);
+                walk(a.nodes, keys_of(r), at);
                 for (int64_t i = 0; i < std::min<int64_t>(kTreeLanes, rows - r); ++i)
                     add_leaf(a, at[i], scratch.scores + (r + i) * s_.targets, scratch.given + (r + i) * s_.targets);
             }
@@ -144,10 +150,28 @@ class TreeTask final : public runtime::Task {
             uint32_t at[kTreeLanes];
             auto count = std::min<int64_t>(kTreeLanes, s_.trees - tree);
             for (int64_t i = 0; i < kTreeLanes; ++i) at[i] = a.roots[tree + std::min(i, count - 1)];
-            walk<true>(a.nodes, keys, at);
+            walk(a.nodes, [&](int, uint32_t feature) { return keys[feature]; }, at);
             for (int64_t i = 0; i < count; ++i)
                 add_leaf(a, at[i], scratch.scores + row * s_.targets, scratch.given + row * s_.targets);
         }
+    }
+
+    void walk_block(Arguments const& a, int64_t begin, int64_t rows, Scratch const& scratch) const {
+        if (s_.direct && rows > kTreeLanes / 2)
+            return walk_rows(a, rows, scratch, [&](int64_t r) {
+                std::array<X const*, kTreeLanes> x;
+                for (int64_t i = 0; i < kTreeLanes; ++i)
+                    x[static_cast<size_t>(i)] = a.x + (begin + std::min(r + i, rows - 1)) * s_.columns;
+                return [&a, x](int i, uint32_t feature) {
+                    return tree_key(as<T>(x[static_cast<size_t>(i)][a.features[feature / kTreeLanes]]));
+                };
+            });
+        load_keys(a, begin, rows, scratch.keys);
+        if (rows > kTreeLanes / 2)
+            return walk_rows(a, rows, scratch, [&](int64_t r) {
+                return [keys = scratch.keys + r * s_.features](int i, uint32_t feature) { return keys[feature + i]; };
+            });
+        for (int64_t r = 0; r < rows; ++r) walk_trees(a, r, scratch);
     }
 
     void run_block(Arguments const& a, int64_t begin, int64_t rows, std::byte* memory) const {
@@ -158,11 +182,7 @@ class TreeTask final : public runtime::Task {
         for (int64_t i = 0; i < cells; ++i) scratch.given[i] = i % s_.targets < info_.dense;
         if (info_.dense && info_.aggregate != TreeAggregate::Sum && info_.aggregate != TreeAggregate::Average)
             std::fill_n(scratch.given, cells, false);
-        load_keys(a, begin, rows, scratch.keys);
-        if (rows > kTreeLanes / 2)
-            walk_rows(a, rows, scratch);
-        else
-            for (int64_t r = 0; r < rows; ++r) walk_trees(a, r, scratch);
+        walk_block(a, begin, rows, scratch);
         TreeFinish<T> finish{info_, a.base, a.labels, s_.trees};
         for (int64_t r = 0; r < rows; ++r) {
             auto* score = scratch.scores + r * s_.targets;
@@ -220,6 +240,9 @@ Result<Sizes, Rejection> sizes_of(TreeEnsembleInfo const& info, BindArgs const& 
         return Err{Rejection{"X has " + std::to_string(s.columns) + " columns, the trees need " +
                              std::to_string(info.columns)}};
     s.features = args.inputs[2]->dims[0], s.trees = args.inputs[3]->dims[0], s.targets = info.targets;
+    // A node has two children: a walk has as many steps as the tree has levels.
+    auto nodes = std::max<int64_t>(1, args.inputs[1]->dims[0] / std::max<int64_t>(1, s.trees));
+    s.direct = s.trees * std::bit_width(static_cast<uint64_t>(nodes)) < s.features;
     auto bytes = std::max<int64_t>(1, s.features) * (args.inputs[1]->dtype == DataType::U64 ? 8 : 4);
     auto share = (s.rows + args.threads * 4 - 1) / (args.threads * 4);
     auto most = std::max<int64_t>(kTreeLanes, std::min(kKeyBytes / bytes, share));

@@ -86,9 +86,12 @@ TEST(TreeEnsemble, WalksAsTheDefinitionSays) {
     for (int64_t rows : {1, 3, 4, 5, 8, 13, 300})
         for (int trees : {1, 8, 37})
             for (int threads : {1, 3}) {
-                constexpr int64_t kColumns = 7;
-                Forest forest(trees, 1 + static_cast<int>(random() % 6), 3, random);
-                std::vector<int32_t> features{4, 0, 6};
+                // Many features beside one tree: not all of a row's are compared.
+                constexpr int64_t kColumns = 17;
+                std::vector<int32_t> features{4, 0, 6, 16, 2, 9, 11, 1, 3};
+                if (random() % 2) features.resize(3);
+                Forest forest(trees, 1 + static_cast<int>(random() % 6), static_cast<uint32_t>(features.size()),
+                              random);
                 auto x = random_f32({rows, kColumns}, random);
                 x.as<float>()[4] = std::nanf("");
                 TreeEnsembleInfo info;
@@ -102,8 +105,8 @@ TEST(TreeEnsemble, WalksAsTheDefinitionSays) {
                 ThreadPool pool(threads);
                 run(*found.kernels[0], inputs, outputs, packs, pool);
                 for (int64_t r = 0; r < rows; ++r) {
-                    float picked[3];
-                    for (size_t f = 0; f < 3; ++f) picked[f] = x.as<float>()[r * kColumns + features[f]];
+                    float picked[9];
+                    for (size_t f = 0; f < features.size(); ++f) picked[f] = x.as<float>()[r * kColumns + features[f]];
                     // The same additions in the same order.
                     EXPECT_EQ(outputs[0].as<float>()[r], forest.score(picked) + 0.5f) << r << " of " << rows;
                 }

@@ -1,7 +1,7 @@
 #include "passes/attention_scores.h"
 
-#include "kernel/ops/matmul.h"
-
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace refactor::computation {
@@ -9,9 +9,6 @@ namespace refactor::computation {
 using kernel::ExprOp;
 
 namespace {
-
-/// A score below this adds nothing to a softmax, and f32 cannot tell the sum with another score from it.
-constexpr double kHidden = -1e30;
 
 /// The one input that is a product, or a Reshape of one; null if there are none or several.
 EdgePtr product_in(Expression const& expression) {
@@ -28,9 +25,10 @@ class Matcher {
     Expression& e_;
     EdgePtr product_;
 
-    bool capped_ = false;
-    float inner_ = 1;            ///< the factor within the tanh
-    std::vector<bool> depends_;  ///< on the product, of the instructions that were there at first
+    bool capped_ = false, hides_ = false;
+    double highest_hidden_ = -INFINITY;  ///< of what takes the place of scores
+    float inner_ = 1;                    ///< the factor within the tanh
+    std::vector<bool> depends_;          ///< on the product, of the instructions that were there at first
 
     bool depends(uint16_t i) const { return i < depends_.size() && depends_[i]; }
     uint16_t apply(ExprOp op, uint16_t a, uint16_t b = 0, uint16_t c = 0) {
@@ -42,6 +40,7 @@ class Matcher {
         if (!constant || !match(inner)) return false;
         scale *= static_cast<float>(op == ExprOp::Mul ? *constant : 1 / *constant);
         if (mask) mask = apply(op, *mask, factor);
+        highest_hidden_ = op == ExprOp::Mul ? highest_hidden_ * *constant : highest_hidden_ / *constant;
         return true;
     }
     /// The tanh of a product, scaled: a factor above 0 behind it makes it a softcap.
@@ -54,7 +53,8 @@ class Matcher {
     bool hide(uint16_t test, uint16_t a, uint16_t b) {
         bool first = depends(a);
         auto hidden = e_.constant(first ? b : a);
-        if (depends(test) || !hidden || *hidden > kHidden || !match(first ? a : b)) return false;
+        if (depends(test) || !hidden || !match(first ? a : b)) return false;
+        hides_ = true, highest_hidden_ = std::max(highest_hidden_, *hidden);
         auto shown = mask ? *mask : e_.append({.op = ExprOp::Constant, .dtype = product_->value.dtype});
         mask = first ? apply(ExprOp::Where, test, shown, b) : apply(ExprOp::Where, test, a, shown);
         return true;
@@ -74,11 +74,13 @@ public:
             depends_.push_back(any);
         }
     }
-    /// Factors of a softcap are told apart: scale · tanh(inner · product).
+    /// Factors of a softcap are told apart: scale · tanh(inner · product). What hides scores has to be known by its
+    /// size.
     bool read(Scores& scores) const {
         scores.scale = scale;
         if (capped_) scores.softcap = scale, scores.scale = inner_ * scale;
-        return !capped_ || scale > 0;
+        if (hides_) scores.hidden = kernel::HiddenKeys::Replaced;
+        return (!capped_ || scale > 0) && (!hides_ || highest_hidden_ <= static_cast<double>(kernel::kHiddenBelow));
     }
     bool match(uint16_t i) {
         auto const [op, p, q, r] =

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernel/ops/matmul.h"
 #include "passes/expression.h"
 
 #include <optional>
@@ -12,6 +13,7 @@ struct Scores {
     Shape shape;                ///< that the mask broadcasts to: of the product, or of a Reshape of it
     float scale = 1, softcap = 0;
     Expression mask;  ///< without outputs: none
+    kernel::HiddenKeys hidden = kernel::HiddenKeys::Added;
 
     /// The edge of the mask: one that is there, or of a new node; null without a mask.
     EdgePtr mask_edge(Graph&, std::string const& name) const;
@@ -19,7 +21,7 @@ struct Scores {
 
 /// Takes apart what an Elementwise node makes of a product that nobody else reads: scalar factors, a tanh
 /// between factors, what is added before and behind them, and `where` with a constant that no score reaches in the
-/// place of some scores, which is the same as to add it to any finite score. Reshapes may stand on both sides of the
+/// place of some scores, which the mask then has there. Reshapes may stand on both sides of the
 /// node. Empty if it is anything else. `edge` may be the product itself.
 std::optional<Scores> scores_of(EdgePtr edge);
 

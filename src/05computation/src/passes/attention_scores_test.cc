@@ -63,6 +63,16 @@ TEST(AttentionScores, AddedThenHidden) {
     EXPECT_TRUE(is_fused(types));
 }
 
+TEST(AttentionScores, HiddenThenScaled) {
+    for (float divisor : {8.F, 1e12F}) {
+        auto types = types_after([&](TestGraph& g, EdgePtr x, EdgePtr, Shape const& shape) {
+            auto* shown = g.elementwise(ExprOp::Where, {causal(g, false), x, g.scalar(kLowest / 16)}, shape);
+            return g.elementwise(ExprOp::Div, {shown, g.scalar(divisor)}, shape);
+        });
+        EXPECT_EQ(is_fused(types), divisor == 8.F);  // what hides has to stay beyond any score
+    }
+}
+
 TEST(AttentionScores, ScaledBehindTheMask) {
     auto types = types_after([&](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
         auto* less = g.elementwise(ExprOp::Sub, {x, bias}, shape);

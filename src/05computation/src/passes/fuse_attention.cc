@@ -224,7 +224,7 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
         mask = heads.apart(mask);
     }
     attention.has_mask = mask != nullptr;
-    attention.nan_to_zero = second.nan_to_zero;
+    attention.nan_to_zero = second.nan_to_zero, attention.hidden = scores->hidden;
     attention.k_transposed = !first_info->trans_b;
     if (attention.k_transposed) {
         auto* rows = untransposed_keys(graph, keys);

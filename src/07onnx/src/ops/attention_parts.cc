@@ -190,7 +190,8 @@ Inferred<Edge> emit_attention(LowerContext& c, AttentionParts const& given, Scor
     kernel::AttentionInfo info;
     info.scale = p.scale, info.softcap = std::abs(p.softcap), info.causal = p.visibility.causal && aligned,
     info.has_mask = mask != nullptr;
-    info.nan_to_zero = true, info.has_sinks = p.sinks != nullptr;
+    info.unseen_to_zero = true, info.has_sinks = p.sinks != nullptr;
+    if (p.mask && allowed) info.hidden = kernel::HiddenKeys::Absent;
     std::vector<Edge> edges{p.q, p.k, p.v};
     if (mask) edges.push_back(mask);
     if (p.sinks) edges.push_back(p.sinks);

@@ -33,13 +33,25 @@ struct GatherMatMulInfo {
 };
 Candidates candidates(GatherMatMulInfo const&, Request const&);
 
+/// A score to which so little is added has no weight beside any other.
+inline constexpr float kHiddenBelow = -1e30F;
+
+/// What becomes of the scores of keys at which a mask of floats is `kHiddenBelow` or less.
+enum class HiddenKeys : uint8_t {
+    Added,     ///< the mask is added to them, as everywhere
+    Replaced,  ///< it takes their place, whatever they are
+    Absent     ///< and their values do not count where they weigh nothing, whatever these are
+};
+
 /// Scaled dot-product attention, online softmax: `Y = softmax(cap(scale * Q · Kᵀ) + mask) · V`.
 ///
 /// Inputs: Q [B, H, S, D], K [B, Hkv, T, D] ([B, Hkv, D, T] if k_transposed), V [B, Hkv, T, Dv], mask (optional) f32
 /// additive or bool (true = attend), broadcastable to [B, H, S, T], sinks (optional) [H] in the type of Q. H is a
-/// multiple of Hkv. Output [B, H, S, Dv]. A row whose scores are all -inf (or masked out) yields zeros if `nan_to_zero`
-/// or there are sinks, else NaN as softmax does. Source: FlashAttention (arXiv 2205.14135) for the tiling; sinks: arXiv
-/// 2309.17453, one more score for each head whose value is zero.
+/// multiple of Hkv. Output [B, H, S, Dv]. A row whose scores are all -inf (or masked out) yields zeros if
+/// `unseen_to_zero`, `nan_to_zero` or there are sinks, else NaN as softmax does. Keys that causality or a mask of bool
+/// hides do not count, whatever K and V hold there; keys that a mask of floats hides from many rows may be left out.
+/// Source: FlashAttention (arXiv 2205.14135) for the tiling; sinks: arXiv 2309.17453, one more score for each head
+/// whose value is zero.
 struct AttentionInfo {
     static constexpr char const* kType = "Attention";
     float scale = 1;
@@ -47,7 +59,9 @@ struct AttentionInfo {
     bool causal = false;  ///< position s sees keys up to T - S + s
     bool has_mask = false, has_sinks = false;
     bool k_transposed = false;
-    bool nan_to_zero = false;
+    bool unseen_to_zero = false;
+    bool nan_to_zero = false;  ///< weights that are NaN are 0: rows with a score that is NaN or infinite yield zeros
+    HiddenKeys hidden = HiddenKeys::Added;
     /// Q, K, V and Y are places in tensors of any shape, told by the params: batch, heads, heads of K, queries, keys,
     /// depth, depth of V; then for each of the four its first element and the steps between batches, heads and rows
     /// (positions; of transposed K: depths). Elements of a row are contiguous. CPU only.
