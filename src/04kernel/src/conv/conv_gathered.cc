@@ -33,18 +33,9 @@ class GatheredConv final : public runtime::Task {
 
     bool few() const { return shape_.rows < kFewRows; }
 
-    /// What follows the sums in `count` positions of a channel.
     void finish(Operands const& o, int64_t channel, int64_t at, int64_t count) const {
-        auto* y = o.y + at;
-        auto const* residual = o.residual ? o.residual + at : nullptr;
-        auto bias = o.bias ? o.bias[channel] : 0.;
-        bool relu = epilogue_.activation.kind == ActivationKind::Relu, last = epilogue_.residual_last;
-        for (int64_t i = 0; i < count; ++i) {
-            auto value = y[i] + bias, more = residual ? residual[i] : 0.;
-            if (!last) value += more;
-            if (relu) value = value < 0 ? 0 : value;
-            y[i] = last ? value + more : value;
-        }
+        finish_positions(epilogue_, o.bias ? o.bias[channel] : 0, o.residual ? o.residual + at : nullptr, o.y + at,
+                         count);
     }
     void run_block(Operands const& o, int64_t part, double* scratch) const {
         auto const& s = shape_;
@@ -66,7 +57,7 @@ class GatheredConv final : public runtime::Task {
             for (int64_t i = 0; i < s.rows; ++i) finish(o, channel + i, at + i * s.positions, count);
     }
     /// Adds one tap of a plane of X, times its weight, to a row of Y.
-    static void add_tap(double const* x, double weight, Geometry const& g, RowReach const& reach, double* y) {
+    static void add_tap(double const* x, double weight, Geometry const& g, PositionReach const& reach, double* y) {
         x += reach.offset;
         auto step = g.stride[2];
         if (step == 1)
@@ -82,7 +73,7 @@ class GatheredConv final : public runtime::Task {
         auto* y = o.y + plane * s.positions;
         std::fill_n(y, s.positions, 0.);
         for (int64_t row = 0; row < g.out[0] * g.out[1]; ++row) {
-            RowRun const whole{0, g.out[2], {row / g.out[1], row % g.out[1], 0}};
+            PositionRun const whole{0, g.out[2], {row / g.out[1], row % g.out[1], 0}};
             auto const* w = o.w + channel * s.depth;
             int64_t tap[3];
             for (int64_t c = 0; c < channels; ++c)
@@ -162,12 +153,7 @@ public:
 
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, Functions const& (*functions)()) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
-    if (auto reason = why_not_isa(request, isa); !reason.empty()) return Err{Rejection{reason}};
-    if (auto reason = why_not_plain_cpu(request); !reason.empty()) return Err{Rejection{reason}};
-    if (request.inputs[0].dtype != DataType::F64)
-        return Err{Rejection{"is for f64, got " + std::string(name_of(request.inputs[0].dtype))}};
-    if (info.epilogue.activation.kind > ActivationKind::Relu)
-        return Err{Rejection{"activations of f64 are limited to Relu"}};
+    if (auto reason = why_not_gathered(info.epilogue, request, isa); !reason.empty()) return Err{Rejection{reason}};
     return std::unique_ptr<Kernel>(std::make_unique<GatheredKernel>(functions(), isa, info));
 }
 

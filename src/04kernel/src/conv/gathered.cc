@@ -1,6 +1,7 @@
 #include "conv/gathered.h"
 
 #include "common/cpu_features.h"
+#include "reduce/cpu_kernel.h"
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ GatheredShape::GatheredShape(Geometry const& geometry, int64_t panel, int thread
         block = std::max(panel, panels_of(g.batch * g.group * positions / parts));
 }
 
-RowReach reach_of(Geometry const& g, RowRun const& run, int64_t const (&tap)[3]) {
+PositionReach reach_of(Geometry const& g, PositionRun const& run, int64_t const (&tap)[3]) {
     int64_t at[3];
     for (int i = 0; i < 3; ++i) at[i] = run.at[i] * g.stride[i] - g.pad[i] + tap[i] * g.dilation[i];
     if (at[0] < 0 || at[0] >= g.in[0] || at[1] < 0 || at[1] >= g.in[1]) return {0, 0, 0};
@@ -34,7 +35,7 @@ RowReach reach_of(Geometry const& g, RowRun const& run, int64_t const (&tap)[3])
 
 namespace {
 
-void gather_run(double const* x, int64_t step, RowReach const& reach, int64_t count, double* to) {
+void gather_run(double const* x, int64_t step, PositionReach const& reach, int64_t count, double* to) {
     int64_t i = 0;
     for (; i < reach.begin; ++i) to[i] = 0;
     x += reach.offset;
@@ -53,7 +54,7 @@ void gather_windows(GatheredShape const& s, double const* x, int64_t first, int6
     auto channels = g.in_channels / g.group, taps = g.taps();
     for (int64_t begin = 0; begin < count; begin += panel) {
         auto used = std::min(panel, count - begin), wide = (used + width - 1) / width * width;
-        SmallVector<RowRun, 32> runs;
+        SmallVector<PositionRun, 32> runs;
         for (int64_t lane = 0; lane < used;) {
             auto position = first + begin + lane, column = position % g.out[2], row = position / g.out[2];
             auto length = std::min(used - lane, g.out[2] - column);
@@ -72,6 +73,24 @@ void gather_windows(GatheredShape const& s, double const* x, int64_t first, int6
                     }
         for (int64_t k = 0; used < wide && k < s.depth; ++k) std::fill_n(target + k * wide + used, wide - used, 0.);
         target += wide * s.depth;
+    }
+}
+
+std::string why_not_gathered(Epilogue const& epilogue, Request const& request, Isa isa) {
+    if (auto reason = why_not_isa(request, isa); !reason.empty()) return reason;
+    if (auto reason = why_not_plain_cpu(request); !reason.empty()) return reason;
+    if (request.inputs[0].dtype != DataType::F64)
+        return "is for f64, got " + std::string(name_of(request.inputs[0].dtype));
+    return epilogue.activation.kind > ActivationKind::Relu ? "activations of f64 are limited to Relu" : "";
+}
+
+void finish_positions(Epilogue const& epilogue, double bias, double const* residual, double* y, int64_t count) {
+    bool relu = epilogue.activation.kind == ActivationKind::Relu, last = epilogue.residual_last;
+    for (int64_t i = 0; i < count; ++i) {
+        auto value = y[i] + bias, more = residual ? residual[i] : 0.;
+        if (!last) value += more;
+        if (relu) value = value < 0 ? 0 : value;
+        y[i] = last ? value + more : value;
     }
 }
 

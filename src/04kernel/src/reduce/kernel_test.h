@@ -32,6 +32,7 @@ struct Tensor {
     T const* as() const {
         return reinterpret_cast<T const*>(bytes.data());
     }
+    double real(int64_t i) const { return desc.dtype == DataType::F64 ? as<double>()[i] : as<float>()[i]; }
     template <class T>
     static Tensor of(DataType dtype, Dims dims, std::vector<T> const& values) {
         Tensor t(dtype, dims);
@@ -110,16 +111,12 @@ struct Tolerance {
 };
 inline void expect_close(Tensor const& actual, Tensor const& expected, Tolerance tolerance, std::string const& what) {
     auto count = expected.desc.count();
-    auto dtype = expected.desc.dtype;
-    if (dtype != DataType::F32 && dtype != DataType::F64) {
+    if (auto dtype = expected.desc.dtype; dtype != DataType::F32 && dtype != DataType::F64) {
         EXPECT_EQ(std::memcmp(actual.bytes.data(), expected.bytes.data(), storage_bytes(dtype, count)), 0) << what;
         return;
     }
     for (int64_t i = 0; i < count; ++i) {
-        auto value = [&](Tensor const& t) {
-            return dtype == DataType::F64 ? t.as<double>()[i] : static_cast<double>(t.as<float>()[i]);
-        };
-        auto a = value(actual), e = value(expected);
+        double a = actual.real(i), e = expected.real(i);
         if (a == e || (std::isnan(a) && std::isnan(e))) continue;
         ASSERT_LE(std::fabs(a - e), tolerance.absolute + tolerance.relative * std::fabs(e))
             << what << " at " << i << " of " << count << ": " << a << ", expected " << e;
@@ -182,11 +179,10 @@ int check_floats(Info const& info, std::vector<Tensor> inputs, std::vector<Tenso
                  std::string const& what = "") {
     auto others = check_candidates(info, inputs, outputs, tolerance, what);
     if (testing::Test::HasFatalFailure()) return 0;
-    for (auto& t : inputs) t = doubles_of(t);
-    for (auto& t : outputs) t = Tensor(t.desc.dtype == DataType::F32 ? DataType::F64 : t.desc.dtype, t.desc.dims);
-    constexpr double kRatio = 0x1p-29;
-    auto others_f64 =
-        check_candidates(info, inputs, outputs, {tolerance.absolute * kRatio, tolerance.relative * kRatio}, what);
+    for (auto* tensors : {&inputs, &outputs})
+        for (auto& t : *tensors) t = doubles_of(t);
+    tolerance.absolute *= 0x1p-29, tolerance.relative *= 0x1p-29;
+    auto others_f64 = check_candidates(info, inputs, outputs, tolerance, what);
     EXPECT_GE(others_f64, wide_levels(cpu_features().isa) ? 1 : 0) << info.attributes();
     return others;
 }
