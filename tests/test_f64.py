@@ -71,8 +71,8 @@ def test_softmax_and_reductions(random, axis):
     e = np.exp(wide - wide.max(axis, keepdims=True))
     softmax = e / e.sum(axis, keepdims=True)
     # x - max, of magnitude up to 40, is rounded before the exponential, which adds about 2 ulp of its own, and so does
-    # the sum. Its n additions are n / 2 roundings of it, as much as the logarithm is then off, which is itself, as x - max
-    # and the result are, rounded: all are at most log n + |y|.
+    # the sum. Its n additions are n / 2 roundings of it, and the logarithm is then off by as much; it is rounded,
+    # as x - max and the result are: all are at most log n + |y|.
     assert_within(run("Softmax", [x], axis=axis), softmax, 45 * EPS * softmax)
     off = x.shape[axis] / 2 + 2 * (np.log(x.shape[axis]) + np.abs(np.log(softmax)))
     assert_within(run("LogSoftmax", [x], axis=axis), np.log(softmax), off * EPS)
