@@ -47,7 +47,8 @@ TEST(GatheredConv, AgreesWithTheReference) {
             std::vector<Tensor> inputs{doubles_of(random_f32(c.x, random)), doubles_of(random_f32(c.w, random))};
             if (bits & 1) inputs.push_back(doubles_of(random_f32({c.w[0]}, random)));
             if (bits & 2) inputs.push_back(doubles_of(random_f32(y, random)));
-            // Both sides round k partial sums of size about sqrt(k): sqrt(k) * eps * sqrt(k) with a factor for the tail.
+            // Both sides round k partial sums of size about sqrt(k): sqrt(k) * eps * sqrt(k) with a factor for the
+            // tail.
             auto k = static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]);
             auto others = check_candidates(info, inputs, {Tensor(DataType::F64, y)}, {7.5e-16 * (8 + k), 4e-16});
             EXPECT_EQ(others, wide_levels(cpu_features().isa));

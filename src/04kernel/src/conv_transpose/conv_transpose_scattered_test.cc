@@ -30,8 +30,8 @@ TEST(ScatteredConvTranspose, AgreesWithTheReference) {
             std::vector<Tensor> inputs{doubles_of(random_f32(c.x, random)), doubles_of(random_f32(c.w, random))};
             if (bits & 1) inputs.push_back(doubles_of(random_f32({c.y[1]}, random)));
             if (bits & 2) inputs.push_back(doubles_of(random_f32(c.y, random)));
-            // Both sides round at most k partial sums of size about sqrt(k): sqrt(k) * eps * sqrt(k) with a factor for the
-            // tail.
+            // Both sides round at most k partial sums of size about sqrt(k): sqrt(k) * eps * sqrt(k) with a factor for
+            // the tail.
             auto k = static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[1]);
             auto others = check_candidates(info, inputs, {Tensor(DataType::F64, c.y)}, {7.5e-16 * (8 + k), 4e-16});
             EXPECT_EQ(others, wide_levels(cpu_features().isa));

@@ -71,7 +71,7 @@ RG_SIMD Vec asin(Vec x) {
     return copysign(y, x);
 }
 
-/// Arccosine, at most 1.3 ulp; NaN beyond 1. pi/2 - asin(x) up to a half, twice asin(sqrt((1 - |x|) / 2)), or pi minus
+/// Arccosine, at most 1.6 ulp; NaN beyond 1. pi/2 - asin(x) up to a half, twice asin(sqrt((1 - |x|) / 2)), or pi minus
 /// that for negative x, above it.
 RG_SIMD Vec acos(Vec x) {
     Vec a = abs(x), half = Vec::set(0.5);
