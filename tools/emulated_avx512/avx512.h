@@ -27,28 +27,36 @@
 #define RG_EMULATED [[gnu::always_inline, maybe_unused]] inline
 
 // Without optimisation they are macros.
+#undef _mm512_cmp_pd_mask
 #undef _mm512_cmp_ps_mask
 #undef _mm512_extracti32x4_epi32
 #undef _mm512_extracti64x4_epi64
+#undef _mm512_getmant_pd
 #undef _mm512_getmant_ps
 #undef _mm512_inserti32x4
 #undef _mm512_inserti64x4
+#undef _mm512_roundscale_pd
 #undef _mm512_roundscale_ps
 #undef _mm512_setr_epi32
 #undef _mm512_setr_ps
 #undef _mm512_shuffle_f32x4
+#undef _mm512_shuffle_f64x2
 #undef _mm512_shuffle_i64x2
 #undef _mm512_shuffle_ps
 #undef _mm512_slli_epi16
 #undef _mm512_slli_epi32
+#undef _mm512_slli_epi64
 #undef _mm512_srai_epi32
 #undef _mm512_srli_epi32
 
 #include "floats.h"
 #include "integers.h"
 #include "masked.h"
+//
+#include "doubles.h"
 
 #ifdef RG_EMULATE_AVX512
 // Its arguments have types of the global namespace, where it would be found as well.
+#define _mm512_getmant_pd(a, interval, sign) mantissas_of(a)
 #define _mm512_getmant_ps(a, interval, sign) mantissas_of(a)
 #endif

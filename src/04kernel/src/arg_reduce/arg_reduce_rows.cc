@@ -13,13 +13,14 @@ constexpr int64_t kLongestTurned = 8;
 #endif
 
 /// Finds the extreme value of a row, then its position.
+template <class T>
 class ArgReduceRows final : public runtime::Task {
-    RowFunctions const& functions_;
+    RowFunctionsOf<T> const& functions_;
     ArgReduceInfo info_;
     AxisSplit split_;
     int64_t chunks_;
 
-    int64_t search(float const* x) const {
+    int64_t search(T const* x) const {
         auto best = functions_.partial(info_.min ? RowOp::Min : RowOp::Max, x, split_.size, 0);
         auto found = [&](int64_t i) { return x[i] == best || (best != best && x[i] != x[i]); };
         int64_t i = info_.select_last_index ? split_.size - 1 : 0;
@@ -48,18 +49,19 @@ public:
         if (split.inner != 1) return "the axis is not contiguous";
         return split.size == 0 ? "axis " + std::to_string(info.axis) + " is empty" : "";
     }
-    ArgReduceRows(RowFunctions const& functions, ArgReduceInfo const& info, BindArgs const& args)
+    ArgReduceRows(RowFunctionsOf<T> const& functions, ArgReduceInfo const& info, BindArgs const& args)
         : functions_(functions),
           info_(info),
           split_(args.inputs[0]->dims, info.axis),
           chunks_(chunks_of(split_.outer, static_cast<double>(split_.size) * kNsPerElement, args.threads)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* x = static_cast<float const*>(arguments[0]);
+        auto const* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<int64_t*>(arguments[1]);
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
             auto begin = split_.outer * c / chunks_, end = split_.outer * (c + 1) / chunks_;
 #if RG_X86
-            if (split_.size <= kLongestTurned) return search_short(x + begin * split_.size, y + begin, end - begin);
+            if constexpr (sizeof(T) == sizeof(float))
+                if (split_.size <= kLongestTurned) return search_short(x + begin * split_.size, y + begin, end - begin);
 #endif
             for (auto i = begin; i < end; ++i) y[i] = search(x + i * split_.size);
         });
@@ -69,14 +71,11 @@ public:
 }  // namespace
 
 MaybeKernel make_arg_reduce_rows(ArgReduceInfo const& info, Request const& request) {
-    auto choice = choose_rows(request);
-    if (!choice.functions) return reject(choice.why_not);
     // Sizes of 1 are known already; whether the axis is contiguous is asked again when it is bound.
     auto const& dims = request.inputs[0].dims;
     for (auto i = static_cast<size_t>(info.axis) + 1; i < dims.size(); ++i)
         if (dims[i] != 1) return reject("axis " + std::to_string(info.axis) + " is not the last");
-    return std::unique_ptr<Kernel>(
-        new RowKernel<ArgReduceInfo, ArgReduceRows>(choice, "arg_reduce", info, kNsPerElement));
+    return make_row_kernel<ArgReduceInfo, ArgReduceRows>("arg_reduce", info, request, kNsPerElement);
 }
 
 }  // namespace refactor::kernel

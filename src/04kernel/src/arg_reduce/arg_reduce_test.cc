@@ -50,6 +50,11 @@ TEST(ArgReduce, CandidatesFollowTheDefinition) {
                 run(*kernel, inputs, outputs, packs, pool);
                 expect_close(outputs[0], expected, {}, kernel->id() + info.attributes());
             }
+            auto wide = Tensor(DataType::F64, c.dims);
+            std::copy_n(x.as<float>(), x.desc.count(), wide.as<double>());
+            auto others = check_candidates(info, {wide}, outputs, {});
+            bool last = c.axis + 1 == static_cast<int64_t>(c.dims.size());
+            EXPECT_EQ(others, last && wide_levels(cpu_features().isa) ? 1 : 0);
         }
 }
 

@@ -19,6 +19,12 @@ class ConvReferenceTask final : public runtime::Task {
     Addressing y_;
     Sum sum_;
 
+    /// Relu rounds nothing; others are defined in f32.
+    double activated(double x) const {
+        if (epilogue_.activation.kind == ActivationKind::Relu) return x < 0 ? 0 : x;
+        return static_cast<double>(apply(epilogue_.activation, static_cast<float>(x)));
+    }
+
 public:
     ConvReferenceTask(Geometry const& g, Epilogue const& epilogue, TensorDesc const& x, TensorDesc const& y)
         : g_(g), epilogue_(epilogue), operands_(epilogue), y_(y), sum_{g, x} {}
@@ -45,8 +51,7 @@ public:
                         auto value = sum_(x, w, n, m, at) + (bias ? widen(bias[m]) : 0.);
                         auto extra = residual ? widen(residual[target]) : 0.;
                         if (!epilogue_.residual_last) value += extra;
-                        if (epilogue_.activation.kind != ActivationKind::None)
-                            value = apply(epilogue_.activation, static_cast<float>(value));
+                        if (epilogue_.activation.kind != ActivationKind::None) value = activated(value);
                         if (epilogue_.residual_last) value += extra;
                         y[target] = narrow<T>(value);
                     }

@@ -1,4 +1,6 @@
 #pragma once
+#include "simd/math.h"
+//
 #include "simd/activate.h"
 
 // The part of an epilogue that follows the sum, for vectors of one block of channels.

@@ -2,6 +2,7 @@
 #include "movement/movement_test.h"
 
 #include <cmath>
+#include <limits>
 
 namespace refactor::kernel {
 namespace {
@@ -61,6 +62,113 @@ TEST(ElementwiseAccuracy, OfF32AgainstDouble) {
             }
             EXPECT_LE(worst, c.ulps) << answer.id << " " << name_of(c.op) << " at " << where;
         }
+    }
+}
+
+using Wide = long double;
+Wide wide_sigmoid(Wide x) { return 1 / (1 + std::exp(-x)); }
+Wide wide_softplus(Wide x) { return std::max(x, Wide(0)) + std::log1p(std::exp(-std::abs(x))); }
+
+struct WideCase {
+    ExprOp op;
+    double low, high;  ///< sweep
+    double ulps;       ///< bound in units in the last place of an f64 result
+    double absolute;   ///< where the result cancels
+    Wide (*exact)(Wide);
+};
+constexpr double kEps64 = 0x1p-53;
+WideCase const kWideCases[] = {
+    {ExprOp::Exp, -708, 709.7, 1.1, 0, [](Wide x) { return std::exp(x); }},
+    {ExprOp::Exp, -1, 1, 1.1, 0, [](Wide x) { return std::exp(x); }},
+    {ExprOp::Log, 1e-300, 1e4, 1.1, 0, [](Wide x) { return std::log(x); }},
+    {ExprOp::Log, 0.4, 2.5, 1.1, 0, [](Wide x) { return std::log(x); }},
+    {ExprOp::Erf, -6.5, 6.5, 3, 0, [](Wide x) { return std::erf(x); }},
+    {ExprOp::Tanh, -22, 22, 2.5, 0, [](Wide x) { return std::tanh(x); }},
+    {ExprOp::Tanh, -0.7, 0.7, 2.5, 0, [](Wide x) { return std::tanh(x); }},
+    {ExprOp::Sigmoid, -700, 700, 2.5, 0, wide_sigmoid},
+    {ExprOp::Silu, -40, 40, 3.5, 0, [](Wide x) { return x * wide_sigmoid(x); }},
+    {ExprOp::Elu, -100, 5, 1.5, 0, [](Wide x) { return x < 0 ? std::expm1(x) : x; }},
+    {ExprOp::Celu, -1, 1, 1.5, 0, [](Wide x) { return x < 0 ? std::expm1(x) : x; }},
+    {ExprOp::Softplus, -80, 80, 5, 0, wide_softplus},
+    {ExprOp::Mish, -80, 80, 5, 0, [](Wide x) { return x * std::tanh(wide_softplus(x)); }},
+    {ExprOp::Sin, -8000, 8000, 1.6, 0, [](Wide x) { return std::sin(x); }},
+    {ExprOp::Cos, -8000, 8000, 1.6, 0, [](Wide x) { return std::cos(x); }},
+    {ExprOp::Sin, -1e6, 1e6, 1.6, 0, [](Wide x) { return std::sin(x); }},
+    {ExprOp::Cos, -1e9, 1e9, 1.6, 0, [](Wide x) { return std::cos(x); }},
+    {ExprOp::Sin, -3.2, 3.2, 1.6, 0, [](Wide x) { return std::sin(x); }},
+    {ExprOp::Asin, -1, 1, 2.4, 0, [](Wide x) { return std::asin(x); }},
+    {ExprOp::Acos, -1, 1, 1.6, 0, [](Wide x) { return std::acos(x); }},
+    {ExprOp::Atan, -10, 10, 1.6, 0, [](Wide x) { return std::atan(x); }},
+    {ExprOp::Atan, -1e9, 1e9, 1.6, 0, [](Wide x) { return std::atan(x); }},
+    {ExprOp::GeluErf, -8, 8, 0, 2 * 2 * kEps64 * 8,
+     [](Wide x) { return x * (1 + std::erf(x / std::sqrt(Wide(2)))) / 2; }},
+    {ExprOp::GeluTanh, -8, 8, 0, 2 * 2 * kEps64 * 8,
+     [](Wide x) {
+         return x * (1 + std::tanh(std::sqrt(2 / std::acos(Wide(-1))) * (x + Wide(0.044715) * x * x * x))) / 2;
+     }},
+    {ExprOp::HardSwish, -8, 8, 0, 2 * kEps64 * 8,
+     [](Wide x) { return x * std::clamp(x / 6 + Wide(0.5), Wide(0), Wide(1)); }},
+};
+
+TEST(ElementwiseAccuracy, OfF64AgainstF80) {
+    if constexpr (std::numeric_limits<Wide>::digits < 64) GTEST_SKIP() << "long double is no more than f64";
+    constexpr int64_t kCount = 40007;
+    for (auto const& c : kWideCases) {
+        ExprInstruction code{c.op, DataType::F64, {0}, 1};
+        ElementwiseInfo info{{{ExprOp::Input, DataType::F64, {0}}, code}, {1}};
+        std::vector<Tensor> inputs{Tensor(DataType::F64, {kCount})};
+        auto* x = inputs[0].as<double>();
+        for (int64_t i = 0; i < kCount; ++i) x[i] = c.low + (c.high - c.low) * static_cast<double>(i) / (kCount - 1);
+        for (auto& answer : run_all(info, inputs, {Tensor(DataType::F64, {kCount})})) {
+            auto* y = answer.outputs[0].as<double>();
+            double worst = 0, where = 0;
+            for (int64_t i = 0; i < kCount; ++i) {
+                auto exact = c.exact(x[i]), error = std::abs(Wide(y[i]) - exact);
+                if (error <= c.absolute || std::abs(exact) < 0x1p-1022L) continue;
+                auto ulps = static_cast<double>(error / std::ldexp(Wide(1), std::ilogb(exact) - 52));
+                if (!(ulps <= worst)) worst = ulps, where = x[i];
+            }
+            EXPECT_LE(worst, c.ulps) << answer.id << " " << name_of(c.op) << " at " << where;
+        }
+    }
+}
+
+TEST(ElementwiseAccuracy, LimitsOfF64) {
+    constexpr double kInf = INFINITY;
+    double const values[]{0.,      -0.,  5e-324, -5e-324, 0x1p-1022, 0x1p-1030, 1.,    -1.,    1e300, -1e300, kInf,
+                          -kInf,   NAN,  709.78, 709.79,  -708.3,    -745.2,    -746., 1e-200, 38.,   -38.,   0.46875,
+                          -0.4688, 5.95, 0.66,   2.4143,  -0.5,      -0.5001,   1.1,   1e22,   2e6};
+    for (auto op : {ExprOp::Exp,         ExprOp::Log,       ExprOp::Erf,
+                    ExprOp::Tanh,        ExprOp::Sigmoid,   ExprOp::Sin,
+                    ExprOp::Cos,         ExprOp::Asin,      ExprOp::Acos,
+                    ExprOp::Atan,        ExprOp::Elu,       ExprOp::Celu,
+                    ExprOp::Selu,        ExprOp::Silu,      ExprOp::Softplus,
+                    ExprOp::Mish,        ExprOp::GeluTanh,  ExprOp::HardSwish,
+                    ExprOp::Relu,        ExprOp::LeakyRelu, ExprOp::Sign,
+                    ExprOp::Round,       ExprOp::Floor,     ExprOp::Ceil,
+                    ExprOp::Sqrt,        ExprOp::Rsqrt,     ExprOp::Abs,
+                    ExprOp::Neg,         ExprOp::Softsign,  ExprOp::Reciprocal,
+                    ExprOp::HardSigmoid, ExprOp::Shrink,    ExprOp::ThresholdedRelu}) {
+        auto count = static_cast<int64_t>(std::size(values));
+        ExprInstruction code{op, DataType::F64, {0}};
+        code.alpha = 0.75f, code.beta = 0.25f;
+        ElementwiseInfo info{{{ExprOp::Input, DataType::F64, {0}}, code}, {1}};
+        std::vector<Tensor> inputs{Tensor(DataType::F64, {count})};
+        std::copy(std::begin(values), std::end(values), inputs[0].as<double>());
+        auto answers = run_all(info, inputs, {Tensor(DataType::F64, {count})});
+        for (auto& answer : answers)
+            for (int64_t i = 0; i < count; ++i) {
+                auto a = answer.outputs[0].as<double>()[i], b = answers.back().outputs[0].as<double>()[i];
+                // Below 2^-1022 a sigmoid may be 0.
+                auto near = std::abs(a - b) <= 5 * std::numeric_limits<double>::epsilon() * std::abs(b) + 0x1p-1021;
+                EXPECT_TRUE(a == b || near || (a != a && b != b))
+                    << answer.id << " " << name_of(op) << "(" << values[i] << ") = " << a << ", expected " << b;
+                bool odd = op == ExprOp::Sin || op == ExprOp::Asin || op == ExprOp::Atan || op == ExprOp::Tanh ||
+                           op == ExprOp::Erf || op == ExprOp::Elu || op == ExprOp::Selu;
+                if (odd && values[i] == 0) {
+                    EXPECT_EQ(std::signbit(a), std::signbit(b)) << answer.id << " " << name_of(op);
+                }
+            }
     }
 }
 

@@ -69,6 +69,9 @@ TileFunction tile_generic(TileKey key);
 /// For instruction sets: null where the portable function has to do.
 TileFunction tile_avx2(TileKey key);
 TileFunction tile_avx512(TileKey key);
+/// Those of them for operators of f64.
+TileFunction tile_f64_avx2(TileCode code);
+TileFunction tile_f64_avx512(TileCode code);
 /// The portable Div, Mod or Fmod of `n` ≤ kBlock pairs of i32; throws where the quotient has no value.
 void exact_i32_division(ExprOp kind, TileOp const& op, int32_t const* a, int32_t const* b, int32_t* out, int64_t n);
 

@@ -1,3 +1,4 @@
+#define RG_TILE_F64 tile_f64_avx2
 #include "simd/vec_avx2.h"
 //
 #include "elementwise/spread_impl.h"

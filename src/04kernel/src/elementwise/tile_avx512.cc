@@ -1,3 +1,4 @@
+#define RG_TILE_F64 tile_f64_avx512
 #include "simd/vec_avx512.h"
 //
 #include "elementwise/spread_impl.h"

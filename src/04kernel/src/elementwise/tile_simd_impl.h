@@ -1,5 +1,6 @@
 #pragma once
-// The tile functions of an ISA file: include a `simd/vec_*.h` first. Everything has internal linkage.
+// The tile functions of an ISA file: include a `simd/vec_*.h` first and define RG_TILE_F64, which has those of f64.
+// Everything has internal linkage.
 #include "elementwise/tile_tables.h"
 #include "elementwise/vec_bytes.h"
 #include "elementwise/vec_half.h"
@@ -10,106 +11,10 @@
 #include "elementwise/vec_math.h"
 //
 #include "elementwise/vec_functors.h"
-
-extern "C" {
-float sinf(float) noexcept;
-float cosf(float) noexcept;
-}
+#include "elementwise/vec_table.h"
 
 namespace refactor::kernel::elementwise {
 namespace {
-
-/// Sine and cosine; blocks with an angle too large for the quick reduction go through the C library.
-template <bool kCosine>
-void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
-    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
-    auto* out = reinterpret_cast<float*>(slots[op.out]);
-    int64_t const step = op.repeated & 1 ? 0 : kBlock;
-    for (; n > 0; n -= kBlock, a += step, out += kBlock) {
-        for (int j = 0; j < kBlock && j < n; j += Vec::width) {
-            Vec x = load_lanes(a + j, n - j);
-            if (!any(abs(x) > Vec::set(kLargestAngle))) {
-                Vec y = sin_quarter(x, kCosine ? 1.f : 0.f);
-                store_lanes(kCosine ? y : select(x == Vec::zero(), x, y), out + j, n - j);  // -0 stays -0
-                continue;
-            }
-            for (int k = j; k < j + Vec::width && k < n; ++k) out[k] = kCosine ? cosf(a[k]) : sinf(a[k]);
-        }
-    }
-}
-
-// A table of one line an instruction.  NOLINTNEXTLINE(readability-function-size)
-TileFunction f32_function(TileCode code) {
-    switch (code) {
-        case TileCode::Square:
-            return vec_unary<SquareV>;
-        case TileCode::Cube:
-            return vec_unary<CubeV>;
-        case TileCode::SquareRootPower:
-            return vec_unary<SquareRootPowerV>;
-        default:
-            break;
-    }
-    switch (op_of(code)) {
-#define RG_OP(kind, name) \
-    case ExprOp::name:    \
-        return vec_##kind<name##V>;
-        RG_OP(unary, Abs)
-        RG_OP(unary, Neg)
-        RG_OP(unary, Sign)
-        RG_OP(unary, Floor)
-        RG_OP(unary, Ceil)
-        RG_OP(unary, Round)
-        RG_OP(unary, Sqrt)
-        RG_OP(unary, Rsqrt)
-        RG_OP(unary, Reciprocal)
-        RG_OP(unary, Exp)
-        RG_OP(unary, Log)
-        RG_OP(unary, Erf)
-        RG_OP(unary, Asin)
-        RG_OP(unary, Acos)
-        RG_OP(unary, Atan)
-        RG_OP(unary, Tanh)
-        RG_OP(unary, Sigmoid)
-        RG_OP(unary, Relu)
-        RG_OP(unary, Silu)
-        RG_OP(unary, Softplus)
-        RG_OP(unary, Softsign)
-        RG_OP(unary, Mish)
-        RG_OP(unary, GeluErf)
-        RG_OP(unary, GeluTanh)
-        RG_OP(unary, HardSwish)
-        RG_OP(unary, LeakyRelu)
-        RG_OP(unary, Elu)
-        RG_OP(unary, Selu)
-        RG_OP(unary, Celu)
-        RG_OP(unary, HardSigmoid)
-        RG_OP(unary, ThresholdedRelu)
-        RG_OP(unary, Shrink)
-        RG_OP(binary, Add)
-        RG_OP(binary, Sub)
-        RG_OP(binary, Mul)
-        RG_OP(binary, Div)
-        RG_OP(binary, Min)
-        RG_OP(binary, Max)
-        RG_OP(binary, PRelu)
-        RG_OP(ternary, Clip)
-        RG_OP(ternary, Fma)
-#undef RG_OP
-        case ExprOp::Sin:
-            return vec_angle<false>;
-        case ExprOp::Cos:
-            return vec_angle<true>;
-        case ExprOp::Equal:
-        case ExprOp::Less:
-        case ExprOp::LessEqual:
-        case ExprOp::Greater:
-        case ExprOp::GreaterEqual:
-            return common_function<float>(code);
-        default:
-            return nullptr;
-    }
-}
 
 /// Quotients of i32, or remainders, as those of f64: a quotient that is no integer is further from one than f64 rounds.
 /// Blocks whose divisors are not all valid go through the exact function, which says what is wrong.
@@ -154,13 +59,6 @@ TileFunction i32_function(TileCode code) {
         default:
             return common_function<int32_t>(code);
     }
-}
-
-template <class T>
-TileFunction f64_function(TileCode code) {
-    if (code == TileCode::Square) return unary_loop<T, T, SquareF>;
-    if (op_of(code) == ExprOp::Div) return binary_loop<T, T, DivF>;
-    return common_function<T>(code);
 }
 
 /// Casts among the types that occur in real models.
@@ -215,9 +113,9 @@ TileFunction find_tile_function(TileKey key) {
     }
     switch (key.operand) {
         case DataType::F32:
-            return f32_function(key.code);
+            return vec_function(key.code);
         case DataType::F64:
-            return f64_function<double>(key.code);
+            return RG_TILE_F64(key.code);
         case DataType::I32:
             return i32_function(key.code);
         case DataType::I64:

@@ -1,6 +1,6 @@
 #pragma once
-// Operators of f32, each a functor on vectors; include a `simd/vec_*.h`, `simd/math.h` and `vec_math.h` first. Internal
-// linkage.
+// Operators of floats, each a functor on vectors; include a `simd/vec_*.h`, `simd/math.h` and `vec_math.h` first, or
+// those for f64. Internal linkage.
 #include "elementwise/tile.h"
 
 namespace refactor::kernel::elementwise {
@@ -11,6 +11,21 @@ RG_SIMD Vec nan_max(Vec a, Vec b) { return select(is_nan(a), a, max(a, b)); }
 RG_SIMD Vec nan_min(Vec a, Vec b) { return select(is_nan(a), a, min(a, b)); }
 RG_SIMD Vec unit_clip(Vec x) { return min(Vec::set(1.f), max(Vec::zero(), x)); }
 RG_SIMD Vec rsqrt(Vec x) { return Vec::set(1.f) / sqrt(x); }
+
+/// log(1 + x) for x in [0, 1], at most 4 ulp: log(u) scaled by what rounding u = 1 + x lost (Kahan).
+RG_SIMD Vec log1p_unit(Vec x) {
+    Vec one = Vec::set(1.f), u = one + x;
+    return select(u == one, x, kernel::log(u) * (x / (u - one)));
+}
+
+/// log(1 + e^x); NaN stays NaN because max returns its second operand.
+RG_SIMD Vec softplus(Vec x) { return max(Vec::zero(), x) + log1p_unit(kernel::exp(-abs(x))); }
+
+/// x tanh(log(1 + e^x)) = x n / (n + 2) with n = e^x (e^x + 2); above 20 the factor is 1.
+RG_SIMD Vec mish(Vec x) {
+    Vec e = kernel::exp(min(Vec::set(20.f), x)), n = e * (e + Vec::set(2.f));
+    return select(x > Vec::set(20.f), x, x * (n / (n + Vec::set(2.f))));
+}
 
 #define RG_VEC_UNARY(name, expression)                                                              \
     struct name##V {                                                                                \
@@ -42,17 +57,18 @@ RG_VEC_UNARY(Softsign, x / (Vec::set(1.f) + abs(x)))
 RG_VEC_UNARY(Mish, mish(x))
 RG_VEC_UNARY(GeluErf, gelu_erf(x))
 RG_VEC_UNARY(GeluTanh, gelu_tanh(x))
-RG_VEC_UNARY(HardSwish, x* unit_clip(fma(x, Vec::set(1.f / 6), Vec::set(0.5f))))
+RG_VEC_UNARY(HardSwish, x* unit_clip(fma(x, Vec::set(Vec::Element(1) / 6), Vec::set(0.5f))))
 RG_VEC_UNARY(LeakyRelu, select(x < Vec::zero(), a* x, x))
 RG_VEC_UNARY(Elu, select(x < Vec::zero(), a* expm1(x), x))
-RG_VEC_UNARY(Selu, select(x > Vec::zero(), b* x, b* a* expm1(x)))
+RG_VEC_UNARY(Selu, select(x < Vec::zero(), b* a* expm1(x), b* x))
 RG_VEC_UNARY(Celu, select(x < Vec::zero(), a* expm1(x / a), x))
 RG_VEC_UNARY(HardSigmoid, unit_clip(fma(a, x, b)))
 RG_VEC_UNARY(ThresholdedRelu, select(x > a, x, Vec::zero()))
 RG_VEC_UNARY(Shrink, select(x < -a, x + b, select(x > a, x - b, Vec::zero())))
 RG_VEC_UNARY(Square, x* x)
 RG_VEC_UNARY(Cube, x* x* x)
-RG_VEC_UNARY(SquareRootPower, select(x == Vec::set(-__builtin_inff()), -x, sqrt(x + Vec::zero())))
+RG_VEC_UNARY(SquareRootPower,
+             select(x == Vec::set(-static_cast<Vec::Element>(__builtin_inf())), -x, sqrt(x + Vec::zero())))
 #undef RG_VEC_UNARY
 
 #define RG_VEC_BINARY(name, expression)                                   \

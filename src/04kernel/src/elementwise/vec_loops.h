@@ -1,14 +1,14 @@
 #pragma once
-// Loops over tiles of f32 in vectors; include a `simd/vec_*.h` first. Internal linkage.
+// Loops over tiles of floats in vectors; include a `simd/vec_*.h` first. Internal linkage.
 #include "elementwise/tile_loops.h"
 
 namespace refactor::kernel::elementwise {
 namespace {
 
-RG_SIMD Vec load_lanes(float const* p, int64_t n) {
+RG_SIMD Vec load_lanes(Vec::Element const* p, int64_t n) {
     return n >= Vec::width ? Vec::load(p) : Vec::load_first(p, static_cast<int>(n));
 }
-RG_SIMD void store_lanes(Vec v, float* p, int64_t n) {
+RG_SIMD void store_lanes(Vec v, Vec::Element* p, int64_t n) {
     if (n >= Vec::width)
         v.store(p);
     else
@@ -18,8 +18,8 @@ RG_SIMD void store_lanes(Vec v, float* p, int64_t n) {
 template <class F>
 void vec_unary(TileOp const& op, std::byte* const* slots, int64_t n) {
     F f{op};
-    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
-    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
+    auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
     int64_t const step = op.repeated & 1 ? 0 : kBlock;
     if (op.padded) n = whole_blocks(op, n);
 #pragma GCC unroll 4
@@ -32,9 +32,9 @@ void vec_unary(TileOp const& op, std::byte* const* slots, int64_t n) {
 template <class F>
 void vec_binary(TileOp const& op, std::byte* const* slots, int64_t n) {
     F f{op};
-    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
-    auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
-    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
+    auto const* b = reinterpret_cast<Vec::Element const*>(slots[op.in[1]]);
+    auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
     int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
     if (op.padded) n = whole_blocks(op, n);
 #pragma GCC unroll 4
@@ -48,10 +48,10 @@ void vec_binary(TileOp const& op, std::byte* const* slots, int64_t n) {
 template <class F>
 void vec_ternary(TileOp const& op, std::byte* const* slots, int64_t n) {
     F f{op};
-    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
-    auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
-    auto const* c = reinterpret_cast<float const*>(slots[op.in[2]]);
-    auto* out = reinterpret_cast<float*>(slots[op.out]);
+    auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
+    auto const* b = reinterpret_cast<Vec::Element const*>(slots[op.in[1]]);
+    auto const* c = reinterpret_cast<Vec::Element const*>(slots[op.in[2]]);
+    auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
     int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
     int64_t const step_c = op.repeated & 4 ? 0 : kBlock;
     if (op.padded) n = whole_blocks(op, n);

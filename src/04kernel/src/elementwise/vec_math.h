@@ -18,21 +18,6 @@ RG_SIMD Vec expm1(Vec x) {
     return select(abs(x) < Vec::set(0.5f), small, kernel::exp(x) - Vec::set(1.f));
 }
 
-/// log(1 + x) for x in [0, 1], at most 4 ulp: log(u) scaled by what rounding u = 1 + x lost (Kahan).
-RG_SIMD Vec log1p_unit(Vec x) {
-    Vec one = Vec::set(1.f), u = one + x;
-    return select(u == one, x, kernel::log(u) * (x / (u - one)));
-}
-
-/// log(1 + e^x); NaN stays NaN because max returns its second operand.
-RG_SIMD Vec softplus(Vec x) { return max(Vec::zero(), x) + log1p_unit(kernel::exp(-abs(x))); }
-
-/// x tanh(log(1 + e^x)) = x n / (n + 2) with n = e^x (e^x + 2); above 20 the factor is 1.
-RG_SIMD Vec mish(Vec x) {
-    Vec e = kernel::exp(min(Vec::set(20.f), x)), n = e * (e + Vec::set(2.f));
-    return select(x > Vec::set(20.f), x, x * (n / (n + Vec::set(2.f))));
-}
-
 /// Where the reduction of `sin_cos` is exact enough.
 constexpr float kLargestAngle = 8192.f;
 

@@ -7,8 +7,9 @@ namespace {
 
 constexpr double kNsPerElement = 0.3;
 
+template <class T>
 class GroupNormRows final : public runtime::Task {
-    RowFunctions const& functions_;
+    RowFunctionsOf<T> const& functions_;
     GroupShape shape_;
     float epsilon_;
     int64_t chunks_;
@@ -17,16 +18,16 @@ public:
     static std::string why_not(GroupNormInfo const& info, BindArgs const& args) {
         return why_not_group_norm(info, args);
     }
-    GroupNormRows(RowFunctions const& functions, GroupNormInfo const& info, BindArgs const& args)
+    GroupNormRows(RowFunctionsOf<T> const& functions, GroupNormInfo const& info, BindArgs const& args)
         : functions_(functions), shape_(info, args.inputs[0]->dims), epsilon_(info.epsilon) {
         auto ns = static_cast<double>(shape_.channels * shape_.positions) * kNsPerElement;
         chunks_ = chunks_of(shape_.sets, ns, args.threads);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* x = static_cast<float const*>(arguments[0]);
-        auto const* scale = static_cast<float const*>(arguments[1]);
-        auto const* bias = static_cast<float const*>(arguments[2]);
-        auto* y = static_cast<float*>(arguments[3]);
+        auto const* x = static_cast<T const*>(arguments[0]);
+        auto const* scale = static_cast<T const*>(arguments[1]);
+        auto const* bias = static_cast<T const*>(arguments[2]);
+        auto* y = static_cast<T*>(arguments[3]);
         auto size = shape_.channels * shape_.positions;
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
             for (auto i = shape_.sets * c / chunks_; i < shape_.sets * (c + 1) / chunks_; ++i) {
@@ -45,10 +46,7 @@ public:
 }  // namespace
 
 MaybeKernel make_group_norm_rows(GroupNormInfo const& info, Request const& request) {
-    auto choice = choose_rows(request);
-    if (!choice.functions) return reject(choice.why_not);
-    return std::unique_ptr<Kernel>(
-        new RowKernel<GroupNormInfo, GroupNormRows>(choice, "group_norm", info, kNsPerElement));
+    return make_row_kernel<GroupNormInfo, GroupNormRows>("group_norm", info, request, kNsPerElement);
 }
 
 }  // namespace refactor::kernel

@@ -7,11 +7,12 @@ namespace {
 
 constexpr double kNsPerElement = 0.25;
 
+template <class T>
 class LayerNormRows final : public runtime::Task {
-    RowFunctions const& functions_;
+    RowFunctionsOf<T> const& functions_;
     LayerNormInfo info_;
     AxisSplit split_;
-    NormRow row_{};  // with the pointers still open
+    NormRowOf<T> row_{};  // with the pointers still open
     bool has_sum_;
     int64_t chunks_;
 
@@ -19,7 +20,7 @@ public:
     static std::string why_not(LayerNormInfo const& info, BindArgs const& args) {
         return why_not_layer_norm(info, args);
     }
-    LayerNormRows(RowFunctions const& functions, LayerNormInfo const& info, BindArgs const& args)
+    LayerNormRows(RowFunctionsOf<T> const& functions, LayerNormInfo const& info, BindArgs const& args)
         : functions_(functions),
           info_(info),
           split_(args.inputs[0]->dims, info.axis, static_cast<int64_t>(args.inputs[0]->dims.size()) - info.axis),
@@ -30,13 +31,13 @@ public:
         row_.bias_step = info.has_bias && args.inputs[2]->count() == 1 ? 0 : 1;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* x = static_cast<float const*>(arguments[0]);
-        auto const* scale = static_cast<float const*>(arguments[1]);
+        auto const* x = static_cast<T const*>(arguments[0]);
+        auto const* scale = static_cast<T const*>(arguments[1]);
         auto* const* next = arguments + 2;
-        auto const* bias = info_.has_bias ? static_cast<float const*>(*next++) : nullptr;
-        auto const* residual = info_.residual ? static_cast<float const*>(*next++) : nullptr;
-        auto* y = static_cast<float*>(*next++);
-        auto* sum = has_sum_ ? static_cast<float*>(*next) : nullptr;
+        auto const* bias = info_.has_bias ? static_cast<T const*>(*next++) : nullptr;
+        auto const* residual = info_.residual ? static_cast<T const*>(*next++) : nullptr;
+        auto* y = static_cast<T*>(*next++);
+        auto* sum = has_sum_ ? static_cast<T*>(*next) : nullptr;
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
             auto row = row_;
             row.scale = scale, row.bias = bias;
@@ -55,10 +56,7 @@ public:
 }  // namespace
 
 MaybeKernel make_layer_norm_rows(LayerNormInfo const& info, Request const& request) {
-    auto choice = choose_rows(request);
-    if (!choice.functions) return reject(choice.why_not);
-    return std::unique_ptr<Kernel>(
-        new RowKernel<LayerNormInfo, LayerNormRows>(choice, "layer_norm", info, kNsPerElement));
+    return make_row_kernel<LayerNormInfo, LayerNormRows>("layer_norm", info, request, kNsPerElement);
 }
 
 }  // namespace refactor::kernel

@@ -41,7 +41,7 @@ TEST(LayerNorm, CandidatesAgree) {
             if (info.has_bias) inputs.push_back(random_f32(c.scale, random));
             if (info.residual) inputs.push_back(random_f32(c.dims, random));
             if (bits & 8) outputs.push_back(x);
-            check_candidates(info, inputs, outputs, kTolerance);
+            check_floats(info, inputs, outputs, kTolerance);
         }
 }
 

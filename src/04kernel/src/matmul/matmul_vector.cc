@@ -20,6 +20,9 @@ constexpr int64_t kStreamedRows = 8;
 /// on the ports of six multiply-adds. For more, a widened panel is shared, which costs about as much as 16 rows.
 constexpr int64_t kFewTiles = 8;
 
+template <class T>
+constexpr DataType type_of = sizeof(T) == 8 ? DataType::F64 : DataType::F32;
+
 WeightType weight_type_of(DataType type) {
     return type == DataType::F16    ? WeightType::F16
            : type == DataType::BF16 ? WeightType::BF16
@@ -27,19 +30,20 @@ WeightType weight_type_of(DataType type) {
                                     : WeightType::F32;
 }
 
-/// Floats of A's rows that are worked on at a time.
-constexpr int64_t kMostOfA = 128 << 10;
+/// Bytes of A's rows that are worked on at a time.
+constexpr int64_t kMostOfA = 512 << 10;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
+template <class T>
 class ProductTask final : public runtime::Task {
-    ProductFunctions const& functions_;
+    ProductFunctionsOf<T> const& functions_;
     MatMulShape shape_;
-    ProductBlock block_{};  // with the pointers still open
+    ProductBlockOf<T> block_{};  // with the pointers still open
     std::shared_ptr<Blob const> packed_;
     bool has_scales_, has_bias_, has_residual_;
-    void (*multiply_)(ProductBlock const&);
+    void (*multiply_)(ProductBlockOf<T> const&);
     bool swapped_ = false;                      // Yᵀ = Bᵀ · Aᵀ is computed instead
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
@@ -47,24 +51,27 @@ class ProductTask final : public runtime::Task {
     int threads_;
 
     int64_t bytes_of_weight() const {
-        return block_.weight_type == WeightType::F32 ? 4 : block_.weight_type == WeightType::I8 ? 1 : 2;
+        return block_.weight_type == WeightType::F32  ? int64_t{sizeof(T)}
+               : block_.weight_type == WeightType::I8 ? 1
+                                                      : 2;
     }
     /// B is small enough for L2 and its rows do not fall on the same sets of L1 (a page apart): packing gains nothing.
     bool stays_in_cache() const {
-        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(float) <= cpu_features().l2 / 4 && shape_.n % 1024;
+        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / 4 &&
+               shape_.n * int64_t{sizeof(T)} % 4096;
     }
     /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
     /// rows of A: at most L2/8, and as much as two L1 hold if a vector of it serves but six rows, as of AVX2; the rows
     /// (m × k) at most L2/2, or 512 KB: with 1 MB of 2 products of 1500 rows took 2 to 4 % longer (Emerald Rapids).
     void choose_blocks() {
-        auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
-        auto deepest = std::max<int64_t>(64, floats / 8 / functions_.panel);
-        if (functions_.width == 8)
-            deepest = std::min<int64_t>(deepest, cpu_features().l1d * 2 / sizeof(float) / functions_.panel);
+        auto elements = static_cast<int64_t>(cpu_features().l2 / sizeof(T));
+        auto deepest = std::max<int64_t>(64, elements / 8 / functions_.panel);
+        if (functions_.width * sizeof(T) == 32)
+            deepest = std::min<int64_t>(deepest, cpu_features().l1d * 2 / sizeof(T) / functions_.panel);
         auto reused = shape_.m > functions_.rows;
         block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
-        auto most = std::max<int64_t>(functions_.rows,
-                                      std::min<int64_t>(floats / 2, kMostOfA) / std::max<int64_t>(1, block_.block_k));
+        auto most = std::max<int64_t>(functions_.rows, std::min(elements / 2, kMostOfA / int64_t{sizeof(T)}) /
+                                                           std::max<int64_t>(1, block_.block_k));
         block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
     }
     /// Parts for the threads: about four each, if a part has some 20 µs of work; cut along N at panels first, for that
@@ -111,7 +118,7 @@ class ProductTask final : public runtime::Task {
     }
 
 public:
-    ProductTask(ProductFunctions const& functions, MatMulInfo const& info, MatMulShape const& shape,
+    ProductTask(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
                 WeightType weight_type, std::shared_ptr<Blob const> packed, int threads)
         : functions_(functions),
           shape_(shape),
@@ -151,7 +158,7 @@ public:
         choose_blocks();
         split();
         if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
-            scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * 4, 64));
+            scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
@@ -164,21 +171,21 @@ public:
         if (batch) shape_.offsets(batch, a, b);
         if (swapped_) std::swap(a, b);
         t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
-        t.a = static_cast<float const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
+        t.a = static_cast<T const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
         if (t.source == ProductSource::Widen)
             t.weights = static_cast<std::byte const*>(packed_->data()) + column * t.k * bytes_of_weight();
         else if (packed_)
-            t.b = static_cast<float const*>(packed_->data()) + column * t.k;
+            t.b = static_cast<T const*>(packed_->data()) + column * t.k;
         else
-            t.b = static_cast<float const*>(arguments[swapped_ ? 0 : 1]) + b +
+            t.b = static_cast<T const*>(arguments[swapped_ ? 0 : 1]) + b +
                   (t.source == ProductSource::PackColumns ? column * t.b_row : column);
         auto const* next = arguments + 2;
         if (has_scales_) t.scales = static_cast<float const*>(*next++) + column;
-        if (has_bias_) t.bias = static_cast<float const*>(*next++) + (t.scalar_bias ? 0 : column);
+        if (has_bias_) t.bias = static_cast<T const*>(*next++) + (t.scalar_bias ? 0 : column);
         auto y = (batch * shape_.m + row) * shape_.n + column;
-        if (has_residual_) t.residual = static_cast<float const*>(*next++) + y;
-        t.y = static_cast<float*>(*next) + y;
-        t.scratch = reinterpret_cast<float*>(scratch);
+        if (has_residual_) t.residual = static_cast<T const*>(*next++) + y;
+        t.y = static_cast<T*>(*next) + y;
+        t.scratch = reinterpret_cast<T*>(scratch);
         multiply_(t);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -193,15 +200,16 @@ public:
     double operations() const override { return shape_.operations(); }
 };
 
+template <class T>
 class ProductKernel final : public Kernel {
-    ProductFunctions const& functions_;
+    ProductFunctionsOf<T> const& functions_;
     Isa isa_;
     MatMulInfo info_;
     DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
 public:
-    ProductKernel(ProductFunctions const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
+    ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
         : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
         auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
@@ -219,44 +227,44 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        bool column = shape.n == 1 && !info_.trans_a && dtype_ == DataType::F32;  // used as it is
+        bool column = shape.n == 1 && !info_.trans_a && dtype_ == type_of<T>;  // used as it is
         auto packed = constant_ && !column
                           ? pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, args.packs)
                           : nullptr;
         return std::unique_ptr<runtime::Task>(
-            new ProductTask(functions_, info_, shape, weight_type_of(dtype_), std::move(packed), args.threads));
+            new ProductTask<T>(functions_, info_, shape, weight_type_of(dtype_), std::move(packed), args.threads));
     }
 };
 
-MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, ProductFunctions const& (*functions)()) {
+template <class T>
+MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, ProductFunctionsOf<T> const& (*functions)()) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
     auto type = request.inputs[0].dtype;
-    if (type != DataType::F32) return reject("A is " + std::string(name_of(type)) + ", expected f32");
+    if (type != type_of<T>)
+        return reject("A is " + std::string(name_of(type)) + ", expected " + std::string(name_of(type_of<T>)));
     if (auto why = why_types_differ(info, request); !why.empty()) return reject(why);
     auto const& b = request.inputs[1];
-    auto kernel = std::make_unique<ProductKernel>(functions(), isa, info, b);
-    if (b.dtype != DataType::F32 && !kernel->has_constant())
+    auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, info, b);
+    if (b.dtype != type && !kernel->has_constant())
         return reject("B is " + std::string(name_of(b.dtype)) + " and not one constant matrix");
     return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 }  // namespace
 
-MaybeKernel make_matmul_avx512(MatMulInfo const& info, Request const& request) {
 #if RG_X86
-    return make(info, request, Isa::Avx512, product_functions_avx512);
+#define RG_MAKE(NAME, ISA, FUNCTIONS) \
+    MaybeKernel NAME(MatMulInfo const& info, Request const& request) { return make(info, request, ISA, FUNCTIONS); }
 #else
-    return reject("not built for this architecture");
+#define RG_MAKE(NAME, ISA, FUNCTIONS) \
+    MaybeKernel NAME(MatMulInfo const&, Request const&) { return reject("not built for this architecture"); }
 #endif
-}
-MaybeKernel make_matmul_avx2(MatMulInfo const& info, Request const& request) {
-#if RG_X86
-    return make(info, request, Isa::Avx2, product_functions_avx2);
-#else
-    return reject("not built for this architecture");
-#endif
-}
+RG_MAKE(make_matmul_avx512, Isa::Avx512, product_functions_avx512)
+RG_MAKE(make_matmul_avx2, Isa::Avx2, product_functions_avx2)
+RG_MAKE(make_matmul_f64_avx512, Isa::Avx512, product_functions_f64_avx512)
+RG_MAKE(make_matmul_f64_avx2, Isa::Avx2, product_functions_f64_avx2)
+#undef RG_MAKE
 
 }  // namespace refactor::kernel

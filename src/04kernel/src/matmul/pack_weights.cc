@@ -34,9 +34,8 @@ void pack(T* target, T const* b, bool columns, int64_t n, int64_t k, int64_t pan
 }
 
 /// The last panel is as wide as the columns left, rounded up to whole vectors with zeros.
-void pack_small(void* target, void const* b, size_t bytes, bool columns, int64_t n, int64_t k,
-                ProductFunctions const& functions) {
-    auto panel = functions.panel, width = functions.width;
+void pack_small(void* target, void const* b, size_t bytes, bool columns, int64_t n, int64_t k, int64_t panel,
+                int64_t width) {
     if (bytes == 1)
         pack(static_cast<uint8_t*>(target), static_cast<uint8_t const*>(b), columns, n, k, panel, width);
     else
@@ -45,7 +44,8 @@ void pack_small(void* target, void const* b, size_t bytes, bool columns, int64_t
 
 }  // namespace
 
-std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctions const& functions, mem_manager::Blob const& b,
+template <class T>
+std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<T> const& functions, mem_manager::Blob const& b,
                                                      DataType type, bool columns, int64_t n, int64_t k,
                                                      PackCache& packs) {
     auto element = storage_bytes(type, 1);
@@ -53,9 +53,16 @@ std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctions const& fun
                   std::to_string(k);
     auto wide = (n + functions.width - 1) / functions.width * functions.width;
     return packs.get(b, format, static_cast<size_t>(wide * k) * element, [&](void const* from, void* target) {
-        if (type != DataType::F32) return pack_small(target, from, element, columns, n, k, functions);
-        functions.pack(static_cast<float*>(target), static_cast<float const*>(from), columns ? k : n, columns, n, k);
+        if (element < sizeof(T))
+            return pack_small(target, from, element, columns, n, k, functions.panel, functions.width);
+        functions.pack(static_cast<T*>(target), static_cast<T const*>(from), columns ? k : n, columns, n, k);
     });
 }
+template std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<float> const&,
+                                                              mem_manager::Blob const&, DataType, bool, int64_t,
+                                                              int64_t, PackCache&);
+template std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<double> const&,
+                                                              mem_manager::Blob const&, DataType, bool, int64_t,
+                                                              int64_t, PackCache&);
 
 }  // namespace refactor::kernel

@@ -4,9 +4,10 @@
 
 namespace refactor::kernel {
 
-/// A constant B [K, N], or [N, K] if `columns`, of any type of `WeightType`, in panels, which all products of its width
-/// share.
-std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctions const&, mem_manager::Blob const& b, DataType,
+/// A constant B [K, N], or [N, K] if `columns`, of T or a smaller type of `WeightType`, in panels, which all products
+/// of its width share.
+template <class T>
+std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<T> const&, mem_manager::Blob const& b, DataType,
                                                      bool columns, int64_t n, int64_t k, PackCache&);
 
 }  // namespace refactor::kernel

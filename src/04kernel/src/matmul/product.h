@@ -20,15 +20,16 @@ enum class ProductSource : uint8_t {
     Widen,        ///< panels of a smaller type, widened into `scratch` on the way
 };
 
-/// Elements of the panels of a constant B.
+/// Elements of the panels of a constant B; F32 stands for those of A, which may be f64.
 enum class WeightType : uint8_t { F32, F16, BF16, I8 };
 
 /// One block of `Y = act(alpha * A · B + bias + residual)`; steps in elements.
-struct ProductBlock {
+template <class T>
+struct ProductBlockOf {
     int64_t m, n, k;
-    float const* a;
+    T const* a;
     int64_t a_row, a_k;
-    float const* b;
+    T const* b;
     int64_t b_row;       ///< between rows of B as it is stored (not used for panels)
     int64_t panel_rows;  ///< k of the panels of which the first `k` are used; 0: `k`
     bool near;           ///< panels are in L2: they need not be asked for
@@ -36,42 +37,45 @@ struct ProductBlock {
     WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`
     std::byte const* weights;
     float const* scales;  ///< one for each column of `weights`; null: none
-    float* y;
+    T* y;
     int64_t y_row;
-    float const* bias;  ///< null: none
+    T const* bias;  ///< null: none
     bool scalar_bias;
-    float const* residual;  ///< null: none; steps as Y
+    T const* residual;  ///< null: none; steps as Y
     bool residual_last;
     float alpha;
     Activation activation;
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
-    float* scratch;            ///< `block_k * panel` elements, or what `multiply_strassen` asks for
+    T* scratch;                ///< `block_k * panel` elements, or what `multiply_strassen` asks for
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed
     int64_t run, run_step;  ///< a row of A comes in runs of `run` elements, `run_step` apart
     int64_t y_vector;       ///< between the vectors of a row of Y
 };
+using ProductBlock = ProductBlockOf<float>;
 
-struct ProductFunctions {
-    int width, rows, panel;  ///< floats in a vector; rows and columns of the register tile
-    void (*multiply)(ProductBlock const&);
+template <class T>
+struct ProductFunctionsOf {
+    int width, rows, panel;  ///< elements of a vector; rows and columns of the register tile
+    void (*multiply)(ProductBlockOf<T> const&);
     /// For few rows and B [N, K] in place: a dot product for each element. `block_*`, `scratch`, `source` are not used;
     /// needs a_k = 1.
-    void (*multiply_dots)(ProductBlock const&);
+    void (*multiply_dots)(ProductBlockOf<T> const&);
     /// For few rows and B [K, N] in place: one row of B after the other is added to Y. `block_*`, `scratch`, `source`
     /// are not used.
-    void (*multiply_streamed)(ProductBlock const&);
-    /// `multiply_few_*`.
-    void (*multiply_few)(ProductBlock const&);
-    /// One level of Strassen's algorithm: the source is Packed, a_k 1, k and block_k even, block_m a multiple of
-    /// `group` unless m is less; if runs are shorter than k they are one vector, half of block_k a multiple of it, and
-    /// n one of two panels. `scratch` holds 2 * block_k * panel + 7 * (block_m / 2) * (half of block_k in whole
+    void (*multiply_streamed)(ProductBlockOf<T> const&);
+    /// `multiply_few_*`; f32 only.
+    void (*multiply_few)(ProductBlockOf<T> const&);
+    /// One level of Strassen's algorithm, f32 only: the source is Packed, a_k 1, k and block_k even, block_m a multiple
+    /// of `group` unless m is less; if runs are shorter than k they are one vector, half of block_k a multiple of it,
+    /// and n one of two panels. `scratch` holds 2 * block_k * panel + 7 * (block_m / 2) * (half of block_k in whole
     /// vectors) elements.
-    void (*multiply_strassen)(ProductBlock const&);
+    void (*multiply_strassen)(ProductBlockOf<T> const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
-    void (*pack)(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
+    void (*pack)(T* target, T const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
 };
+using ProductFunctions = ProductFunctionsOf<float>;
 
 /// For panels of a smaller type and few rows: widened in registers, for every `rows` rows anew. `block_*`, `scratch`,
 /// `source` are not used.
@@ -80,5 +84,7 @@ void multiply_few_avx512(ProductBlock const&);
 
 ProductFunctions const& product_functions_avx2();
 ProductFunctions const& product_functions_avx512();
+ProductFunctionsOf<double> const& product_functions_f64_avx2();
+ProductFunctionsOf<double> const& product_functions_f64_avx512();
 
 }  // namespace refactor::kernel

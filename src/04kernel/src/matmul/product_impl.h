@@ -1,5 +1,5 @@
 #pragma once
-// Loops of the matrix product; include `product_tile.h` and `widen.h` first, and what they ask for.
+// Loops of the matrix product; include `product_tile.h` first and what it asks for, and then what has `widen_rows`.
 #include "simd/ahead.h"
 
 namespace refactor::kernel {
@@ -16,7 +16,7 @@ RG_SIMD void clear(Vec (&c)[rows][vectors]) {
 /// Adds to rows × vectors their sums over `k`. `b` gives the vectors of B for one k after the other, and hears how many
 /// follow.
 template <int rows, int vectors, class B>
-RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, int64_t a_row, int64_t a_k, B&& b) {
+RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, Element const* a, int64_t a_row, int64_t a_k, B&& b) {
     constexpr int kSets = sets_of(rows * vectors);
     Vec c[kSets][rows][vectors];
 #pragma GCC unroll 6
@@ -26,7 +26,7 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
             c[0][i][v] = sums[i][v];
             if constexpr (kSets == 2) c[1][i][v] = Vec::zero();
         }
-    float const* upper = a + 3 * a_row;
+    Element const* upper = a + 3 * a_row;
     auto step = [&](int s, int64_t at) __attribute__((always_inline)) {
         Vec x[vectors];
         b.next(x);
@@ -65,26 +65,26 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, float const* a, i
 template <int rows, int vectors>
 class TileLines {
     static constexpr int kLines = rows * vectors;
-    float const *tile_ = nullptr, *residual_ = nullptr;
+    Element const *tile_ = nullptr, *residual_ = nullptr;
     int64_t row_ = 0, vector_ = 0;
     int asked_ = kLines;
 
     RG_SIMD void ask_one(int i) {
         int64_t at = i / vectors * row_ + i % vectors * vector_;
         __builtin_prefetch(tile_ + at, 1);
-        if (kWidth == 16 && residual_) __builtin_prefetch(residual_ + at);
+        if (kLong && residual_) __builtin_prefetch(residual_ + at);
     }
 
 public:
     TileLines() = default;
-    RG_SIMD TileLines(float const* tile, float const* residual, int64_t row, int64_t vector = kWidth)
+    RG_SIMD TileLines(Element const* tile, Element const* residual, int64_t row, int64_t vector = kWidth)
         : tile_(tile), residual_(residual), row_(row), vector_(vector), asked_(0) {
-        if constexpr (kWidth == 8)
+        if constexpr (!kLong)
 #pragma GCC unroll 24
             for (int i = 0; i < kLines; ++i) ask_one(i);
     }
     RG_SIMD void ask() {
-        if constexpr (kWidth == 16)
+        if constexpr (kLong)
             if (asked_ < kLines) ask_one(asked_++);
     }
 };
@@ -96,7 +96,7 @@ enum class RowsOf : uint8_t { Panel, Stream, Matrix, Edge };
 
 template <int rows, int vectors, RowsOf source>
 struct PanelRows {
-    float const* b;
+    Element const* b;
     int64_t b_row;
     int tail;
     Ahead ahead;
@@ -119,8 +119,8 @@ struct PanelRows {
 
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector.
 template <int rows, int vectors, RowsOf source>
-[[gnu::noinline]] void tile(int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, int64_t b_row,
-                            float* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
+[[gnu::noinline]] void tile(int64_t k, Element const* a, int64_t a_row, int64_t a_k, Element const* b, int64_t b_row,
+                            Element* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
     clear(c);
     TileLines<rows, vectors> lines(y, f.residual, y_row);
@@ -128,7 +128,7 @@ template <int rows, int vectors, RowsOf source>
     store_tile(c, y, y_row, tail, f);
 }
 
-using Tile = void (*)(int64_t, float const*, int64_t, int64_t, float const*, int64_t, float*, int64_t, int,
+using Tile = void (*)(int64_t, Element const*, int64_t, int64_t, Element const*, int64_t, Element*, int64_t, int,
                       Finish const&, Ahead);
 template <RowsOf source>
 struct Tiles {
@@ -149,7 +149,7 @@ constexpr Tiles<RowsOf::Matrix> kMatrixTiles;
 constexpr Tiles<RowsOf::Edge> kEdgeTiles;
 
 /// Columns of [K, N] to [K][width of the panel].
-void pack_rows(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
+void pack_rows(Element* target, Element const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
     for (int64_t p = 0; p < k; ++p, b += b_row, target += wide)
         for (int64_t v = 0; v < wide; v += kWidth) {
             int left = static_cast<int>(smaller(kWidth, n - v));
@@ -157,7 +157,7 @@ void pack_rows(float* target, float const* b, int64_t b_row, int64_t n, int64_t 
         }
 }
 /// Rows of [N, K] to [K][width of the panel], a square of registers at a time.
-void pack_columns(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
+void pack_columns(Element* target, Element const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
     for (int64_t v = 0; v < wide; v += kWidth)
         for (int64_t p = 0; p < k; p += kWidth) {
             int left = static_cast<int>(smaller(kWidth, k - p));
@@ -170,7 +170,7 @@ void pack_columns(float* target, float const* b, int64_t b_row, int64_t n, int64
                 if (i < left) r[i].store(target + (p + i) * wide + v);
         }
 }
-void pack(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
+void pack(Element* target, Element const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
     for (int64_t j = 0; j < n; j += kPanel) {
         int64_t count = smaller(kPanel, n - j), wide = width_of(count);
         if (columns)
@@ -181,39 +181,17 @@ void pack(float* target, float const* b, int64_t b_row, bool columns, int64_t n,
     }
 }
 
-/// `k` rows of a panel at `panel`, from row `p0`, with the scales of their columns.
-template <WeightType type>
-void widen_rows(float* target, std::byte const* panel, float const* scales, int64_t n, int64_t p0, int64_t k,
-                int64_t wide) {
-    std::byte const* from = panel + p0 * wide * bytes_of(type);
-    Vec scale[kVectors];
-    for (int64_t v = 0; v < wide; v += kWidth)
-        scale[v / kWidth] = scales ? load_part(scales + v, static_cast<int>(smaller(kWidth, n - v))) : Vec::set(1);
-    for (int64_t p = 0; p < k; ++p)
-        for (int64_t v = 0; v < wide; v += kWidth, from += kWidth * bytes_of(type), target += kWidth)
-            (widen<type>(from) * scale[v / kWidth]).store(target);
-}
-void widen_rows(ProductBlock const& t, int64_t j, int64_t n, int64_t p0, int64_t k, int64_t wide) {
-    float const* scales = t.scales ? t.scales + j : nullptr;
-    if (t.weight_type == WeightType::F16)
-        widen_rows<WeightType::F16>(t.scratch, t.weights + j * t.k * 2, scales, n, p0, k, wide);
-    else if (t.weight_type == WeightType::BF16)
-        widen_rows<WeightType::BF16>(t.scratch, t.weights + j * t.k * 2, scales, n, p0, k, wide);
-    else
-        widen_rows<WeightType::I8>(t.scratch, t.weights + j * t.k, scales, n, p0, k, wide);
-}
-
 /// Rows and depth that are worked on.
 struct Range {
     int64_t row, rows, depth, k;
 };
 
 /// The columns from `j` of one panel, whose rows of the range begin at `b`.
-void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float const* b, int64_t b_row,
-                    float const* next = nullptr) {
+void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b, int64_t b_row,
+                    Element const* next = nullptr) {
     bool after;
     Finish f = finish_of(t, after);
-    float const* residual = f.residual;
+    Element const* residual = f.residual;
     f.load = r.depth > 0, f.last = r.depth + r.k >= t.k;
     if (f.bias && !f.scalar_bias) f.bias += j;
     int64_t n = smaller(kPanel, t.n - j);
@@ -224,7 +202,7 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
     Ahead ahead{reinterpret_cast<char const*>(next ? next : b), 0};
     if (next) {
         int64_t passes = (r.rows + kRows - 1) / kRows;
-        ahead.step = (kPanel * 4 + passes - 1) / passes;
+        ahead.step = (kPanel * int64_t{sizeof(Element)} + passes - 1) / passes;
     }
     for (int64_t i = r.row, end = r.row + r.rows; i < end;) {
         int64_t rows = rows_of(end - i), y = i * t.y_row + j;
@@ -239,25 +217,25 @@ void multiply_panel(ProductBlock const& t, Range const& r, int64_t j, float cons
 }
 
 /// The packed panel of column `j`, from `depth` on.
-RG_SIMD float const* panel_at(ProductBlock const& t, int64_t j, int64_t depth) {
+RG_SIMD Element const* panel_at(Block const& t, int64_t j, int64_t depth) {
     return t.b + j * (t.panel_rows ? t.panel_rows : t.k) + depth * width_of(smaller(kPanel, t.n - j));
 }
 
 /// What follows the packed panel before column `j`; null: nothing.
-RG_SIMD float const* next_panel(ProductBlock const& t, Range const& r, int64_t j) {
+RG_SIMD Element const* next_panel(Block const& t, Range const& r, int64_t j) {
     if (j < t.n) return panel_at(t, j, r.depth);
     int64_t depth = r.depth + r.k;
     return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
 
-void multiply(ProductBlock const& t) {
+void multiply(Block const& t) {
     for (int64_t i0 = 0; i0 < t.m; i0 += t.block_m) {
         Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         do {  // once even if k is 0
             r.k = smaller(t.block_k, t.k - r.depth);
             for (int64_t j = 0; j < t.n; j += kPanel) {
                 int64_t n = smaller(kPanel, t.n - j), wide = width_of(n);
-                float const* b = t.scratch;
+                Element const* b = t.scratch;
                 int64_t b_row = wide;
                 switch (t.source) {
                     case ProductSource::Packed:

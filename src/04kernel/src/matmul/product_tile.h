@@ -7,13 +7,18 @@
 namespace refactor::kernel {
 namespace {
 
+using Element = Vec::Element;
+using Block = ProductBlockOf<Element>;
+
 constexpr int kWidth = Vec::width, kRows = RG_ROWS, kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
+constexpr Element kInf = static_cast<Element>(__builtin_inf());
+constexpr bool kLong = sizeof(Vec) == 64;  // AVX-512
 
 /// Rows of B that tiles of AVX-512 ask for before they need them, from L2: 8 of 12 cycles each. AVX2's have no
 /// instructions to spare.
-constexpr int kRowsAhead = kWidth == 16 ? 8 : 0;
+constexpr int kRowsAhead = kLong ? 8 : 0;
 template <int vectors>
-RG_SIMD void prefetch_row(float const* b, int64_t b_row) {
+RG_SIMD void prefetch_row(Element const* b, int64_t b_row) {
     if constexpr (kRowsAhead > 0)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) __builtin_prefetch(b + kRowsAhead * b_row + v * kWidth);
@@ -22,7 +27,7 @@ RG_SIMD void prefetch_row(float const* b, int64_t b_row) {
 /// Of k between two jumps, where A's rows are contiguous. Twelve multiply-adds on AVX2 come with eight loads: what
 /// counts the loop would be the instructions too many, above all for a thread that shares its core's front end with
 /// another. Twenty-four of AVX-512 leave time for more, and with four steps GCC copies sums between registers.
-constexpr int kStepsAtOnce = kWidth == 8 ? 8 : 2;
+constexpr int kStepsAtOnce = kLong ? 2 : 8;
 
 RG_SIMD int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -35,19 +40,19 @@ constexpr int sets_of(int accumulators) { return accumulators <= 8 && 2 * accumu
 struct Finish {
     bool load, last;  ///< begin with what Y holds; all of k has been added
     float alpha;
-    float low, high;
-    float const* scales;  ///< one for each column; null: none
-    float const* bias;
+    Element low, high;
+    Element const* scales;  ///< one for each column; null: none
+    Element const* bias;
     bool scalar_bias;
-    float const* residual;
+    Element const* residual;
     bool residual_last;
 };
 
-RG_SIMD Vec load_part(float const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
+RG_SIMD Vec load_part(Element const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }
 
 /// Whole vectors that are at most scaled and added to: of short products the rest would take a noticeable part.
 template <int rows, int vectors>
-RG_SIMD void store_plain(Vec (&c)[rows][vectors], float* y, int64_t y_row, int64_t y_vector, Finish const& f) {
+RG_SIMD void store_plain(Vec (&c)[rows][vectors], Element* y, int64_t y_row, int64_t y_vector, Finish const& f) {
     Vec alpha = Vec::set(f.alpha);
     auto each = [&](auto&& result) __attribute__((always_inline)) {
 #pragma GCC unroll 6
@@ -69,10 +74,9 @@ RG_SIMD void store_plain(Vec (&c)[rows][vectors], float* y, int64_t y_row, int64
 
 /// `y_vector`: between the vectors of a row.
 template <int rows, int vectors>
-RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int tail, Finish const& f,
+RG_SIMD void store_tile(Vec (&c)[rows][vectors], Element* y, int64_t y_row, int tail, Finish const& f,
                         int64_t y_vector = kWidth) {
-    if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && f.low == -__builtin_inff() &&
-        f.high == __builtin_inff())
+    if (!f.load && f.last && tail == kWidth && !f.scales && !f.bias && f.low == -kInf && f.high == kInf)
         return store_plain(c, y, y_row, y_vector, f);
     Vec bias[vectors];
     if (f.bias)
@@ -89,11 +93,11 @@ RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int ta
     Vec low = Vec::set(f.low), high = Vec::set(f.high), alpha = Vec::set(f.alpha);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
-        float const* residual = f.residual ? f.residual + i * y_row : nullptr;
+        Element const* residual = f.residual ? f.residual + i * y_row : nullptr;
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
             bool part = v + 1 == vectors && tail != kWidth;
-            float* p = y + i * y_row + v * y_vector;
+            Element* p = y + i * y_row + v * y_vector;
             Vec x = c[i][v];
             if (f.load) x = x + (part ? Vec::load_first(p, tail) : Vec::load(p));
             if (f.last) {
@@ -117,7 +121,7 @@ RG_SIMD void store_tile(Vec (&c)[rows][vectors], float* y, int64_t y_row, int ta
 
 /// Activations that are more than a clamp, on a block that has just been stored.
 template <ActivationKind kind>
-void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
+void activate_block(Block const& t, Element* y, Element const* residual, int64_t m, int64_t n) {
     Vec alpha = Vec::set(t.activation.alpha), beta = Vec::set(t.activation.beta);
     for (int64_t i = 0; i < m; ++i, y += t.y_row)
         for (int64_t j = 0; j < n; j += kWidth) {
@@ -130,7 +134,7 @@ void activate_block(ProductBlock const& t, float* y, float const* residual, int6
                 x.store_first(y + j, left);
         }
 }
-void activate_block(ProductBlock const& t, float* y, float const* residual, int64_t m, int64_t n) {
+void activate_block(Block const& t, Element* y, Element const* residual, int64_t m, int64_t n) {
     using enum ActivationKind;
     switch (t.activation.kind) {
         case LeakyRelu:
@@ -155,8 +159,7 @@ void activate_block(ProductBlock const& t, float* y, float const* residual, int6
 }
 
 /// The clamp that the tile can do itself; `after` tells whether `activate_block` has to follow.
-RG_SIMD Finish finish_of(ProductBlock const& t, bool& after) {
-    constexpr float kInf = __builtin_inff();
+RG_SIMD Finish finish_of(Block const& t, bool& after) {
     Finish f{false, false, t.alpha, -kInf, kInf, nullptr, t.bias, t.scalar_bias, t.residual, t.residual_last};
     auto kind = t.activation.kind;
     if (kind == ActivationKind::Relu) f.low = 0;

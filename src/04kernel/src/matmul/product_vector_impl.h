@@ -6,7 +6,7 @@ namespace refactor::kernel {
 namespace {
 
 /// What follows the sums, which Y holds.
-void finish_sums(ProductBlock const& t) {
+void finish_sums(Block const& t) {
     bool after;
     Finish f = finish_of(t, after);
     f.last = f.load = true;
@@ -23,7 +23,7 @@ void finish_sums(ProductBlock const& t) {
 
 /// `columns` dot products of one row of A with consecutive rows of B.
 template <int columns>
-RG_SIMD void dots(ProductBlock const& t, float const* a, float const* b, float* y) {
+RG_SIMD void dots(Block const& t, Element const* a, Element const* b, Element* y) {
     Vec c[columns][2];
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) c[j][0] = c[j][1] = Vec::zero();
@@ -46,11 +46,11 @@ RG_SIMD void dots(ProductBlock const& t, float const* a, float const* b, float* 
     for (int j = 0; j < columns; ++j) y[j] = sum(c[j][0] + c[j][1]);
 }
 
-void multiply_dots(ProductBlock const& t) {
+void multiply_dots(Block const& t) {
     for (int64_t j = 0; j < t.n;) {
         int64_t columns = t.n - j >= 4 ? 4 : 1;
         for (int64_t i = 0; i < t.m; ++i) {
-            float const *a = t.a + i * t.a_row, *b = t.b + j * t.b_row;
+            Element const *a = t.a + i * t.a_row, *b = t.b + j * t.b_row;
             if (columns == 4)
                 dots<4>(t, a, b, t.y + i * t.y_row + j);
             else
@@ -63,7 +63,7 @@ void multiply_dots(ProductBlock const& t) {
 
 /// Adds `rows` rows of B, each times an element of A, to a row of Y; the first ones begin it.
 template <int rows>
-RG_SIMD void add_rows(ProductBlock const& t, float const* a, float const* b, float* y, int64_t n, bool first) {
+RG_SIMD void add_rows(Block const& t, Element const* a, Element const* b, Element* y, int64_t n, bool first) {
     Vec w[rows];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) w[r] = Vec::set(a[r * t.a_k]);
@@ -78,14 +78,14 @@ RG_SIMD void add_rows(ProductBlock const& t, float const* a, float const* b, flo
     };
     int64_t j = 0;
     for (; j + kWidth <= n; j += kWidth)
-        sum(j, [](float const* p) __attribute__((always_inline)) { return Vec::load(p); }).store(y + j);
+        sum(j, [](Element const* p) __attribute__((always_inline)) { return Vec::load(p); }).store(y + j);
     if (int tail = static_cast<int>(n - j))
         sum(
-            j, [&](float const* p) __attribute__((always_inline)) { return Vec::load_first(p, tail); })
+            j, [&](Element const* p) __attribute__((always_inline)) { return Vec::load_first(p, tail); })
             .store_first(y + j, tail);
 }
 
-void multiply_streamed(ProductBlock const& t) {
+void multiply_streamed(Block const& t) {
     constexpr int kRowsAtOnce = 8;
     // Of B, so that its rows stay in L1 while rows of A take turns with them; one row has no use for that.
     int64_t columns = t.m == 1 ? 4096 : 512;
@@ -93,10 +93,10 @@ void multiply_streamed(ProductBlock const& t) {
         int64_t n = smaller(columns, t.n - j);
         for (int64_t p = 0; p < t.k;) {
             bool whole = t.k - p >= kRowsAtOnce;
-            float const* b = t.b + p * t.b_row + j;
+            Element const* b = t.b + p * t.b_row + j;
             for (int64_t i = 0; i < t.m; ++i) {
-                float const* a = t.a + i * t.a_row + p * t.a_k;
-                float* y = t.y + i * t.y_row + j;
+                Element const* a = t.a + i * t.a_row + p * t.a_k;
+                Element* y = t.y + i * t.y_row + j;
                 if (whole)
                     add_rows<kRowsAtOnce>(t, a, b, y, n, p == 0);
                 else

@@ -1,3 +1,5 @@
+#include "simd/vec.h"
+//
 #include "pool/pool_blocked_impl.h"
 
 namespace refactor::kernel {

@@ -21,7 +21,7 @@ template <bool Maximum, int Q>
 [[gnu::noinline]] void strip(Strip const& s) {
     Vec acc[Q];
 #pragma GCC unroll 14
-    for (int q = 0; q < Q; ++q) acc[q] = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
+    for (int q = 0; q < Q; ++q) acc[q] = Maximum ? Vec::set(-kInf) : Vec::zero();
     int64_t const step = s.x_step;
     for (int64_t d = 0; d < s.planes; ++d)
         for (int64_t h = 0; h < s.rows; ++h) {
@@ -100,7 +100,7 @@ void run_rows(PoolJob const& j) {
 template <bool Maximum>
 Vec reduce(float const* x, int64_t count) {
     constexpr int64_t kTogether = 256;
-    Vec const start = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
+    Vec const start = Maximum ? Vec::set(-kInf) : Vec::zero();
     Vec total = start;
     auto add = [](Vec& a, Vec b) { a = Maximum ? maximum(a, b) : a + b; };
     for (int64_t i = 0; i < count;) {
@@ -128,7 +128,7 @@ void whole_plain(GlobalPoolJob const& j) {
         *j.y = sum(reduce<false>(j.x, count) + rest) / static_cast<float>(j.positions);
         return;
     }
-    Vec best = maximum(reduce<true>(j.x, count), select(first_lanes(left), rest, Vec::set(-__builtin_inff())));
+    Vec best = maximum(reduce<true>(j.x, count), select(first_lanes(left), rest, Vec::set(-kInf)));
     *j.y = any(is_nan(best)) ? __builtin_nanf("") : max_of(best);
 }
 

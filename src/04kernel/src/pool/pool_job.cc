@@ -35,11 +35,11 @@ Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const
     return g;
 }
 
-std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa) {
+std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa, DataType dtype) {
     if (auto reason = pool_mismatch(info, request); !reason.empty()) return reason;
     auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return "needs " + std::string(name_of(isa));
-    if (x.dtype != DataType::F32) return "handles f32, got " + std::string(name_of(x.dtype));
+    if (x.dtype != dtype) return "handles " + std::string(name_of(dtype)) + ", got " + std::string(name_of(x.dtype));
     if (request.outputs.size() > 1 && !request.outputs[1].absent()) return "does not give indices";
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
@@ -47,7 +47,8 @@ std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa is
     return {};
 }
 
-PoolJob job_of(Geometry const& g, PoolInfo const& info) {
+template <class T>
+PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info) {
     return {nullptr,
             nullptr,
             g.in[1],
@@ -72,8 +73,11 @@ PoolJob job_of(Geometry const& g, PoolInfo const& info) {
             info.kind == PoolKind::Sum,
             info.count_include_pad};
 }
+template PoolJobOf<float> job_of<float>(Geometry const&, PoolInfo const&);
+template PoolJobOf<double> job_of<double>(Geometry const&, PoolInfo const&);
 
-void move_to_plane(PoolJob& job, Geometry const& g, int64_t z, int64_t lanes) {
+template <class T>
+void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes) {
     auto start = z * g.stride[0] - g.pad[0], step = g.dilation[0];
     auto inside = [&](int64_t from, int64_t size) {  // of the window's planes: the first, and the one after the last
         auto first = from < 0 ? (step - 1 - from) / step : 0;
@@ -88,5 +92,7 @@ void move_to_plane(PoolJob& job, Geometry const& g, int64_t z, int64_t lanes) {
     job.x += (start + first * step) * plane;
     job.y += z * g.out[1] * g.out[2] * lanes;
 }
+template void move_to_plane(PoolJobOf<float>&, Geometry const&, int64_t, int64_t);
+template void move_to_plane(PoolJobOf<double>&, Geometry const&, int64_t, int64_t);
 
 }  // namespace refactor::kernel

@@ -7,11 +7,13 @@ namespace refactor::kernel {
 /// Sizes of a pooling in vectors, which declines empty tensors, indices and negative pads.
 Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const& args);
 /// Why vectors do not take these operands in their layout, or nothing.
-std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa);
+std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa, DataType dtype = DataType::F32);
 
 /// What all output planes share; `x`, `y` and the rows are left to the caller.
-PoolJob job_of(Geometry const& g, PoolInfo const& info);
-/// Sets the job, whose `x` and `y` are those of the first planes, to output plane z. `lanes`: floats of a position.
-void move_to_plane(PoolJob& job, Geometry const& g, int64_t z, int64_t lanes);
+template <class T>
+PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info);
+/// Sets the job, whose `x` and `y` are those of the first planes, to output plane z. `lanes`: elements of a position.
+template <class T>
+void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes);
 
 }  // namespace refactor::kernel

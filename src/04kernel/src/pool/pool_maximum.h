@@ -1,6 +1,5 @@
 #pragma once
 // Include a `simd/vec_*.h` first. Internal linkage.
-#include "simd/vec.h"
 
 namespace refactor::kernel {
 namespace {

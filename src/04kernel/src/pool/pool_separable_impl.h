@@ -6,6 +6,11 @@
 namespace refactor::kernel {
 namespace {
 
+using Element = Vec::Element;
+using Job = PoolJobOf<Element>;
+
+constexpr Element kInf = static_cast<Element>(__builtin_inf());
+
 /// Elements that lie at multiples of two steps. With `phases`, those at odd distances are in a second row, `phases`
 /// behind the first, which has those at even distances.
 struct Taps {
@@ -14,10 +19,10 @@ struct Taps {
 
 /// The largest, or the sum, of the taps; sums are multiplied by `scale`, or are left as they are if that is null.
 template <bool Maximum, int vectors>
-RG_SIMD void combined(float const* x, Taps const& taps, float const* scale, float* y, int last) {
+RG_SIMD void combined(Element const* x, Taps const& taps, Element const* scale, Element* y, int last) {
     Vec acc[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) acc[v] = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
+    for (int v = 0; v < vectors; ++v) acc[v] = Maximum ? Vec::set(-kInf) : Vec::zero();
     int64_t const shift = taps.phases ? 1 : 0;
     for (int64_t i = 0; i < taps.outer; ++i)
         for (int64_t k = 0; k < taps.inner; ++k) {
@@ -38,7 +43,7 @@ RG_SIMD void combined(float const* x, Taps const& taps, float const* scale, floa
 }
 /// y[i] is made of the taps from x[i] on. A maximum is NaN if one is.
 template <bool Maximum>
-void combined(float const* x, Taps const& taps, float const* scale, float* y, int64_t count) {
+void combined(Element const* x, Taps const& taps, Element const* scale, Element* y, int64_t count) {
     auto scale_at = [&](int64_t i) { return scale ? scale + i : nullptr; };
     int64_t i = 0;
     for (; i + 4 * W <= count; i += 4 * W) combined<Maximum, 4>(x + i, taps, scale_at(i), y + i, W);
@@ -46,48 +51,49 @@ void combined(float const* x, Taps const& taps, float const* scale, float* y, in
     if (i < count) combined<Maximum, 1>(x + i, taps, scale_at(i), y + i, static_cast<int>(count - i));
 }
 
-void split_phases(float const* __restrict x, int64_t pairs, float* __restrict even, float* __restrict odd) {
+void split_phases(Element const* __restrict x, int64_t pairs, Element* __restrict even, Element* __restrict odd) {
     for (int64_t i = 0; i < pairs; ++i) even[i] = x[2 * i], odd[i] = x[2 * i + 1];
 }
 
 /// What averages are multiplied by, in rows of one number of counted rows.
 struct Scales {
-    float *columns, *values;  ///< [out_cols]: counted columns; the factors
+    Element *columns, *values;  ///< [out_cols]: counted columns; the factors
     int64_t rows = -1;
 
-    Scales(PoolJob const& j, float* memory) : columns(memory), values(memory + j.out_cols) {
+    Scales(Job const& j, Element* memory) : columns(memory), values(memory + j.out_cols) {
         for (int64_t col = 0; col < j.out_cols; ++col) {
             Part inside(col * j.col_stride - j.col_pad, j.col_dilation, j.kernel_cols, j.in_cols);
             Part padded(col * j.col_stride, j.col_dilation, j.kernel_cols, j.in_cols + j.col_pad + j.col_pad_end);
-            columns[col] = static_cast<float>(j.count_padding ? padded.end - padded.first : inside.end - inside.first);
+            columns[col] =
+                static_cast<Element>(j.count_padding ? padded.end - padded.first : inside.end - inside.first);
         }
     }
-    float const* of_row(PoolJob const& j, int64_t row, Part const& inside) {
+    Element const* of_row(Job const& j, int64_t row, Part const& inside) {
         Part padded(row * j.row_stride, j.row_dilation, j.kernel_rows, j.in_rows + j.row_pad + j.row_pad_end);
         int64_t now = j.count_padding ? padded.end - padded.first : inside.end - inside.first;
         if (now == rows) return values;
         rows = now;
-        auto const counted = static_cast<float>(j.counted_planes * rows);
+        auto const counted = static_cast<Element>(j.counted_planes * rows);
         for (int64_t col = 0; col < j.out_cols; ++col) {
-            float divisor = counted * columns[col];
-            values[col] = divisor > 0 ? 1.f / divisor : 0.f;
+            Element divisor = counted * columns[col];
+            values[col] = divisor > 0 ? 1 / divisor : 0;
         }
         return values;
     }
 };
 
 template <bool Maximum>
-void separable_rows(PoolJob const& j, int64_t lanes, float* line, int64_t line_floats) {
-    int64_t const in_row = j.in_cols * lanes, out_row = j.out_cols * lanes, half = line_floats / 2;
+void separable_rows(Job const& j, int64_t lanes, Element* line, int64_t line_size) {
+    int64_t const in_row = j.in_cols * lanes, out_row = j.out_cols * lanes, half = line_size / 2;
     bool const average = !Maximum && !j.total, strided = j.col_stride == 2;
-    float *phases = line + line_floats, *after = strided ? phases + line_floats : phases;
-    for (int64_t i = 0; i < line_floats; ++i) line[i] = Maximum ? -__builtin_inff() : 0.f;
+    Element *phases = line + line_size, *after = strided ? phases + line_size : phases;
+    for (int64_t i = 0; i < line_size; ++i) line[i] = Maximum ? -kInf : 0;
     // `Scales` counts the columns at once, which only averages need.
     auto const rows_of = [&](Scales* scales) {
         for (int64_t row = j.row; row < j.row_end; ++row) {
             int64_t start = row * j.row_stride - j.row_pad;
             Part rows(start, j.row_dilation, j.kernel_rows, j.in_rows);
-            float const* first = j.x + (start + rows.first * j.row_dilation) * in_row;
+            Element const* first = j.x + (start + rows.first * j.row_dilation) * in_row;
             combined<Maximum>(first, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row, 0},
                               nullptr, line + j.col_pad * lanes, in_row);
             if (strided) split_phases(line, half, phases, phases + half);
@@ -100,8 +106,8 @@ void separable_rows(PoolJob const& j, int64_t lanes, float* line, int64_t line_f
     Scales scales(j, after);
     rows_of(&scales);
 }
-void separable(PoolJob const& j, int64_t lanes, float* line, int64_t line_floats) {
-    j.maximum ? separable_rows<true>(j, lanes, line, line_floats) : separable_rows<false>(j, lanes, line, line_floats);
+void separable(Job const& j, int64_t lanes, Element* line, int64_t line_size) {
+    j.maximum ? separable_rows<true>(j, lanes, line, line_size) : separable_rows<false>(j, lanes, line, line_size);
 }
 
 }  // namespace

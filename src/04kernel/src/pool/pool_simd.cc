@@ -45,7 +45,7 @@ public:
         : g_(g),
           isa_(&isa),
           reorder_(reorder),
-          job_(job_of(g, info)),
+          job_(job_of<float>(g, info)),
           threads_(threads),
           blocks_((g.in_channels + isa.block - 1) / isa.block) {
         auto planes = g.batch * blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;

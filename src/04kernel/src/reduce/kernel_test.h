@@ -32,6 +32,7 @@ struct Tensor {
     T const* as() const {
         return reinterpret_cast<T const*>(bytes.data());
     }
+    double real(int64_t i) const { return desc.dtype == DataType::F64 ? as<double>()[i] : as<float>()[i]; }
     template <class T>
     static Tensor of(DataType dtype, Dims dims, std::vector<T> const& values) {
         Tensor t(dtype, dims);
@@ -110,13 +111,12 @@ struct Tolerance {
 };
 inline void expect_close(Tensor const& actual, Tensor const& expected, Tolerance tolerance, std::string const& what) {
     auto count = expected.desc.count();
-    if (expected.desc.dtype != DataType::F32) {
-        EXPECT_EQ(std::memcmp(actual.bytes.data(), expected.bytes.data(), storage_bytes(expected.desc.dtype, count)), 0)
-            << what;
+    if (auto dtype = expected.desc.dtype; dtype != DataType::F32 && dtype != DataType::F64) {
+        EXPECT_EQ(std::memcmp(actual.bytes.data(), expected.bytes.data(), storage_bytes(dtype, count)), 0) << what;
         return;
     }
     for (int64_t i = 0; i < count; ++i) {
-        double a = actual.as<float>()[i], e = expected.as<float>()[i];
+        double a = actual.real(i), e = expected.real(i);
         if (a == e || (std::isnan(a) && std::isnan(e))) continue;
         ASSERT_LE(std::fabs(a - e), tolerance.absolute + tolerance.relative * std::fabs(e))
             << what << " at " << i << " of " << count << ": " << a << ", expected " << e;
@@ -161,6 +161,30 @@ int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<T
         }
     }
     return static_cast<int>(others);
+}
+
+/// The same numbers as f64, which differ from those of f32 in their last bits; other types stay.
+inline Tensor doubles_of(Tensor const& t) {
+    if (t.desc.dtype != DataType::F32) return t;
+    Tensor wide(DataType::F64, t.desc.dims);
+    wide.constant = t.constant;
+    for (int64_t i = 0; i < t.desc.count(); ++i)
+        wide.as<double>()[i] = t.as<float>()[i] * (1 + static_cast<double>(i % 61) * 0x1p-40);
+    return wide;
+}
+
+/// `check_candidates`, and again with all f32 replaced by f64, whose tolerance is as many times smaller as its eps is.
+template <class Info>
+int check_floats(Info const& info, std::vector<Tensor> inputs, std::vector<Tensor> outputs, Tolerance tolerance,
+                 std::string const& what = "") {
+    auto others = check_candidates(info, inputs, outputs, tolerance, what);
+    if (testing::Test::HasFatalFailure()) return 0;
+    for (auto* tensors : {&inputs, &outputs})
+        for (auto& t : *tensors) t = doubles_of(t);
+    tolerance.absolute *= 0x1p-29, tolerance.relative *= 0x1p-29;
+    auto others_f64 = check_candidates(info, inputs, outputs, tolerance, what);
+    EXPECT_GE(others_f64, wide_levels(cpu_features().isa) ? 1 : 0) << info.attributes();
+    return others;
 }
 
 /// The seed of a test, printed when it fails.

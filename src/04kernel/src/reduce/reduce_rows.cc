@@ -8,7 +8,7 @@ namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 0.15;
-/// Elements whose f32 sum is taken at once; those sums are added in f64.
+/// Elements whose sum is taken at once; those sums are added in f64.
 constexpr int64_t kSumLength = 8192;
 /// Columns, or short rows, of one call: four vectors of AVX-512.
 constexpr int kMostTogether = 64;
@@ -35,8 +35,9 @@ RowOp op_of(ReduceKind kind) {
     }
 }
 
+template <class T>
 class ReduceRows final : public runtime::Task {
-    RowFunctions const& functions_;
+    RowFunctionsOf<T> const& functions_;
     ReduceKind kind_;
     RowOp op_;
     ReduceShape shape_;
@@ -45,18 +46,18 @@ class ReduceRows final : public runtime::Task {
     int64_t folds_ = 0;                          // rows that are taken as one; 0: none
     int64_t chunks_ = 1;
 
-    float finish(double total, float shift) const {
+    T finish(double total, T shift) const {
         switch (kind_) {
             case ReduceKind::Mean:
-                return static_cast<float>(total / static_cast<double>(shape_.reduced_count));
+                return static_cast<T>(total / static_cast<double>(shape_.reduced_count));
             case ReduceKind::L2:
-                return static_cast<float>(std::sqrt(total));
+                return static_cast<T>(std::sqrt(total));
             case ReduceKind::LogSum:
-                return static_cast<float>(std::log(total));
+                return static_cast<T>(std::log(total));
             case ReduceKind::LogSumExp:
-                return static_cast<float>(std::log(total) + static_cast<double>(shift));
+                return static_cast<T>(std::log(total) + static_cast<double>(shift));
             default:
-                return static_cast<float>(total);
+                return static_cast<T>(total);
         }
     }
     static double join(RowOp op, double a, double b) {
@@ -65,7 +66,7 @@ class ReduceRows final : public runtime::Task {
         return op == RowOp::Prod ? a * b : a + b;
     }
     /// Combines all reduced elements from `x` on where the innermost run is contiguous.
-    double row(RowOp op, float const* x, size_t level, float shift) const {
+    double row(RowOp op, T const* x, size_t level, T shift) const {
         double total = op == RowOp::Max ? -INFINITY : op == RowOp::Min ? INFINITY : op == RowOp::Prod ? 1 : 0;
         if (shape_.reduced_count == 0) return total;
         if (level + 1 < runs_.size()) {
@@ -79,18 +80,18 @@ class ReduceRows final : public runtime::Task {
                          static_cast<double>(functions_.partial(op, x + i, std::min(kSumLength, size - i), shift)));
         return total;
     }
-    float whole_row(float const* x) const {
-        float shift = 0;
+    T whole_row(T const* x) const {
+        T shift = 0;
         if (op_ == RowOp::Exp) {
-            shift = static_cast<float>(row(RowOp::Max, x, 0, 0));
+            shift = static_cast<T>(row(RowOp::Max, x, 0, 0));
             if (!std::isfinite(shift)) shift = 0;
         }
         return finish(row(op_, x, 0, shift), shift);
     }
     /// `combine(op, shift, y)` gives `count` values, one for each row or column.
     template <class Combine>
-    void several(Combine combine, float* y, int64_t count) const {
-        float shift[kMostTogether];
+    void several(Combine combine, T* y, int64_t count) const {
+        T shift[kMostTogether];
         if (op_ == RowOp::Exp) {
             combine(RowOp::Max, nullptr, shift);
             for (int64_t i = 0; i < count; ++i)
@@ -100,13 +101,13 @@ class ReduceRows final : public runtime::Task {
         if (kind_ == ReduceKind::Sum || kind_ == ReduceKind::Max || kind_ == ReduceKind::Min) return;
         // The divisor is exact: the quotient is that of f64.
         if (kind_ == ReduceKind::Mean && shape_.reduced_count <= int64_t{1} << 24)
-            return functions_.divide(y, count, static_cast<float>(shape_.reduced_count));
+            return functions_.divide(y, count, static_cast<T>(shape_.reduced_count));
         for (int64_t i = 0; i < count; ++i) y[i] = finish(static_cast<double>(y[i]), op_ == RowOp::Exp ? shift[i] : 0);
     }
-    void columns(float const* x, float* y, int64_t count) const {
+    void columns(T const* x, T* y, int64_t count) const {
         auto levels = static_cast<int>(runs_.size());
         several(
-            [&](RowOp op, float const* shift, float* to) {
+            [&](RowOp op, T const* shift, T* to) {
                 if (folds_)
                     folded_columns(op, x, count, shift, to);
                 else
@@ -116,8 +117,8 @@ class ReduceRows final : public runtime::Task {
     }
     /// Few columns whose rows are behind each other: several rows make one, of which each column is a number of
     /// columns.
-    void folded_columns(RowOp op, float const* x, int64_t count, float const* shift, float* y) const {
-        float shifts[kMostTogether], parts[2 * kMostTogether];
+    void folded_columns(RowOp op, T const* x, int64_t count, T const* shift, T* y) const {
+        T shifts[kMostTogether], parts[2 * kMostTogether];
         auto rows = runs_.back().size, wide = folds_ * count;
         for (int64_t i = 0; shift && i < wide; ++i) shifts[i] = shift[i % count];
         auto runs = runs_;
@@ -134,9 +135,9 @@ class ReduceRows final : public runtime::Task {
         auto then = op == RowOp::Max || op == RowOp::Min || op == RowOp::Prod ? op : RowOp::Sum;
         functions_.columns(then, parts, count, &run, 1, nullptr, y);
     }
-    void short_rows(float const* x, float* y, int64_t count) const {
-        several([&](RowOp op, float const* shift,
-                    float* to) { functions_.short_rows(op, x, count, shape_.reduced_count, shift, to); },
+    void short_rows(T const* x, T* y, int64_t count) const {
+        several([&](RowOp op, T const* shift,
+                    T* to) { functions_.short_rows(op, x, count, shape_.reduced_count, shift, to); },
                 y, count);
     }
     /// Rows behind each other, too short to be worth a call each.
@@ -154,7 +155,7 @@ class ReduceRows final : public runtime::Task {
 
 public:
     static std::string why_not(ReduceInfo const&, BindArgs const&) { return {}; }
-    ReduceRows(RowFunctions const& functions, ReduceInfo const& info, BindArgs const& args)
+    ReduceRows(RowFunctionsOf<T> const& functions, ReduceInfo const& info, BindArgs const& args)
         : functions_(functions), kind_(info.kind), op_(op_of(info.kind)), shape_(args.inputs[0]->dims, info.axes) {
         for (auto const& run : shape_.reduced) runs_.push_back({run.size, run.stride});
         auto ns = static_cast<double>(shape_.reduced_count) * kNsPerElement;
@@ -169,8 +170,8 @@ public:
         chunks_ = inner_ ? chunks_of(shape_.kept_count / inner_ * blocks_, ns, args.threads) : 1;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* x = static_cast<float const*>(arguments[0]);
-        auto* y = static_cast<float*>(arguments[1]);
+        auto const* x = static_cast<T const*>(arguments[0]);
+        auto* y = static_cast<T*>(arguments[1]);
         if (shape_.kept_count == 0) return;
         auto all = shape_.kept_count / inner_ * blocks_;
         auto levels = shape_.kept.size();
@@ -194,9 +195,7 @@ public:
 }  // namespace
 
 MaybeKernel make_reduce_rows(ReduceInfo const& info, Request const& request) {
-    auto choice = choose_rows(request);
-    if (!choice.functions) return reject(choice.why_not);
-    return std::unique_ptr<Kernel>(new RowKernel<ReduceInfo, ReduceRows>(choice, "reduce", info, kNsPerElement));
+    return make_row_kernel<ReduceInfo, ReduceRows>("reduce", info, request, kNsPerElement);
 }
 
 }  // namespace refactor::kernel

@@ -94,7 +94,7 @@ TEST(Reduce, CandidatesAgree) {
             auto n = static_cast<double>(element_count(c.dims)) /
                      static_cast<double>(std::max<int64_t>(1, element_count(c.out)));
             Tolerance tolerance{6e-8 * (8 + n / 8) * 4, 6e-8 * (8 + n / 8)};
-            check_candidates(ReduceInfo{kind, c.axes}, {input}, {Tensor(DataType::F32, c.out)}, tolerance);
+            check_floats(ReduceInfo{kind, c.axes}, {input}, {Tensor(DataType::F32, c.out)}, tolerance);
         }
     }
 }
@@ -108,8 +108,8 @@ TEST(Reduce, ShortRowsOfEveryLength) {
                 for (int64_t i = 0; i < x.desc.count(); ++i) x.as<float>()[i] = 1 + 0.01f * std::fabs(x.as<float>()[i]);
             // As above, of `size` terms.
             auto n = static_cast<double>(size);
-            check_candidates(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {83})},
-                             {6e-8 * (8 + n / 8) * 4, 6e-8 * (8 + n / 8)});
+            check_floats(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {83})},
+                         {6e-8 * (8 + n / 8) * 4, 6e-8 * (8 + n / 8)});
             if (HasFatalFailure()) return;
         }
 }
@@ -121,15 +121,15 @@ TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
             auto x = random_f32({3, 67}, random);
             x.as<float>()[67 + where] = NAN;
             x.as<float>()[where] = -INFINITY;
-            check_candidates(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {3})}, {});
+            check_floats(ReduceInfo{kind, {1}}, {x}, {Tensor(DataType::F32, {3})}, {});
             auto short_rows = random_f32({67, 9}, random);
             short_rows.as<float>()[where * 9 + where % 9] = NAN;
-            check_candidates(ReduceInfo{kind, {1}}, {short_rows}, {Tensor(DataType::F32, {67})}, {});
-            check_candidates(ReduceInfo{kind, {0}}, {x}, {Tensor(DataType::F32, {67})}, {});
-            check_candidates(ReduceInfo{kind, {0}}, {short_rows}, {Tensor(DataType::F32, {9})}, {});
+            check_floats(ReduceInfo{kind, {1}}, {short_rows}, {Tensor(DataType::F32, {67})}, {});
+            check_floats(ReduceInfo{kind, {0}}, {x}, {Tensor(DataType::F32, {67})}, {});
+            check_floats(ReduceInfo{kind, {0}}, {short_rows}, {Tensor(DataType::F32, {9})}, {});
             auto narrow = random_f32({67, 3}, random);
             narrow.as<float>()[where * 3] = NAN;
-            check_candidates(ReduceInfo{kind, {0}}, {narrow}, {Tensor(DataType::F32, {3})}, {});
+            check_floats(ReduceInfo{kind, {0}}, {narrow}, {Tensor(DataType::F32, {3})}, {});
         }
 }
 

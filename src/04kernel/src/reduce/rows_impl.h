@@ -1,5 +1,5 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_norm_impl.h"
 #include "reduce/rows_reduce_impl.h"
 #include "reduce/rows_short_impl.h"
@@ -8,8 +8,8 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr RowFunctions kFunctions{kWidth,          partial,    columns,    short_rows, divide,     softmax,
-                                  softmax_columns, layer_norm, group_norm, lane_sums,  lane_affine};
+constexpr RowFunctionsOf<Element> kFunctions{kWidth,          partial,    columns,    short_rows, divide,     softmax,
+                                             softmax_columns, layer_norm, group_norm, lane_sums,  lane_affine};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -1,12 +1,12 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_reduce_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
 /// Sum of (x - mean)².
-float squares(float const* x, int64_t size, float mean) {
+Element squares(Element const* x, int64_t size, Element mean) {
     Vec acc[kLanes], m = Vec::set(mean);
 #pragma GCC unroll 4
     for (int v = 0; v < kLanes; ++v) acc[v] = Vec::zero();
@@ -25,10 +25,10 @@ float squares(float const* x, int64_t size, float mean) {
     return sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
 }
 
-void layer_norm(NormRow const& r) {
-    float const* x = r.x;
+void layer_norm(NormRowOf<Element> const& r) {
+    Element const* x = r.x;
     if (r.residual) {
-        float* added = r.sum ? r.sum : r.y;
+        Element* added = r.sum ? r.sum : r.y;
         for (int64_t i = 0; i < r.size; i += kWidth) {
             int left = left_of(r.size - i);
             store_part(load_part(x + i, left) + load_part(r.residual + i, left), added + i, left);
@@ -40,9 +40,9 @@ void layer_norm(NormRow const& r) {
             store_part(load_part(x + i, left), r.sum + i, left);
         }
     }
-    auto size = static_cast<float>(r.size);
-    float mean = r.rms ? 0 : partial<RowOp::Sum>(x, r.size, 0) / size;
-    float factor = 1 / __builtin_sqrtf(squares(x, r.size, mean) / size + r.epsilon);
+    auto size = static_cast<Element>(r.size);
+    Element mean = r.rms ? 0 : partial<RowOp::Sum>(x, r.size, 0) / size;
+    Element factor = 1 / root_of(squares(x, r.size, mean) / size + r.epsilon);
     Vec m = Vec::set(mean), f = Vec::set(factor);
     Vec scale = Vec::set(*r.scale), bias = r.bias ? Vec::set(*r.bias) : Vec::zero();
     for (int64_t i = 0; i < r.size; i += kWidth) {
@@ -53,11 +53,11 @@ void layer_norm(NormRow const& r) {
     }
 }
 
-void group_norm(float const* x, float const* scale, float const* bias, float* y, int64_t channels, int64_t positions,
-                float epsilon) {
-    auto size = static_cast<float>(channels * positions);
-    float mean = partial<RowOp::Sum>(x, channels * positions, 0) / size;
-    float factor = 1 / __builtin_sqrtf(squares(x, channels * positions, mean) / size + epsilon);
+void group_norm(Element const* x, Element const* scale, Element const* bias, Element* y, int64_t channels,
+                int64_t positions, float epsilon) {
+    auto size = static_cast<Element>(channels * positions);
+    Element mean = partial<RowOp::Sum>(x, channels * positions, 0) / size;
+    Element factor = 1 / root_of(squares(x, channels * positions, mean) / size + epsilon);
     for (int64_t c = 0; c < channels; ++c, x += positions, y += positions) {
         Vec m = Vec::set(mean), f = Vec::set(factor * scale[c]), b = Vec::set(bias[c]);
         for (int64_t i = 0; i < positions; i += kWidth) {
@@ -68,7 +68,7 @@ void group_norm(float const* x, float const* scale, float const* bias, float* y,
 }
 
 template <bool kSquares>
-void lane_sums_of(float const* x, int64_t positions, float const* mean, double* sums) {
+void lane_sums_of(Element const* x, int64_t positions, Element const* mean, double* sums) {
     // Partial sums of so many positions round as little as those of rows do.
     constexpr int64_t kPositions = 256;
     Vec m = kSquares ? Vec::load(mean) : Vec::zero();
@@ -87,21 +87,21 @@ void lane_sums_of(float const* x, int64_t positions, float const* mean, double* 
 #pragma GCC unroll 4
             for (int v = 0; v < kLanes; ++v) add(acc[v], p + v);
         for (; p < last; ++p) add(acc[0], p);
-        float lanes[kWidth];
+        Element lanes[kWidth];
         ((acc[0] + acc[1]) + (acc[2] + acc[3])).store(lanes);
         for (int i = 0; i < kWidth; ++i) sums[i] += static_cast<double>(lanes[i]);
     }
 }
 
-void lane_sums(float const* x, int64_t positions, float const* mean, double* sums) {
+void lane_sums(Element const* x, int64_t positions, Element const* mean, double* sums) {
     if (mean)
         lane_sums_of<true>(x, positions, mean, sums);
     else
         lane_sums_of<false>(x, positions, mean, sums);
 }
 
-void lane_affine(float const* x, int64_t positions, float const* mean, float const* factor, float const* bias,
-                 float* y) {
+void lane_affine(Element const* x, int64_t positions, Element const* mean, Element const* factor, Element const* bias,
+                 Element* y) {
     Vec m = Vec::load(mean), f = Vec::load(factor), b = Vec::load(bias);
     for (int64_t p = 0; p < positions; ++p) fma(Vec::load(x + p * kWidth) - m, f, b).store(y + p * kWidth);
 }

@@ -1,15 +1,15 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_parts_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
 template <RowOp op>
-constexpr float kIdentity = op == RowOp::Max    ? -kInf
-                            : op == RowOp::Min  ? kInf
-                            : op == RowOp::Prod ? 1.f
-                                                : 0.f;
+constexpr Element kIdentity = op == RowOp::Max    ? -kInf
+                              : op == RowOp::Min  ? kInf
+                              : op == RowOp::Prod ? 1
+                                                  : 0;
 
 template <RowOp op>
 RG_SIMD Vec mapped(Vec x, Vec shift) {
@@ -43,12 +43,12 @@ RG_SIMD Vec join(Vec a, Vec b) {
         return combine<op>(a, b);
 }
 template <RowOp op>
-RG_SIMD float across(Vec a) {
+RG_SIMD Element across(Vec a) {
     if constexpr (op == RowOp::Max || op == RowOp::Min) {
-        if (any(is_nan(a))) return __builtin_nanf("");
+        if (any(is_nan(a))) return static_cast<Element>(__builtin_nan(""));
         return op == RowOp::Max ? max_of(a) : min_of(a);
     } else if constexpr (op == RowOp::Prod) {
-        alignas(64) float lane[kWidth];
+        alignas(64) Element lane[kWidth];
         a.store(lane);
         for (int i = 1; i < kWidth; ++i) lane[0] *= lane[i];
         return lane[0];
@@ -58,7 +58,7 @@ RG_SIMD float across(Vec a) {
 }
 
 template <RowOp op>
-float partial(float const* x, int64_t count, float shift) {
+Element partial(Element const* x, int64_t count, Element shift) {
     Vec acc[kLanes], s = Vec::set(shift);
 #pragma GCC unroll 4
     for (int v = 0; v < kLanes; ++v) acc[v] = Vec::set(kIdentity<op>);
@@ -73,7 +73,7 @@ float partial(float const* x, int64_t count, float shift) {
     }
     return across<op>(join<op>(join<op>(acc[0], acc[1]), join<op>(acc[2], acc[3])));
 }
-float partial(RowOp op, float const* x, int64_t count, float shift) {
+Element partial(RowOp op, Element const* x, int64_t count, Element shift) {
     using enum RowOp;
     switch (op) {
         case Sum:
@@ -106,7 +106,7 @@ struct Columns {
         for (int v = 0; v < vectors; ++v) total[v] = join<op>(total[v], acc[v]), acc[v] = Vec::set(kIdentity<op>);
         rows = 0;
     }
-    void add(float const* x, RowRun const* runs, int count) {
+    void add(Element const* x, RowRun const* runs, int count) {
         if (count > 1) {
             for (int64_t i = 0; i < runs->size; ++i) add(x + i * runs->stride, runs + 1, count - 1);
             return;
@@ -122,7 +122,7 @@ struct Columns {
     }
 };
 template <RowOp op, int vectors>
-void columns_of(float const* x, int64_t columns, RowRun const* runs, int count, float const* shift, float* y) {
+void columns_of(Element const* x, int64_t columns, RowRun const* runs, int count, Element const* shift, Element* y) {
     Columns<op, vectors> c;
     c.tail = static_cast<int>(columns - (vectors - 1) * kWidth);
     for (int v = 0; v < vectors; ++v) {
@@ -134,7 +134,7 @@ void columns_of(float const* x, int64_t columns, RowRun const* runs, int count, 
     for (int v = 0; v < vectors; ++v) store_part(c.total[v], y + v * kWidth, v + 1 == vectors ? c.tail : kWidth);
 }
 template <RowOp op>
-void columns_of(float const* x, int64_t columns, RowRun const* runs, int count, float const* shift, float* y) {
+void columns_of(Element const* x, int64_t columns, RowRun const* runs, int count, Element const* shift, Element* y) {
     switch ((columns + kWidth - 1) / kWidth) {
         case 1:
             return columns_of<op, 1>(x, columns, runs, count, shift, y);
@@ -146,7 +146,7 @@ void columns_of(float const* x, int64_t columns, RowRun const* runs, int count, 
             return columns_of<op, 4>(x, columns, runs, count, shift, y);
     }
 }
-void columns(RowOp op, float const* x, int64_t n, RowRun const* runs, int count, float const* shift, float* y) {
+void columns(RowOp op, Element const* x, int64_t n, RowRun const* runs, int count, Element const* shift, Element* y) {
     using enum RowOp;
     switch (op) {
         case Sum:

@@ -1,5 +1,5 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_reduce_impl.h"
 
 namespace refactor::kernel {
@@ -8,9 +8,9 @@ namespace {
 /// As many rows together as a vector has lanes: their accumulators are transposed, so that no row is combined across
 /// lanes.
 template <RowOp op>
-void short_rows(float const* x, int64_t rows, int64_t size, float const* shift, float* y) {
+void short_rows(Element const* x, int64_t rows, int64_t size, Element const* shift, Element* y) {
     auto const identity = Vec::set(kIdentity<op>);
-    auto shift_of = [&](int64_t row) { return shift ? shift[row] : 0.f; };
+    auto shift_of = [&](int64_t row) { return shift ? shift[row] : 0; };
     int64_t const whole = size & -kWidth;
     int const left = static_cast<int>(size - whole);
     int64_t row = 0;
@@ -38,7 +38,7 @@ void short_rows(float const* x, int64_t rows, int64_t size, float const* shift, 
     }
     for (; row < rows; ++row) y[row] = partial<op>(x + row * size, size, shift_of(row));
 }
-void short_rows(RowOp op, float const* x, int64_t rows, int64_t size, float const* shift, float* y) {
+void short_rows(RowOp op, Element const* x, int64_t rows, int64_t size, Element const* shift, Element* y) {
     using enum RowOp;
     switch (op) {
         case Sum:
@@ -58,7 +58,7 @@ void short_rows(RowOp op, float const* x, int64_t rows, int64_t size, float cons
     }
 }
 
-void divide(float* y, int64_t count, float divisor) {
+void divide(Element* y, int64_t count, Element divisor) {
     auto const by = Vec::set(divisor);
     for (int64_t i = 0; i < count; i += kWidth) {
         int const left = left_of(count - i);

@@ -1,12 +1,12 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_parts_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
 /// Largest element that is not NaN.
-float largest(float const* x, int64_t size) {
+Element largest(Element const* x, int64_t size) {
     Vec acc[kLanes];
 #pragma GCC unroll 4
     for (int v = 0; v < kLanes; ++v) acc[v] = Vec::set(-kInf);
@@ -22,7 +22,7 @@ float largest(float const* x, int64_t size) {
 }
 
 /// Stores exponentials of the differences from `top`, unless `log`, and returns their sum.
-float exponentials(float const* x, float* y, int64_t size, float top, bool log) {
+Element exponentials(Element const* x, Element* y, int64_t size, Element top, bool log) {
     Vec shift = Vec::set(top), sums[2] = {Vec::zero(), Vec::zero()};
     int64_t i = 0;
     for (; i + 2 * kWidth <= size; i += 2 * kWidth) {
@@ -39,13 +39,13 @@ float exponentials(float const* x, float* y, int64_t size, float top, bool log) 
     return sum(sums[0] + sums[1]);
 }
 
-void fill_zero(float* y, int64_t size) {
+void fill_zero(Element* y, int64_t size) {
     for (int64_t i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
 }
 
 /// Makes softmax of exponentials in y, or log-softmax of x.
-void normalise(float const* x, float* y, int64_t size, float top, float all, bool log) {
-    Vec factor = Vec::set(1 / all), shift = Vec::set(top), log_sum = Vec::set(log ? __builtin_logf(all) : 0);
+void normalise(Element const* x, Element* y, int64_t size, Element top, Element all, bool log) {
+    Vec factor = Vec::set(1 / all), shift = Vec::set(top), log_sum = Vec::set(log ? log_of(all) : 0);
     int64_t i = 0;
     for (; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
     for (; i < size; i += kWidth) {
@@ -56,16 +56,16 @@ void normalise(float const* x, float* y, int64_t size, float top, float all, boo
 
 /// Longest rows that are turned; a vector holds the elements of longer ones as well.
 constexpr int64_t kLongestTurned = 4;
-void softmax_turned(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
+void softmax_turned(Element const* x, Element* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
 
 /// Some rows together, as long as they stay in L1: the steps that bring a row down to one number wait for each other,
 /// those of the next row do not.
-void softmax(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
+void softmax(Element const* x, Element* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
     constexpr int64_t kMost = 4, kLongest = 1024;
     if (size <= kLongestTurned && rows >= kWidth) return softmax_turned(x, y, rows, size, log, nan_to_zero);
     for (int64_t first = 0; first < rows;) {
         int64_t count = size > kLongest ? 1 : rows - first < kMost ? rows - first : kMost;
-        float top[kMost], all[kMost];
+        Element top[kMost], all[kMost];
         for (int64_t r = 0; r < count; ++r) top[r] = largest(x + r * size, size);
         for (int64_t r = 0; r < count; ++r) all[r] = exponentials(x + r * size, y + r * size, size, top[r], log);
         for (int64_t r = 0; r < count; ++r) {
@@ -79,9 +79,10 @@ void softmax(float const* x, float* y, int64_t rows, int64_t size, bool log, boo
 }
 
 template <int vectors>
-void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int tail, bool is_log, bool nan_to_zero) {
+void softmax_columns(Element const* x, Element* y, int64_t size, int64_t stride, int tail, bool is_log,
+                     bool nan_to_zero) {
     Vec top[vectors], sums[vectors];
-    auto at = [&](float const* p, int64_t k, int v) __attribute__((always_inline)) {
+    auto at = [&](Element const* p, int64_t k, int v) __attribute__((always_inline)) {
         return load_part(p + k * stride + v * kWidth, v + 1 == vectors ? tail : kWidth);
     };
     auto put = [&](Vec value, int64_t k, int v) __attribute__((always_inline)) {
@@ -112,10 +113,10 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
 /// Lane l becomes the sum (or the maximum) of the lanes l, l ± n, l ± 2n …; n divides the width.
 template <bool maximum>
 Vec fold_lanes(Vec value, int64_t n) {
-    alignas(64) float lanes[kWidth];
+    alignas(64) Element lanes[kWidth];
     value.store(lanes);
     for (int64_t i = n; i < kWidth; ++i) {
-        float &to = lanes[i % n], from = lanes[i];
+        Element &to = lanes[i % n], from = lanes[i];
         to = maximum ? (to > from ? to : from) : to + from;
     }
     for (int64_t i = n; i < kWidth; ++i) lanes[i] = lanes[i % n];
@@ -123,7 +124,7 @@ Vec fold_lanes(Vec value, int64_t n) {
 }
 
 /// Columns that fill a part of a vector, which is `n` of them over and over: all `count` elements are read as one row.
-void softmax_periodic(float const* x, float* y, int64_t count, int64_t n, bool is_log, bool nan_to_zero) {
+void softmax_periodic(Element const* x, Element* y, int64_t count, int64_t n, bool is_log, bool nan_to_zero) {
     Vec top = Vec::set(-kInf), sums = Vec::zero();
     for (int64_t i = 0; i < count; i += kWidth) {
         int left = left_of(count - i);
@@ -146,7 +147,8 @@ void softmax_periodic(float const* x, float* y, int64_t count, int64_t n, bool i
     }
 }
 
-void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int64_t n, bool log, bool nan_to_zero) {
+void softmax_columns(Element const* x, Element* y, int64_t size, int64_t stride, int64_t n, bool log,
+                     bool nan_to_zero) {
     if (n == stride && n < kWidth && kWidth % n == 0) return softmax_periodic(x, y, size * n, n, log, nan_to_zero);
     auto vectors = (n + kWidth - 1) / kWidth;
     auto tail = static_cast<int>(n - (vectors - 1) * kWidth);
@@ -163,13 +165,13 @@ void softmax_columns(float const* x, float* y, int64_t size, int64_t stride, int
 }
 
 template <int size>
-void softmax_turned(float const* x, float* y, int64_t rows, bool log, bool nan_to_zero) {
+void softmax_turned(Element const* x, Element* y, int64_t rows, bool log, bool nan_to_zero) {
     constexpr int64_t kRows = 4 * kWidth;
-    float turned[size * kRows];
+    Element turned[size * kRows];
     for (int64_t first = 0; first < rows; first += kRows) {
         int64_t count = rows - first < kRows ? rows - first : kRows;
-        float const* from = x + first * size;
-        float* to = y + first * size;
+        Element const* from = x + first * size;
+        Element* to = y + first * size;
         for (int64_t r = 0; r < count; ++r)
             for (int k = 0; k < size; ++k) turned[k * kRows + r] = from[r * size + k];
         softmax_columns(turned, turned, size, kRows, count, log, nan_to_zero);
@@ -179,7 +181,7 @@ void softmax_turned(float const* x, float* y, int64_t rows, bool log, bool nan_t
 }
 
 /// Rows of a few elements: a row becomes a lane.
-void softmax_turned(float const* x, float* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
+void softmax_turned(Element const* x, Element* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
     switch (size) {
         case 1:
             return softmax_turned<1>(x, y, rows, log, nan_to_zero);

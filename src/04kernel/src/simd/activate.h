@@ -1,9 +1,8 @@
 #pragma once
 #include "kernel/epilogue.h"
-#include "simd/math.h"
 
-// Activations of the epilogue on `Vec`. The kind is a template parameter, so that
-// the choice is made outside of the loop over elements; NaN stays NaN.
+// Activations of the epilogue on `Vec`; include `math.h` or `math_f64.h` first. The kind is a template parameter, so
+// that the choice is made outside of the loop over elements; NaN stays NaN.
 
 namespace refactor::kernel {
 namespace {
@@ -17,7 +16,8 @@ RG_SIMD Vec activate(Vec x, [[maybe_unused]] Vec alpha, [[maybe_unused]] Vec bet
     if constexpr (kind == Sigmoid) return sigmoid(x);
     if constexpr (kind == Silu) return x * sigmoid(x);
     if constexpr (kind == HardSigmoid) return hard_sigmoid(x, alpha, beta);
-    if constexpr (kind == HardSwish) return fma(x * hard_sigmoid(x, Vec::set(1.f / 6.f), Vec::set(0.5f)), alpha, beta);
+    if constexpr (kind == HardSwish)
+        return fma(x * hard_sigmoid(x, Vec::set(Vec::Element(1) / 6), Vec::set(0.5f)), alpha, beta);
     if constexpr (kind == GeluErf) return gelu_erf(x);
     if constexpr (kind == GeluTanh) return gelu_tanh(x);
     if constexpr (kind == Tanh) return tanh(x);

@@ -24,6 +24,7 @@ RG_SIMD Mask first_lanes(int n) {
 }
 
 struct Vec {
+    using Element = float;
     static constexpr int width = 8;
     __m256 v;
 

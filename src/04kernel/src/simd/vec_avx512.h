@@ -20,6 +20,7 @@ RG_SIMD Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.
 RG_SIMD bool any(Mask a) { return a.m != 0; }
 
 struct Vec {
+    using Element = float;
     static constexpr int width = 16;
     __m512 v;
 

@@ -7,15 +7,16 @@ namespace {
 
 constexpr double kNsPerElement = 0.3;
 
+template <class T>
 class SoftmaxRows final : public runtime::Task {
-    RowFunctions const& functions_;
+    RowFunctionsOf<T> const& functions_;
     SoftmaxInfo info_;
     AxisSplit split_;
     int64_t step_, blocks_, chunks_;  // columns in a block, blocks in all
 
 public:
     static std::string why_not(SoftmaxInfo const&, BindArgs const&) { return {}; }
-    SoftmaxRows(RowFunctions const& functions, SoftmaxInfo const& info, BindArgs const& args)
+    SoftmaxRows(RowFunctionsOf<T> const& functions, SoftmaxInfo const& info, BindArgs const& args)
         : functions_(functions),
           info_(info),
           split_(args.inputs[0]->dims, info.axis, info.axes),
@@ -25,8 +26,8 @@ public:
         chunks_ = chunks_of(split_.outer * blocks_, ns, args.threads);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto const* x = static_cast<float const*>(arguments[0]);
-        auto* y = static_cast<float*>(arguments[1]);
+        auto const* x = static_cast<T const*>(arguments[0]);
+        auto* y = static_cast<T*>(arguments[1]);
         auto all = split_.outer * blocks_;
         auto [_, size, inner] = split_;
         context.pool.parallel_for(chunks_, [&, size = size, inner = inner](int64_t c, int) {
@@ -48,9 +49,7 @@ public:
 }  // namespace
 
 MaybeKernel make_softmax_rows(SoftmaxInfo const& info, Request const& request) {
-    auto choice = choose_rows(request);
-    if (!choice.functions) return reject(choice.why_not);
-    return std::unique_ptr<Kernel>(new RowKernel<SoftmaxInfo, SoftmaxRows>(choice, "softmax", info, kNsPerElement));
+    return make_row_kernel<SoftmaxInfo, SoftmaxRows>("softmax", info, request, kNsPerElement);
 }
 
 }  // namespace refactor::kernel

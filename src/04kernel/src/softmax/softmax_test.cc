@@ -32,7 +32,7 @@ TEST(Softmax, CandidatesAgree) {
     for (auto const& c : cases)
         for (int bits = 0; bits < 4; ++bits) {
             auto x = random_f32(c.dims, random, 4);
-            check_candidates(SoftmaxInfo{c.axis, c.axes, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
+            check_floats(SoftmaxInfo{c.axis, c.axes, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
         }
 }
 
@@ -44,7 +44,7 @@ TEST(Softmax, InfiniteScores) {
         x.as<float>()[7 * 4 + 2] = NAN, x.as<float>()[8 * 4] = -INFINITY;
         for (int i = 0; i < 4; ++i) x.as<float>()[11 * 4 + i] = -INFINITY;
         for (int64_t axis = 0; axis < 2; ++axis)
-            check_candidates(SoftmaxInfo{axis, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
+            check_floats(SoftmaxInfo{axis, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
     }
     for (int64_t axis = 0; axis < 2; ++axis)
         for (int bits = 0; bits < 4; ++bits) {
@@ -52,7 +52,7 @@ TEST(Softmax, InfiniteScores) {
             for (int i = 0; i < 35; ++i) x.as<float>()[3 * 35 + i] = x.as<float>()[i * 35 + 5] = -INFINITY;
             x.as<float>()[7 * 35 + 4] = NAN;
             x.as<float>()[8 * 35 + 6] = -INFINITY;
-            check_candidates(SoftmaxInfo{axis, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
+            check_floats(SoftmaxInfo{axis, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
         }
 }
 

@@ -1,0 +1,111 @@
+#pragma once
+// Which functor is which operator of floats; include `vec_functors.h` first, and what it asks for. Internal linkage.
+#include "elementwise/tile_tables.h"
+
+extern "C" {
+float sinf(float) noexcept;
+float cosf(float) noexcept;
+double sin(double) noexcept;
+double cos(double) noexcept;
+}
+
+namespace refactor::kernel::elementwise {
+namespace {
+
+RG_INLINE float far_angle(float x, bool cosine) { return cosine ? cosf(x) : sinf(x); }
+RG_INLINE double far_angle(double x, bool cosine) { return cosine ? ::cos(x) : ::sin(x); }
+
+/// Sine and cosine; blocks with an angle too large for the quick reduction go through the C library.
+template <bool kCosine>
+void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
+    auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
+    auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
+    int64_t const step = op.repeated & 1 ? 0 : kBlock;
+    for (; n > 0; n -= kBlock, a += step, out += kBlock) {
+        for (int j = 0; j < kBlock && j < n; j += Vec::width) {
+            Vec x = load_lanes(a + j, n - j);
+            if (!any(abs(x) > Vec::set(kLargestAngle))) {
+                Vec y = sin_quarter(x, kCosine ? 1 : 0);
+                store_lanes(kCosine ? y : select(x == Vec::zero(), x, y), out + j, n - j);  // -0 stays -0
+                continue;
+            }
+            for (int k = j; k < j + Vec::width && k < n; ++k) out[k] = far_angle(a[k], kCosine);
+        }
+    }
+}
+
+// A table of one line an instruction.  NOLINTNEXTLINE(readability-function-size)
+TileFunction vec_function(TileCode code) {
+    switch (code) {
+        case TileCode::Square:
+            return vec_unary<SquareV>;
+        case TileCode::Cube:
+            return vec_unary<CubeV>;
+        case TileCode::SquareRootPower:
+            return vec_unary<SquareRootPowerV>;
+        default:
+            break;
+    }
+    switch (op_of(code)) {
+#define RG_OP(kind, name) \
+    case ExprOp::name:    \
+        return vec_##kind<name##V>;
+        RG_OP(unary, Abs)
+        RG_OP(unary, Neg)
+        RG_OP(unary, Sign)
+        RG_OP(unary, Floor)
+        RG_OP(unary, Ceil)
+        RG_OP(unary, Round)
+        RG_OP(unary, Sqrt)
+        RG_OP(unary, Rsqrt)
+        RG_OP(unary, Reciprocal)
+        RG_OP(unary, Exp)
+        RG_OP(unary, Log)
+        RG_OP(unary, Erf)
+        RG_OP(unary, Asin)
+        RG_OP(unary, Acos)
+        RG_OP(unary, Atan)
+        RG_OP(unary, Tanh)
+        RG_OP(unary, Sigmoid)
+        RG_OP(unary, Relu)
+        RG_OP(unary, Silu)
+        RG_OP(unary, Softplus)
+        RG_OP(unary, Softsign)
+        RG_OP(unary, Mish)
+        RG_OP(unary, GeluErf)
+        RG_OP(unary, GeluTanh)
+        RG_OP(unary, HardSwish)
+        RG_OP(unary, LeakyRelu)
+        RG_OP(unary, Elu)
+        RG_OP(unary, Selu)
+        RG_OP(unary, Celu)
+        RG_OP(unary, HardSigmoid)
+        RG_OP(unary, ThresholdedRelu)
+        RG_OP(unary, Shrink)
+        RG_OP(binary, Add)
+        RG_OP(binary, Sub)
+        RG_OP(binary, Mul)
+        RG_OP(binary, Div)
+        RG_OP(binary, Min)
+        RG_OP(binary, Max)
+        RG_OP(binary, PRelu)
+        RG_OP(ternary, Clip)
+        RG_OP(ternary, Fma)
+#undef RG_OP
+        case ExprOp::Sin:
+            return vec_angle<false>;
+        case ExprOp::Cos:
+            return vec_angle<true>;
+        case ExprOp::Equal:
+        case ExprOp::Less:
+        case ExprOp::LessEqual:
+        case ExprOp::Greater:
+        case ExprOp::GreaterEqual:
+            return common_function<Vec::Element>(code);
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::elementwise
