@@ -30,10 +30,9 @@ struct PoolIsa {
     int block;
     void (*rows)(PoolJob const&);
     /// Windows at every column, or, of one lane, at every second; averages and sums have one lane.
-    /// x: [planes][in_rows][in_cols][lanes]. `line`: scratch memory for the padded row of `line_floats` that the
-    /// windows of an output row see, behind it as much again for windows at every second column, and 2 * out_cols for
-    /// averages.
-    void (*separable)(PoolJob const&, int64_t lanes, float* line, int64_t line_floats);
+    /// x: [planes][in_rows][in_cols][lanes]. `memory`: `lines` padded rows of `line_floats` that the windows of as many
+    /// output rows see, behind them as much again for windows at every second column, and 2 * out_cols for averages.
+    void (*separable)(PoolJob const&, int64_t lanes, float* memory, int64_t lines, int64_t line_floats);
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };

@@ -76,32 +76,43 @@ struct Scales {
     }
 };
 
+/// Several rows at a time: what one pass stored is not read by the next, at other alignments, while it is on its way.
 template <bool Maximum>
-void separable_rows(PoolJob const& j, int64_t lanes, float* line, int64_t line_floats) {
+void separable_rows(PoolJob const& j, int64_t lanes, float* memory, int64_t lines, int64_t line_floats) {
     int64_t const in_row = j.in_cols * lanes, out_row = j.out_cols * lanes, half = line_floats / 2;
     bool const average = !Maximum && !j.total, strided = j.col_stride == 2;
-    float *phases = line + line_floats, *after = strided ? phases + line_floats : phases;
-    for (int64_t i = 0; i < line_floats; ++i) line[i] = Maximum ? -__builtin_inff() : 0.f;
+    float *phases = memory + lines * line_floats, *after = strided ? phases + lines * line_floats : phases;
+    for (int64_t i = 0; i < lines * line_floats; ++i) memory[i] = Maximum ? -__builtin_inff() : 0.f;
+    auto const inside = [&](int64_t row) {
+        return Part(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
+    };
+    Taps const along{1, 0, j.kernel_cols, j.col_dilation * lanes, strided ? half : 0};
     // `Scales` counts the columns at once, which only averages need.
     auto const rows_of = [&](Scales* scales) {
-        for (int64_t row = j.row; row < j.row_end; ++row) {
-            int64_t start = row * j.row_stride - j.row_pad;
-            Part rows(start, j.row_dilation, j.kernel_rows, j.in_rows);
-            float const* first = j.x + (start + rows.first * j.row_dilation) * in_row;
-            combined<Maximum>(first, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row, 0},
-                              nullptr, line + j.col_pad * lanes, in_row);
-            if (strided) split_phases(line, half, phases, phases + half);
-            combined<Maximum>(strided ? phases : line,
-                              {1, 0, j.kernel_cols, j.col_dilation * lanes, strided ? half : 0},
-                              scales ? scales->of_row(j, row, rows) : nullptr, j.y + row * out_row, out_row);
+        for (int64_t first = j.row; first < j.row_end; first += lines) {
+            int64_t const last = first + lines < j.row_end ? first + lines : j.row_end;
+            float* line = memory;
+            for (int64_t row = first; row < last; ++row, line += line_floats) {
+                Part rows = inside(row);
+                float const* x = j.x + (row * j.row_stride - j.row_pad + rows.first * j.row_dilation) * in_row;
+                combined<Maximum>(x, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row, 0},
+                                  nullptr, line + j.col_pad * lanes, in_row);
+            }
+            if (strided)
+                for (int64_t i = 0; i < (last - first) * line_floats; i += line_floats)
+                    split_phases(memory + i, half, phases + i, phases + i + half);
+            line = strided ? phases : memory;
+            for (int64_t row = first; row < last; ++row, line += line_floats)
+                combined<Maximum>(line, along, scales ? scales->of_row(j, row, inside(row)) : nullptr,
+                                  j.y + row * out_row, out_row);
         }
     };
     if (!average) return rows_of(nullptr);
     Scales scales(j, after);
     rows_of(&scales);
 }
-void separable(PoolJob const& j, int64_t lanes, float* line, int64_t line_floats) {
-    j.maximum ? separable_rows<true>(j, lanes, line, line_floats) : separable_rows<false>(j, lanes, line, line_floats);
+void separable(PoolJob const& j, int64_t lanes, float* memory, int64_t lines, int64_t line_floats) {
+    (j.maximum ? separable_rows<true> : separable_rows<false>)(j, lanes, memory, lines, line_floats);
 }
 
 }  // namespace
