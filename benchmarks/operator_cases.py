@@ -68,7 +68,9 @@ def one(op: str, *operands: Operand | None, outputs: int = 1, opset: int = OPSET
         if operand.constant:
             constants.append(numpy_helper.from_array(values, name))
         else:
-            types.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values.dtype), values.shape))
+            types.append(
+                helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values.dtype), values.shape)
+            )
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, names, results, name=op, **attributes)
     graph = helper.make_graph([node], op, types, [onnx.ValueInfoProto(name=name) for name in results], constants)
@@ -124,7 +126,10 @@ def pools() -> Cases:
         yield f"{op} 1x8x14x14 3s2p1", lambda op=op, a=a: one(op, x(1, 8, 14, 14), **a)
     a = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
     for dtype in ("u1", "i1"):
-        yield f"MaxPool {dtype} 1x64x112x112 3s2p1", lambda a=a, d=dtype: one("MaxPool", x(1, 64, 112, 112, dtype=d), **a)
+        yield (
+            f"MaxPool {dtype} 1x64x112x112 3s2p1",
+            lambda a=a, d=dtype: one("MaxPool", x(1, 64, 112, 112, dtype=d), **a),
+        )
 
 
 def conv(shape: tuple[int, ...], out: int, kernel: tuple[int, ...], **attributes: int | list[int]) -> Case:

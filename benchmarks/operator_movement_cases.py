@@ -125,12 +125,16 @@ def transposes() -> Cases:
         name = f"Transpose {sized(shape)} {''.join(map(str, order))}"
         yield name, lambda s=shape, p=order: one("Transpose", x(*s), perm=p)
     for dtype in INTEGERS:
-        yield f"Transpose {dtype} 1x64x56x56 0231", lambda d=dtype: one(
-            "Transpose", x(1, 64, 56, 56, dtype=d), perm=[0, 2, 3, 1]
+        yield (
+            f"Transpose {dtype} 1x64x56x56 0231",
+            lambda d=dtype: one("Transpose", x(1, 64, 56, 56, dtype=d), perm=[0, 2, 3, 1]),
         )
         yield f"Transpose {dtype} 512x512", lambda d=dtype: one("Transpose", x(512, 512, dtype=d), perm=[1, 0])
     for mode in ("DCR", "CRD"):
-        yield f"DepthToSpace {mode} 1x64x64x64", lambda m=mode: one("DepthToSpace", x(1, 64, 64, 64), blocksize=2, mode=m)
+        yield (
+            f"DepthToSpace {mode} 1x64x64x64",
+            lambda m=mode: one("DepthToSpace", x(1, 64, 64, 64), blocksize=2, mode=m),
+        )
     yield "SpaceToDepth 1x3x224x224", lambda: one("SpaceToDepth", x(1, 3, 224, 224), blocksize=2)
     yield "SpaceToDepth 1x16x64x64 4", lambda: one("SpaceToDepth", x(1, 16, 64, 64), blocksize=4)
 

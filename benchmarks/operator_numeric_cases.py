@@ -126,8 +126,9 @@ def products() -> Cases:
     zero = c(3, "u1")
     yield name, lambda: one("MatMulInteger", x(128, 768, dtype="u1"), w(768, 768, dtype="i1"), zero)
     yield "MatMulInteger 1x768 768x3072", lambda: one("MatMulInteger", x(1, 768, dtype="u1"), w(768, 3072, dtype="i1"))
-    yield "ConvInteger 1x32x28x28 32", lambda: one(
-        "ConvInteger", x(1, 32, 28, 28, dtype="u1"), w(32, 32, 3, 3, dtype="u1"), zero, pads=[1] * 4
+    yield (
+        "ConvInteger 1x32x28x28 32",
+        lambda: one("ConvInteger", x(1, 32, 28, 28, dtype="u1"), w(32, 32, 3, 3, dtype="u1"), zero, pads=[1] * 4),
     )
     for shape in ((1, 64, 56, 56), (1, 16)):
         scale = c(0.05, "f4")
@@ -172,11 +173,9 @@ def resampling() -> Cases:
     theta = Operand(lambda r: r.standard_normal((1, 2, 3)).astype("f4"))
     yield "AffineGrid 1x3x224x224", lambda: one("AffineGrid", theta, c([1, 3, 224, 224]))
 
-    corners = Operand(lambda r: (r.uniform(0, 25, (100, 4)) + [0, 0, 25, 25]).astype("f4"))
+    corners = Operand(lambda r: r.uniform([0, 0, 25, 25], [25, 25, 50, 50], (100, 4)).astype("f4"))
     a = {"output_height": 7, "output_width": 7, "sampling_ratio": 2, "spatial_scale": 0.9}
-    yield "RoiAlign 1x64x50x50 100", lambda a=a: one(
-        "RoiAlign", x(1, 64, 50, 50), corners, c([0] * 100), opset=16, **a
-    )
+    yield "RoiAlign 1x64x50x50 100", lambda a=a: one("RoiAlign", x(1, 64, 50, 50), corners, c([0] * 100), opset=16, **a)
 
 
 FAMILIES = [elementwise, choices, normalisations, products, resampling]

@@ -18,7 +18,9 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 PACKAGES = Path(refactor_graph.__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", ["cuda", "memory", "new_shapes", "operators", "run", "shared_core", "steps", "weights"])
+@pytest.mark.parametrize(
+    "name", ["cuda", "memory", "new_shapes", "operators", "run", "shared_core", "steps", "weights"]
+)
 def test_script_starts(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
