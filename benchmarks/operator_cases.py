@@ -22,7 +22,7 @@ class Operand:
 
 
 def x(*shape: int, dtype: str = "f4", low: int = -100, high: int = 100) -> Operand:
-    """Normal numbers; integers from `low` to below `high`; or booleans."""
+    """Make normal numbers; integers from `low` to below `high`; or booleans."""
 
     def make(random: np.random.Generator) -> np.ndarray:
         kind = np.dtype(dtype).kind
@@ -34,12 +34,12 @@ def x(*shape: int, dtype: str = "f4", low: int = -100, high: int = 100) -> Opera
 
 
 def w(*shape: int, dtype: str = "f4") -> Operand:
-    """Random constants."""
+    """Make random constants."""
     return Operand(x(*shape, dtype=dtype).make, constant=True)
 
 
 def c(values: object, dtype: str = "i8") -> Operand:
-    """Given constants."""
+    """Make given constants."""
     return Operand(lambda _: np.asarray(values, dtype), constant=True)
 
 
@@ -48,12 +48,12 @@ def index(below: int, *shape: int) -> Operand:
 
 
 def distinct_rows(below: int, count: int) -> Operand:
-    """Positions of rows, none twice: [count, 1]."""
+    """Make positions of rows, none twice: [count, 1]."""
     return Operand(lambda random: random.permutation(below)[:count].reshape(count, 1))
 
 
 def order_along(axis: int, *shape: int) -> Operand:
-    """Indices along an axis, none twice."""
+    """Make indices along an axis, none twice."""
     return Operand(lambda random: np.argsort(random.standard_normal(shape), axis=axis))
 
 
