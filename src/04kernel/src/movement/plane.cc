@@ -32,7 +32,7 @@ void transpose_plane_bytes(std::byte* dst, int64_t dst_stride, std::byte const* 
 
 /// Of few columns or rows, which are less than a vector: pixels of interleaved planes.
 void transpose_few_words(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
-                           int64_t columns) {
+                         int64_t columns) {
     transpose_words(reinterpret_cast<uint32_t const*>(src), src_stride / 4, columns, rows,
                     reinterpret_cast<uint32_t*>(dst), dst_stride / 4);
 }
