@@ -12,38 +12,54 @@ struct Taps {
     int64_t outer, outer_step, inner, inner_step, phases;
 };
 
-/// The largest, or the sum, of the taps; sums are multiplied by `scale`, or are left as they are if that is null.
-template <bool Maximum, int vectors>
-RG_SIMD void combined(float const* x, Taps const& taps, float const* scale, float* y, int last) {
+/// The largest, or the sum, of the taps; sums are multiplied by `scale`, or are left as they are if that is null. The
+/// last of the vectors begins at `last`, and may overlap the one in front of it. `part`: it is the only one, of `lanes`
+/// lanes.
+template <bool Maximum, int vectors, bool part = false>
+RG_SIMD void combined(float const* x, Taps const& taps, float const* scale, float* y, int64_t last, int lanes = W) {
     Vec acc[vectors];
-#pragma GCC unroll 4
+    auto const at = [&](int v) { return v + 1 == vectors ? last : v * W; };
+    auto const load = [&](float const* p) { return part ? Vec::load_first(p, lanes) : Vec::load(p); };
+#pragma GCC unroll 5
     for (int v = 0; v < vectors; ++v) acc[v] = Maximum ? Vec::set(-__builtin_inff()) : Vec::zero();
     int64_t const shift = taps.phases ? 1 : 0;
     for (int64_t i = 0; i < taps.outer; ++i)
         for (int64_t k = 0; k < taps.inner; ++k) {
-            auto at = k * taps.inner_step;
-            auto const* p = x + i * taps.outer_step + (at & 1) * taps.phases + (shift ? at >> 1 : at);
-#pragma GCC unroll 4
+            auto step = k * taps.inner_step;
+            auto const* p = x + i * taps.outer_step + (step & 1) * taps.phases + (step >> shift);
+#pragma GCC unroll 5
             for (int v = 0; v < vectors; ++v) {
-                Vec value = last < W ? Vec::load_first(p + v * W, last) : Vec::load(p + v * W);
+                Vec value = load(p + at(v));
                 acc[v] = Maximum ? maximum(acc[v], value) : acc[v] + value;
             }
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (int v = 0; v < vectors; ++v) {
-        if (!Maximum && scale)
-            acc[v] = acc[v] * (last < W ? Vec::load_first(scale + v * W, last) : Vec::load(scale + v * W));
-        last < W ? acc[v].store_first(y + v * W, last) : acc[v].store(y + v * W);
+        if (!Maximum && scale) acc[v] = acc[v] * load(scale + at(v));
+        part ? acc[v].store_first(y + at(v), lanes) : acc[v].store(y + at(v));
     }
 }
-/// y[i] is made of the taps from x[i] on. A maximum is NaN if one is.
+/// y[i] is made of the taps from x[i] on, which y is apart from. A maximum is NaN if one is.
 template <bool Maximum>
 void combined(float const* x, Taps const& taps, float const* scale, float* y, int64_t count) {
-    auto scale_at = [&](int64_t i) { return scale ? scale + i : nullptr; };
-    int64_t i = 0;
-    for (; i + 4 * W <= count; i += 4 * W) combined<Maximum, 4>(x + i, taps, scale_at(i), y + i, W);
-    for (; i + W <= count; i += W) combined<Maximum, 1>(x + i, taps, scale_at(i), y + i, W);
-    if (i < count) combined<Maximum, 1>(x + i, taps, scale_at(i), y + i, static_cast<int>(count - i));
+    if (count < W) return combined<Maximum, 1, true>(x, taps, scale, y, 0, static_cast<int>(count));
+    // At least one whole vector is left.
+    for (; count >= 5 * W; count -= 4 * W, x += 4 * W, y += 4 * W) {
+        combined<Maximum, 4>(x, taps, scale, y, 3 * W);
+        if (scale) scale += 4 * W;
+    }
+    switch ((count + W - 1) / W) {
+        case 1:
+            return combined<Maximum, 1>(x, taps, scale, y, 0);
+        case 2:
+            return combined<Maximum, 2>(x, taps, scale, y, count - W);
+        case 3:
+            return combined<Maximum, 3>(x, taps, scale, y, count - W);
+        case 4:
+            return combined<Maximum, 4>(x, taps, scale, y, count - W);
+        default:
+            return combined<Maximum, 5>(x, taps, scale, y, count - W);
+    }
 }
 
 void split_phases(float const* __restrict x, int64_t pairs, float* __restrict even, float* __restrict odd) {
