@@ -211,9 +211,11 @@ def reductions() -> Cases:
         yield f"Reduce{kind} 4x16", lambda k=kind: one(f"Reduce{k}", x(4, 16), c([1]))
     for dtype in ("i4", "i8"):
         for kind in ("Sum", "Max", "Mean", "Prod"):
+            # onnxruntime multiplies integers as floats, which agrees where nothing overflows.
+            numbers = x(512, 768, dtype=dtype, low=-1, high=2) if kind == "Prod" else x(512, 768, dtype=dtype)
             for axis in (0, 1):
                 name = f"Reduce{kind} {dtype} 512x768 axis {axis}"
-                yield name, lambda k=kind, d=dtype, a=axis: one(f"Reduce{k}", x(512, 768, dtype=d), c([a]))
+                yield name, lambda k=kind, n=numbers, a=axis: one(f"Reduce{k}", n, c([a]))
     for dtype in ("i4", "i8", "u1", "i1"):
         for axis in (0, 1):
             name = f"ArgMax {dtype} 512x768 axis {axis}"
