@@ -18,7 +18,9 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 PACKAGES = Path(refactor_graph.__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", ["cuda", "memory", "new_shapes", "run", "shared_core", "steps", "weights"])
+@pytest.mark.parametrize(
+    "name", ["cuda", "memory", "new_shapes", "operators", "run", "shared_core", "steps", "weights"]
+)
 def test_script_starts(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--help"]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
@@ -39,6 +41,16 @@ def test_quantised_models_load(tmp_path: Path) -> None:
     assert written == kinds
     for path in folder.iterdir():
         make_compiler(str(path)).compile("cpu")
+
+
+def test_operators_are_compared() -> None:
+    pytest.importorskip("onnxruntime")
+    options = ["--only", "Relu 1x16", "Slice 1x4", "TopK 1x1000", "--rounds", "1", "--burst", "0", "--below", "1e9"]
+    command = [sys.executable, str(FOLDER / "operators.py"), *options]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "3 operators, below 1e+09: 3" in result.stdout
 
 
 def test_unknown_peers_are_refused() -> None:

@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "cuda/device_selects.h"
+#include "movement/movement.h"
 #include "sequence/parts.h"
 
 #include <algorithm>
@@ -9,6 +10,16 @@ namespace refactor::kernel {
 namespace {
 
 using runtime::Value;
+
+/// Positions of what is true. All are written, and the last again until it is one of them: branches on random
+/// conditions are mispredicted.
+std::vector<int64_t> chosen(Value const& condition) {
+    std::vector<int64_t> kept(static_cast<size_t>(condition.count()));
+    size_t count = 0;
+    for (int64_t i = 0; i < condition.count(); ++i) kept[count] = i, count += condition.data<uint8_t>()[i] != 0;
+    kept.resize(count);
+    return kept;
+}
 
 class Compress final : public runtime::Procedure {
     std::optional<int64_t> axis_;
@@ -22,9 +33,7 @@ public:
         auto dims = axis_ ? x.dims : Dims{x.count()};
         auto axis = axis_ ? axis_of(*axis_, dims.size()) : 0;
         auto [outer, size, inner] = Around(dims, axis);
-        std::vector<int64_t> kept;
-        for (int64_t i = 0; i < condition.count(); ++i)
-            if (condition.data<uint8_t>()[i]) kept.push_back(i);
+        auto kept = chosen(condition);
         if (!kept.empty() && kept.back() >= size)
             throw InvalidInput("the condition asks for element " + std::to_string(kept.back()) + ", x has " +
                                std::to_string(size));
@@ -45,8 +54,17 @@ public:
         auto bytes = bits_of(x.dtype) / 8;
         if (!bytes) throw Unsupported("Compress of " + std::string(name_of(x.dtype)));
         auto* target = static_cast<std::byte*>(outputs[0].resize(x.dtype, dims));
-        each([&](int64_t from, int64_t to) {
-            std::copy_n(x.data<std::byte>() + from * bytes, inner * bytes, target + to * bytes);
+        auto const* source = x.data<std::byte>();
+        if (!movement::is_word(inner * bytes)) {
+            each([&](int64_t from, int64_t to) {
+                std::copy_n(source + from * bytes, inner * bytes, target + to * bytes);
+            });
+            return;
+        }
+        movement::with_word(inner * bytes, [&](auto word) {
+            each([&](int64_t from, int64_t to) {
+                movement::store(target + to * bytes, movement::load<decltype(word)>(source + from * bytes));
+            });
         });
     }
 };

@@ -21,7 +21,7 @@ struct Outputs {
     int64_t first, end;
 };
 /// Outputs of one axis whose window lies inside the input.
-Outputs inner(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
+[[maybe_unused]] Outputs inner(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
     int64_t first = (pad + stride - 1) / stride, last = in + pad - (kernel - 1) * dilation - 1;
     int64_t end = last < 0 ? 0 : last / stride + 1;
     if (first > out) first = out;

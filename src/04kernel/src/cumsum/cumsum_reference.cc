@@ -13,6 +13,9 @@ constexpr double kNsPerElement = 1.5;
 /// L1, and runs of 2 KiB of f32 are long enough to be fetched ahead.
 constexpr int64_t kStrip = 512;
 
+template <class T>
+constexpr bool kHasStrips = std::is_same_v<T, float> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+
 template <Isa isa>
 class CumSumTask final : public runtime::Task {
     using Body = void (*)(CumSumTask const&, void const*, void*, int64_t);
@@ -37,13 +40,13 @@ class CumSumTask final : public runtime::Task {
     /// `size` steps of `count` neighbours; the lanes of one loop are a constant, which compilers need for vectors.
     template <class T, bool product, bool exclusive>
     static void carry(T const* x, T* y, int64_t size, int64_t step, int64_t count) {
+#if RG_X86
+        if constexpr (isa == Isa::Avx2 && kHasStrips<T> && !product)
+            return cumsum_strip_avx2(CumSumStrip<T>{x, y, size, step, count, exclusive});
+#endif
         constexpr int64_t kLanes = 16;
         Wide<T> totals[kStrip];
         std::fill_n(totals, count, static_cast<Wide<T>>(product ? 1 : 0));
-#if RG_X86
-        if constexpr (isa == Isa::Avx2 && std::is_same_v<T, float> && !product)
-            return cumsum_strip_avx2({x, y, totals, size, step, count, exclusive});
-#endif
         for (int64_t k = 0; k < size; ++k, x += step, y += step) {
             int64_t i = 0;
             for (; i + kLanes <= count; i += kLanes) add_step<T, product, exclusive>(x + i, y + i, totals + i, kLanes);
@@ -103,7 +106,8 @@ MaybeKernel make_cumsum_strips(CumSumInfo const& info, Request const& request) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
     if (auto why = why_not_isa(request, Isa::Avx2); !why.empty()) return reject(why);
     auto dtype = request.inputs[0].dtype;
-    if (dtype != DataType::F32) return reject("dtype " + std::string(refactor::name_of(dtype)) + ", expected f32");
+    if (dtype != DataType::F32 && dtype != DataType::I32 && dtype != DataType::I64)
+        return reject("dtype " + std::string(refactor::name_of(dtype)) + ", expected f32, i32 or i64");
     if (info.product) return reject("adds, does not multiply");
     return std::unique_ptr<Kernel>(
         new InfoKernel<CumSumInfo, CumSumTask<Isa::Avx2>>(id_of("cumsum", "strips", dtype, Isa::Avx2), info));

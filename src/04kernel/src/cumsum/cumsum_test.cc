@@ -47,6 +47,17 @@ TEST(CumSum, VectorsOfAllWidths) {
         }
 }
 
+TEST(CumSum, WideIntegersWrap) {
+    std::mt19937 random(seed_of(63));
+    for (int64_t inner : {1, 2, 3, 4, 5, 16, 23, 600})
+        for (int bits = 0; bits < 4; ++bits) {
+            Tensor x(DataType::I64, {2, 9, inner});
+            for (int64_t i = 0; i < x.desc.count(); ++i)
+                x.as<int64_t>()[i] = static_cast<int64_t>((uint64_t{random()} << 32) + random());
+            check_candidates(CumSumInfo{1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, {});
+        }
+}
+
 TEST(CumSum, StripsOfAllWidths) {
     constexpr int64_t kOuter = 3, kSize = 7;
     for (int64_t inner : {1, 2, 15, 16, 33, 512, 1100})

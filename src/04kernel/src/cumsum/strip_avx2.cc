@@ -5,33 +5,82 @@
 namespace refactor::kernel {
 namespace {
 
-template <bool exclusive>
-void carry(CumSumStrip const& s) {
-    constexpr int64_t kLanes = 8;
-    auto const* x = s.x;
-    auto* y = s.y;
-    for (int64_t k = 0; k < s.size; ++k, x += s.step, y += s.step) {
-        int64_t i = 0;
-        for (; i + kLanes <= s.count; i += kLanes) {
-            auto* totals = s.totals + i;
-            __m256d low = _mm256_loadu_pd(totals), high = _mm256_loadu_pd(totals + 4);
-            __m256d next_low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm_loadu_ps(x + i)));
-            __m256d next_high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4)));
-            _mm256_storeu_pd(totals, next_low);
-            _mm256_storeu_pd(totals + 4, next_high);
-            _mm_storeu_ps(y + i, _mm256_cvtpd_ps(exclusive ? low : next_low));
-            _mm_storeu_ps(y + i + 4, _mm256_cvtpd_ps(exclusive ? high : next_high));
+/// Running sums of one vector of neighbours. `kTogether` of them take eight of the sixteen registers.
+struct F32Sums {
+    using Element = float;
+    using Scalar = double;
+    static constexpr int64_t kLanes = 8;
+    static constexpr int kTogether = 4;
+    __m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd();
+    void add(float const* x) {
+        low = _mm256_add_pd(low, _mm256_cvtps_pd(_mm_loadu_ps(x)));
+        high = _mm256_add_pd(high, _mm256_cvtps_pd(_mm_loadu_ps(x + 4)));
+    }
+    void store(float* y) const { _mm256_storeu_ps(y, _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low))); }
+};
+struct I32Sums {
+    using Element = int32_t;
+    using Scalar = uint32_t;
+    static constexpr int64_t kLanes = 8;
+    static constexpr int kTogether = 8;
+    __m256i sums = _mm256_setzero_si256();
+    void add(int32_t const* x) {
+        sums = _mm256_add_epi32(sums, _mm256_loadu_si256(reinterpret_cast<__m256i const*>(x)));
+    }
+    void store(int32_t* y) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), sums); }
+};
+struct I64Sums {
+    using Element = int64_t;
+    using Scalar = uint64_t;
+    static constexpr int64_t kLanes = 4;
+    static constexpr int kTogether = 8;
+    __m256i sums = _mm256_setzero_si256();
+    void add(int64_t const* x) {
+        sums = _mm256_add_epi64(sums, _mm256_loadu_si256(reinterpret_cast<__m256i const*>(x)));
+    }
+    void store(int64_t* y) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), sums); }
+};
+
+/// Sums of `vectors` vectors, which stay in registers, and of no others.
+template <class Sums, int vectors, bool exclusive>
+void carry(CumSumStrip<typename Sums::Element> const& s, int64_t column) {
+    Sums sums[vectors];
+    auto const* x = s.x + column;
+    auto* y = s.y + column;
+    for (int64_t k = 0; k < s.size; ++k, x += s.step, y += s.step)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+            Sums before = sums[v];
+            sums[v].add(x + v * Sums::kLanes);
+            (exclusive ? before : sums[v]).store(y + v * Sums::kLanes);
         }
-        for (; i < s.count; ++i) {
-            double total = s.totals[i], next = total + static_cast<double>(x[i]);
-            s.totals[i] = next;
-            y[i] = static_cast<float>(exclusive ? total : next);
+}
+
+template <class Sums, bool exclusive>
+void carry_all(CumSumStrip<typename Sums::Element> const& s) {
+    using Element = typename Sums::Element;
+    constexpr int kVectors = Sums::kTogether;
+    int64_t i = 0;
+    for (; i + kVectors * Sums::kLanes <= s.count; i += kVectors * Sums::kLanes) carry<Sums, kVectors, exclusive>(s, i);
+    for (; i + Sums::kLanes <= s.count; i += Sums::kLanes) carry<Sums, 1, exclusive>(s, i);
+    for (; i < s.count; ++i) {
+        typename Sums::Scalar total = 0;
+        for (int64_t k = 0; k < s.size; ++k) {
+            auto next = total + static_cast<typename Sums::Scalar>(s.x[k * s.step + i]);
+            s.y[k * s.step + i] = static_cast<Element>(exclusive ? total : next);
+            total = next;
         }
     }
+}
+template <class Sums>
+void carry_all(CumSumStrip<typename Sums::Element> const& s) {
+    s.exclusive ? carry_all<Sums, true>(s) : carry_all<Sums, false>(s);
 }
 
 }  // namespace
 
-void cumsum_strip_avx2(CumSumStrip const& strip) { strip.exclusive ? carry<true>(strip) : carry<false>(strip); }
+void cumsum_strip_avx2(CumSumStrip<float> const& strip) { carry_all<F32Sums>(strip); }
+void cumsum_strip_avx2(CumSumStrip<int32_t> const& strip) { carry_all<I32Sums>(strip); }
+void cumsum_strip_avx2(CumSumStrip<int64_t> const& strip) { carry_all<I64Sums>(strip); }
 
 }  // namespace refactor::kernel

@@ -67,6 +67,14 @@ TEST(ElementwiseTable, GivesWhatComputingGives) {
                 }
 }
 
+TEST(ElementwiseTable, CopiesWhereTheTypeAloneChanges) {
+    Tensor x(DataType::U8, {8}), y(DataType::I8, {8});
+    ElementwiseInfo info{{{ExprOp::Input, DataType::U8, {0}}, {ExprOp::Cast, DataType::I8, {0}}}, {1}};
+    auto found = tables_of(info, x, y);
+    ASSERT_FALSE(found.empty());
+    EXPECT_NE(found[0].find(":copy"), std::string::npos) << found[0];
+}
+
 TEST(ElementwiseTable, Declines) {
     Tensor bytes(DataType::U8, {8}), floats(DataType::F32, {8});
     std::vector<Rejection> why;

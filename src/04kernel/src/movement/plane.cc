@@ -30,14 +30,21 @@ void transpose_plane_bytes(std::byte* dst, int64_t dst_stride, std::byte const* 
                     reinterpret_cast<uint8_t*>(dst), dst_stride);
 }
 
-/// Of at most four columns, which are less than a vector: pixels of interleaved planes.
-void transpose_few_columns(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
-                           int64_t columns) {
+/// Of few columns or rows, which are less than a vector: pixels of interleaved planes.
+void transpose_few_words(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                         int64_t columns) {
     transpose_words(reinterpret_cast<uint32_t const*>(src), src_stride / 4, columns, rows,
                     reinterpret_cast<uint32_t*>(dst), dst_stride / 4);
 }
 
 #if RG_X86
+/// Of pixels of three words, whose planes are less than a vector; of others by `kPlane`.
+template <StridedCopy::PlaneFunction kPlane>
+void transpose_plane_words(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                           int64_t columns) {
+    (rows == 3 && src_stride == 12 ? transpose_few_words : kPlane)(dst, dst_stride, src, src_stride, rows, columns);
+}
+
 void transpose_plane_bytes_avx2(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride,
                                 int64_t rows, int64_t columns) {
     int64_t done = 0;
@@ -52,10 +59,10 @@ void transpose_plane_bytes_avx2(std::byte* dst, int64_t dst_stride, std::byte co
 }  // namespace
 
 StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns, [[maybe_unused]] Isa isa) {
-    if (element_bytes == 4 && columns <= 4) return transpose_few_columns;
+    if (element_bytes == 4 && columns <= 4) return transpose_few_words;
 #if RG_X86
-    if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_avx512;
-    if (element_bytes == 4 && isa >= Isa::Avx2) return transpose_plane_avx2;
+    if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_words<transpose_plane_avx512>;
+    if (element_bytes == 4 && isa >= Isa::Avx2) return transpose_plane_words<transpose_plane_avx2>;
     if (element_bytes == 1 && isa >= Isa::Avx2) return transpose_plane_bytes_avx2;
 #endif
     if (element_bytes == 1) return transpose_plane_bytes;

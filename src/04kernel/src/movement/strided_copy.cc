@@ -11,12 +11,21 @@ constexpr int64_t kStrip = 64;
 /// Rows longer than two of these are cut, so that threads share them.
 constexpr int64_t kPart = 128 << 10;
 
+/// Whole cache lines of the repeated value, then the rest: loops of single elements are not made vectors of.
+template <class T>
+void fill_elements(std::byte* dst, T value, int64_t n) {
+    constexpr int64_t kBytes = sizeof(T), kLine = 64 / kBytes;
+    std::byte line[64];
+    for (int64_t i = 0; i < kLine; ++i) store(line + i * kBytes, value);
+    for (; n >= kLine; n -= kLine, dst += 64) std::memcpy(dst, line, 64);
+    for (int64_t i = 0; i < n; ++i) store(dst + i * kBytes, value);
+}
+
 template <class T>
 void copy_elements(std::byte const* src, int64_t src_stride, std::byte* dst, int64_t dst_stride, int64_t n) {
     constexpr int64_t kBytes = sizeof(T);
     if (dst_stride == kBytes && src_stride == 0) {
-        auto value = load<T>(src);
-        for (int64_t i = 0; i < n; ++i) store(dst + i * kBytes, value);
+        fill_elements(dst, load<T>(src), n);
     } else if (dst_stride == kBytes) {
         for (int64_t i = 0; i < n; ++i) store(dst + i * kBytes, load<T>(src + i * src_stride));
     } else {

@@ -121,6 +121,37 @@ int64_t interleave_pairs(uint32_t const* first, uint32_t const* second, int64_t 
     }
     return c;
 }
+
+__m128 load_words(uint32_t const* p) { return _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p))); }
+void store_words(uint32_t* p, __m128 v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_castps_si128(v)); }
+
+/// Three rows behind each other, word by word. Returns how many columns were written.
+int64_t interleave_triples(uint32_t const* source, int64_t source_row, int64_t columns, uint32_t* target) {
+    int64_t i = 0;
+    for (; i + 4 <= columns; i += 4, target += 12) {
+        __m128 a = load_words(source + i), b = load_words(source + source_row + i);
+        __m128 c = load_words(source + 2 * source_row + i);
+        __m128 c0a1 = _mm_shuffle_ps(c, a, _MM_SHUFFLE(1, 1, 0, 0)), b1c1 = _mm_shuffle_ps(b, c, 0x55);
+        __m128 a2b2 = _mm_shuffle_ps(a, b, 0xaa), c2a3 = _mm_shuffle_ps(c, a, _MM_SHUFFLE(3, 3, 2, 2));
+        store_words(target, _mm_shuffle_ps(_mm_unpacklo_ps(a, b), c0a1, _MM_SHUFFLE(2, 0, 1, 0)));
+        store_words(target + 4, _mm_shuffle_ps(b1c1, a2b2, _MM_SHUFFLE(2, 0, 2, 0)));
+        store_words(target + 8, _mm_shuffle_ps(c2a3, _mm_unpackhi_ps(b, c), _MM_SHUFFLE(3, 2, 2, 0)));
+    }
+    return i;
+}
+/// Rows of three words behind each other to three rows. Returns how many of them were read.
+int64_t split_triples(uint32_t const* source, int64_t rows, uint32_t* target, int64_t target_row) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4, source += 12) {
+        __m128 x = load_words(source), y = load_words(source + 4), z = load_words(source + 8);
+        __m128 a2a3 = _mm_shuffle_ps(y, z, _MM_SHUFFLE(1, 1, 2, 2)), b0b1 = _mm_shuffle_ps(x, y, 0x05);
+        __m128 b2b3 = _mm_shuffle_ps(y, z, _MM_SHUFFLE(2, 2, 3, 3)), c0c1 = _mm_shuffle_ps(x, y, 0x5a);
+        store_words(target + i, _mm_shuffle_ps(x, a2a3, _MM_SHUFFLE(2, 0, 3, 0)));
+        store_words(target + target_row + i, _mm_shuffle_ps(b0b1, b2b3, _MM_SHUFFLE(2, 0, 2, 0)));
+        store_words(target + 2 * target_row + i, _mm_shuffle_ps(c0c1, z, _MM_SHUFFLE(3, 0, 2, 0)));
+    }
+    return i;
+}
 #endif
 
 template <class T>
@@ -165,6 +196,12 @@ void transpose_words(uint32_t const* source, int64_t source_row, int64_t rows, i
     if (rows == 2 && target_row == 2) {
         auto done = interleave_pairs(source, source + source_row, columns, target);
         source += done, columns -= done, target += 2 * done;
+    } else if (rows == 3 && target_row == 3) {
+        auto done = interleave_triples(source, source_row, columns, target);
+        source += done, columns -= done, target += 3 * done;
+    } else if (columns == 3 && source_row == 3) {
+        auto done = split_triples(source, rows, target, target_row);
+        source += 3 * done, rows -= done, target += done;
     }
 #endif
     transpose(source, source_row, rows, columns, target, target_row);

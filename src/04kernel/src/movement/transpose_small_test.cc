@@ -27,5 +27,18 @@ TEST(TransposeSmall, TransposesBytesAndWords) {
         }
 }
 
+TEST(TransposeSmall, SplitsRowsOfThreeWords) {
+    for (int64_t rows : {1, 3, 4, 5, 16, 33}) {
+        std::vector<uint32_t> words(static_cast<size_t>(3 * rows)), out(static_cast<size_t>(3 * (rows + 2)), 7);
+        for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint32_t>(i * 37 + 11);
+        transpose_words(words.data(), 3, rows, 3, out.data(), rows + 2);
+        for (int64_t r = 0; r < rows + 2; ++r)
+            for (int64_t c = 0; c < 3; ++c)
+                ASSERT_EQ(out[static_cast<size_t>(c * (rows + 2) + r)],
+                          r < rows ? words[static_cast<size_t>(3 * r + c)] : 7u)
+                    << rows;
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel::test

@@ -28,11 +28,10 @@ struct GlobalPoolJob {
 };
 
 /// Windows at every column, or, of one lane, at every second; averages and sums have one lane.
-/// x: [planes][in_rows][in_cols][lanes]. `line`: scratch memory for the padded row of `line_size` elements that the
-/// windows of an output row see, behind it as much again for windows at every second column, and 2 * out_cols for
-/// averages.
+/// x: [planes][in_rows][in_cols][lanes]. `memory`: `lines` padded rows of `line_size` elements that the windows of as
+/// many output rows see, behind them as much again for windows at every second column, and 2 * out_cols for averages.
 template <class T>
-using PoolSeparable = void (*)(PoolJobOf<T> const&, int64_t lanes, T* line, int64_t line_size);
+using PoolSeparable = void (*)(PoolJobOf<T> const&, int64_t lanes, T* memory, int64_t lines, int64_t line_size);
 
 /// One instruction set.
 struct PoolIsa {

@@ -19,7 +19,7 @@ class SeparableTask final : public runtime::Task {
     PoolJobOf<T> job_;
     int64_t lanes_;   ///< elements of a position
     int64_t blocks_;  ///< of lanes, in all samples
-    int64_t line_size_, scratch_size_, bands_ = 1;
+    int64_t line_size_, lines_, scratch_size_, bands_ = 1;
     int threads_;
 
 public:
@@ -33,7 +33,9 @@ public:
         // A padded row of the input, as far as windows of the last outputs reach.
         auto reach = std::max(g.pad[2] + g.in[2], (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1);
         line_size_ = (reach * lanes + 15) / 16 * 16;
-        scratch_size_ = line_size_ * g.stride[2];
+        // The rows of a pass and what it makes of them stay in L1 (8 KiB of 32).
+        lines_ = std::clamp<int64_t>((8 << 10) / (int64_t{sizeof(T)} * line_size_ * g.stride[2]), 1, 16);
+        scratch_size_ = lines_ * line_size_ * g.stride[2];
         if (info.kind == PoolKind::Average) scratch_size_ += (2 * g.out[2] + 15) / 16 * 16;
         // Rows of one band share most of what they read.
         auto planes = blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
@@ -48,14 +50,14 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<T*>(arguments[1]);
-        auto* lines = reinterpret_cast<T*>(context.workspace);
+        auto* memory = reinterpret_cast<T*>(context.workspace);
         context.pool.parallel_for(blocks_ * g_.out[0] * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
             auto job = job_;
             job.x = x + block * g_.in_size() * lanes_, job.y = y + block * g_.out_size() * lanes_;
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
             move_to_plane(job, g_, z, lanes_);
-            separable_(job, lanes_, lines + worker * scratch_size_, line_size_);
+            separable_(job, lanes_, memory + worker * scratch_size_, lines_, line_size_);
         });
     }
 };

@@ -17,38 +17,55 @@ struct Taps {
     int64_t outer, outer_step, inner, inner_step, phases;
 };
 
-/// The largest, or the sum, of the taps; sums are multiplied by `scale`, or are left as they are if that is null.
-template <bool Maximum, int vectors>
-RG_SIMD void combined(Element const* x, Taps const& taps, Element const* scale, Element* y, int last) {
+/// The largest, or the sum, of the taps; sums are multiplied by `scale`, or are left as they are if that is null. The
+/// last of the vectors begins at `last`, and may overlap the one in front of it. `part`: it is the only one, of `lanes`
+/// lanes.
+template <bool Maximum, int vectors, bool part = false>
+RG_SIMD void combined(Element const* x, Taps const& taps, Element const* scale, Element* y, int64_t last,
+                      int lanes = W) {
     Vec acc[vectors];
-#pragma GCC unroll 4
+    auto const at = [&](int v) { return v + 1 == vectors ? last : v * W; };
+    auto const load = [&](Element const* p) { return part ? Vec::load_first(p, lanes) : Vec::load(p); };
+#pragma GCC unroll 5
     for (int v = 0; v < vectors; ++v) acc[v] = Maximum ? Vec::set(-kInf) : Vec::zero();
     int64_t const shift = taps.phases ? 1 : 0;
     for (int64_t i = 0; i < taps.outer; ++i)
         for (int64_t k = 0; k < taps.inner; ++k) {
-            auto at = k * taps.inner_step;
-            auto const* p = x + i * taps.outer_step + (at & 1) * taps.phases + (shift ? at >> 1 : at);
-#pragma GCC unroll 4
+            auto step = k * taps.inner_step;
+            auto const* p = x + i * taps.outer_step + (step & 1) * taps.phases + (step >> shift);
+#pragma GCC unroll 5
             for (int v = 0; v < vectors; ++v) {
-                Vec value = last < W ? Vec::load_first(p + v * W, last) : Vec::load(p + v * W);
+                Vec value = load(p + at(v));
                 acc[v] = Maximum ? maximum(acc[v], value) : acc[v] + value;
             }
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (int v = 0; v < vectors; ++v) {
-        if (!Maximum && scale)
-            acc[v] = acc[v] * (last < W ? Vec::load_first(scale + v * W, last) : Vec::load(scale + v * W));
-        last < W ? acc[v].store_first(y + v * W, last) : acc[v].store(y + v * W);
+        if (!Maximum && scale) acc[v] = acc[v] * load(scale + at(v));
+        part ? acc[v].store_first(y + at(v), lanes) : acc[v].store(y + at(v));
     }
 }
-/// y[i] is made of the taps from x[i] on. A maximum is NaN if one is.
+/// y[i] is made of the taps from x[i] on, which y is apart from. A maximum is NaN if one is.
 template <bool Maximum>
 void combined(Element const* x, Taps const& taps, Element const* scale, Element* y, int64_t count) {
-    auto scale_at = [&](int64_t i) { return scale ? scale + i : nullptr; };
-    int64_t i = 0;
-    for (; i + 4 * W <= count; i += 4 * W) combined<Maximum, 4>(x + i, taps, scale_at(i), y + i, W);
-    for (; i + W <= count; i += W) combined<Maximum, 1>(x + i, taps, scale_at(i), y + i, W);
-    if (i < count) combined<Maximum, 1>(x + i, taps, scale_at(i), y + i, static_cast<int>(count - i));
+    if (count < W) return combined<Maximum, 1, true>(x, taps, scale, y, 0, static_cast<int>(count));
+    // At least one whole vector is left.
+    for (; count >= 5 * W; count -= 4 * W, x += 4 * W, y += 4 * W) {
+        combined<Maximum, 4>(x, taps, scale, y, 3 * W);
+        if (scale) scale += 4 * W;
+    }
+    switch ((count + W - 1) / W) {
+        case 1:
+            return combined<Maximum, 1>(x, taps, scale, y, 0);
+        case 2:
+            return combined<Maximum, 2>(x, taps, scale, y, count - W);
+        case 3:
+            return combined<Maximum, 3>(x, taps, scale, y, count - W);
+        case 4:
+            return combined<Maximum, 4>(x, taps, scale, y, count - W);
+        default:
+            return combined<Maximum, 5>(x, taps, scale, y, count - W);
+    }
 }
 
 void split_phases(Element const* __restrict x, int64_t pairs, Element* __restrict even, Element* __restrict odd) {
@@ -82,32 +99,43 @@ struct Scales {
     }
 };
 
+/// Several rows at a time: what one pass stored is not read by the next, at other alignments, while it is on its way.
 template <bool Maximum>
-void separable_rows(Job const& j, int64_t lanes, Element* line, int64_t line_size) {
+void separable_rows(Job const& j, int64_t lanes, Element* memory, int64_t lines, int64_t line_size) {
     int64_t const in_row = j.in_cols * lanes, out_row = j.out_cols * lanes, half = line_size / 2;
     bool const average = !Maximum && !j.total, strided = j.col_stride == 2;
-    Element *phases = line + line_size, *after = strided ? phases + line_size : phases;
-    for (int64_t i = 0; i < line_size; ++i) line[i] = Maximum ? -kInf : 0;
+    Element *phases = memory + lines * line_size, *after = strided ? phases + lines * line_size : phases;
+    for (int64_t i = 0; i < lines * line_size; ++i) memory[i] = Maximum ? -kInf : 0;
+    auto const inside = [&](int64_t row) {
+        return Part(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
+    };
+    Taps const along{1, 0, j.kernel_cols, j.col_dilation * lanes, strided ? half : 0};
     // `Scales` counts the columns at once, which only averages need.
     auto const rows_of = [&](Scales* scales) {
-        for (int64_t row = j.row; row < j.row_end; ++row) {
-            int64_t start = row * j.row_stride - j.row_pad;
-            Part rows(start, j.row_dilation, j.kernel_rows, j.in_rows);
-            Element const* first = j.x + (start + rows.first * j.row_dilation) * in_row;
-            combined<Maximum>(first, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row, 0},
-                              nullptr, line + j.col_pad * lanes, in_row);
-            if (strided) split_phases(line, half, phases, phases + half);
-            combined<Maximum>(strided ? phases : line,
-                              {1, 0, j.kernel_cols, j.col_dilation * lanes, strided ? half : 0},
-                              scales ? scales->of_row(j, row, rows) : nullptr, j.y + row * out_row, out_row);
+        for (int64_t first = j.row; first < j.row_end; first += lines) {
+            int64_t const last = first + lines < j.row_end ? first + lines : j.row_end;
+            Element* line = memory;
+            for (int64_t row = first; row < last; ++row, line += line_size) {
+                Part rows = inside(row);
+                Element const* x = j.x + (row * j.row_stride - j.row_pad + rows.first * j.row_dilation) * in_row;
+                combined<Maximum>(x, {j.planes, j.plane_step, rows.end - rows.first, j.row_dilation * in_row, 0},
+                                  nullptr, line + j.col_pad * lanes, in_row);
+            }
+            if (strided)
+                for (int64_t i = 0; i < (last - first) * line_size; i += line_size)
+                    split_phases(memory + i, half, phases + i, phases + i + half);
+            line = strided ? phases : memory;
+            for (int64_t row = first; row < last; ++row, line += line_size)
+                combined<Maximum>(line, along, scales ? scales->of_row(j, row, inside(row)) : nullptr,
+                                  j.y + row * out_row, out_row);
         }
     };
     if (!average) return rows_of(nullptr);
     Scales scales(j, after);
     rows_of(&scales);
 }
-void separable(Job const& j, int64_t lanes, Element* line, int64_t line_size) {
-    j.maximum ? separable_rows<true>(j, lanes, line, line_size) : separable_rows<false>(j, lanes, line, line_size);
+void separable(Job const& j, int64_t lanes, Element* memory, int64_t lines, int64_t line_size) {
+    (j.maximum ? separable_rows<true> : separable_rows<false>)(j, lanes, memory, lines, line_size);
 }
 
 }  // namespace

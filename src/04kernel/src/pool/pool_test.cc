@@ -1,3 +1,5 @@
+#include "pool/pool.h"
+
 #include "common/cpu_features.h"
 #include "conv/test_harness.h"
 
@@ -123,6 +125,81 @@ TEST_F(PoolTest, Global) {
     }
 }
 
+/// Maxima and positions of one kernel.
+struct Indexed {
+    std::vector<float> values;
+    std::vector<int64_t> positions;
+};
+Indexed indexed(Kernel const& kernel, Tensor const& t, Dims const& out, int threads) {
+    Operand x, y, indices;
+    x.dtype = y.dtype = DataType::F32, indices.dtype = DataType::I64;
+    x.dims = t.dims, y.dims = indices.dims = out;
+    TensorDesc const *in[] = {&x}, *to[] = {&y, &indices};
+    PackCache packs;
+    ThreadPool pool(threads);
+    auto task = kernel.bind({in, to, {}, packs, threads});
+    auto count = static_cast<size_t>(element_count(out));
+    Indexed result{std::vector<float>(count), std::vector<int64_t>(count)};
+    auto values = t.values;
+    std::vector<float> workspace((*task)->workspace_bytes() / sizeof(float));
+    void* arguments[] = {values.data(), result.values.data(), result.positions.data()};
+    (*task)->run(arguments, {pool, reinterpret_cast<std::byte*>(workspace.data())});
+    return result;
+}
+
+TEST_F(PoolTest, IndicesOfRandomWindows) {
+    for (int round = 0; round < 60; ++round) {
+        auto rank = static_cast<size_t>(round % 3 + 1);
+        PoolInfo info;
+        info.kind = PoolKind::Max, info.column_major = pick(0, 1);
+        Dims dims{pick(1, 2), pick(1, 19)}, out = dims;
+        for (size_t i = 0; i < rank; ++i) {
+            info.kernel.push_back(pick(1, 4));
+            info.window.strides.push_back(pick(1, 3)), info.window.dilations.push_back(pick(1, 2));
+            auto reach = info.window.dilations[i] * (info.kernel[i] - 1) + 1;
+            info.window.pads_begin.push_back(pick(0, reach - 1)), info.window.pads_end.push_back(pick(0, reach - 1));
+            auto pads = info.window.pads_begin[i] + info.window.pads_end[i];
+            dims.push_back(pick(std::max<int64_t>(1, reach - pads), reach + (rank == 3 ? 6 : 30)));
+            out.push_back((dims.back() + pads - reach) / info.window.strides[i] + 1);
+        }
+        auto t = Tensor::random(dims, rng_);
+        // Ties, infinities and NaN: the first of the largest counts.
+        for (auto& value : t.values) value = std::round(value * 3);
+        for (float special : {NAN, -INFINITY, -INFINITY, INFINITY})
+            t.values[static_cast<size_t>(pick(0, element_count(dims) - 1))] = special;
+        Operand x, y, indices;
+        x.dtype = y.dtype = DataType::F32, indices.dtype = DataType::I64;
+        x.dims = dims, y.dims = indices.dims = out;
+        Operand const outputs[] = {y, indices};
+        auto found = candidates(info, {{&x, 1}, outputs, "cpu", cpu_features().isa, 2});
+        auto want = indexed(*found.kernels.back(), t, out, 1);
+        for (auto const& kernel : found.kernels) {
+            auto got = indexed(*kernel, t, out, 2);
+            EXPECT_EQ(got.positions, want.positions) << kernel->id() << " " << info.attributes() << dims_text(dims);
+            for (size_t i = 0; i < want.values.size(); ++i)
+                ASSERT_TRUE(got.values[i] == want.values[i] || std::isnan(want.values[i])) << i;
+        }
+    }
+}
+
+TEST_F(PoolTest, IndexedDeclines) {
+    PoolInfo info{PoolKind::Max, {2, 2}, {{1, 1}, {1, 1}, {0, 0}, {0, 0}}};
+    auto why = [&](DataType dtype, bool with_indices, Layout layout, Isa isa) {
+        Operand x, y, indices;
+        x.dtype = y.dtype = dtype, indices.dtype = DataType::I64;
+        x.dims = {1, 8, 3, 3}, y.dims = indices.dims = {1, 8, 2, 2};
+        x.layout = y.layout = indices.layout = layout;
+        Operand const outputs[] = {y, indices};
+        auto kernel = pool_indexed_avx2(info, {{&x, 1}, {outputs, with_indices ? 2u : 1u}, "cpu", isa, 1});
+        return kernel ? std::string("none") : kernel.error().reason;
+    };
+    EXPECT_EQ(why(DataType::F32, true, Layout::Plain, Isa::Avx2), "none");
+    EXPECT_EQ(why(DataType::F32, true, Layout::Plain, Isa::Scalar), "needs avx2");
+    EXPECT_EQ(why(DataType::F32, false, Layout::Plain, Isa::Avx2), "is for maxima with indices");
+    EXPECT_EQ(why(DataType::I8, true, Layout::Plain, Isa::Avx2), "handles f32, got i8");
+    EXPECT_EQ(why(DataType::F32, true, Layout::Blocked8, Isa::Avx2), "expects X, Y and the indices to be Plain");
+}
+
 TEST_F(PoolTest, IndicesAndIntegers) {
     // Source: the example of ONNX MaxPool "maxpool_with_argmax_2d_precomputed_pads" on 5 × 5, values 1 to 25.
     Operand x, y, indices;
@@ -136,19 +213,22 @@ TEST_F(PoolTest, IndicesAndIntegers) {
     for (bool column_major : {false, true}) {
         info.column_major = column_major;
         auto found = candidates(info, {{&x, 1}, outputs, "cpu", cpu_features().isa, 1});
-        ASSERT_EQ(found.kernels.size(), 1u);
-        PackCache packs;
-        TensorDesc const *in[] = {&x}, *to[] = {&y, &indices};
-        auto task = found.kernels[0]->bind({in, to, {}, packs, 1});
-        ASSERT_TRUE(task);
-        ThreadPool pool(1);
-        void* arguments[] = {values.data(), out.data(), at.data()};
-        (*task)->run(arguments, {pool, nullptr});
-        EXPECT_EQ(out[0], 13);
-        EXPECT_EQ(out[24], 25);
-        EXPECT_EQ(at[0], 12);
-        EXPECT_EQ(at[4], column_major ? 22 : 14);
-        EXPECT_EQ(at[24], 24);
+        ASSERT_EQ(found.kernels.size(), cpu_features().isa >= Isa::Avx2 ? 2u : 1u);
+        for (auto const& kernel : found.kernels) {
+            PackCache packs;
+            TensorDesc const *in[] = {&x}, *to[] = {&y, &indices};
+            auto task = kernel->bind({in, to, {}, packs, 1});
+            ASSERT_TRUE(task);
+            ThreadPool pool(1);
+            void* arguments[] = {values.data(), out.data(), at.data()};
+            std::vector<float> workspace((*task)->workspace_bytes() / sizeof(float));
+            (*task)->run(arguments, {pool, reinterpret_cast<std::byte*>(workspace.data())});
+            EXPECT_EQ(out[0], 13);
+            EXPECT_EQ(out[24], 25);
+            EXPECT_EQ(at[0], 12);
+            EXPECT_EQ(at[4], column_major ? 22 : 14);
+            EXPECT_EQ(at[24], 24);
+        }
     }
     x.dtype = y.dtype = DataType::I8;
     std::vector<int8_t> small(25, -128), pooled(25);

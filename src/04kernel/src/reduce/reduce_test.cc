@@ -1,6 +1,9 @@
 #include "kernel/ops/reduce.h"
 
 #include "reduce/kernel_test.h"
+#include "reduce/reduce.h"
+
+#include <limits>
 
 namespace refactor::kernel::test {
 namespace {
@@ -131,6 +134,53 @@ TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
             narrow.as<float>()[where * 3] = NAN;
             check_floats(ReduceInfo{kind, {0}}, {narrow}, {Tensor(DataType::F32, {3})}, {});
         }
+}
+
+template <class T>
+void check_order(DataType dtype, std::mt19937& random) {
+    struct Case {
+        Dims dims, axes, out;
+    };
+    Case const cases[]{
+        {{7, 1029}, {1}, {7}}, {{129, 37}, {0}, {37}}, {{3, 65, 600}, {1}, {3, 600}},    {{2, 3, 5}, {0, 1, 2}, {}},
+        {{5, 3}, {1}, {5}},    {{1, 133}, {0}, {133}}, {{2, 33, 7, 7}, {2, 3}, {2, 33}}, {{5, 3, 7}, {0, 2}, {3}}};
+    for (auto const& c : cases)
+        for (auto kind : {ReduceKind::Max, ReduceKind::Min}) {
+            Tensor x(dtype, c.dims);
+            for (int64_t i = 0; i < x.desc.count(); ++i) x.as<T>()[i] = static_cast<T>(random());
+            x.as<T>()[random() % static_cast<size_t>(x.desc.count())] = std::numeric_limits<T>::lowest();
+            x.as<T>()[random() % static_cast<size_t>(x.desc.count())] = std::numeric_limits<T>::max();
+            check_candidates(ReduceInfo{kind, c.axes}, {x}, {Tensor(dtype, c.out)}, {});
+        }
+}
+
+TEST(Reduce, LargestAndSmallestIntegers) {
+    std::mt19937 random(seed_of(14));
+    check_order<int8_t>(DataType::I8, random);
+    check_order<uint8_t>(DataType::U8, random);
+    check_order<int32_t>(DataType::I32, random);
+    check_order<int64_t>(DataType::I64, random);
+}
+
+TEST(Reduce, OrderDeclines) {
+    auto why = [](ReduceKind kind, DataType dtype, Dims axes, Dims dims, Isa isa) {
+        std::vector<Tensor> in{Tensor(dtype, dims)}, out{Tensor(dtype, {})};
+        auto operands = operands_of(in), results = operands_of(out);
+        ReduceInfo info{kind, axes};
+        auto kernel = make_reduce_order(info, request_of(operands, results, isa, 1));
+        if (!kernel) return kernel.error().reason;
+        Descriptions of(in, out);
+        PackCache packs;
+        auto task = (*kernel)->bind({of.in, of.out, {}, packs, 1});
+        return task ? std::string("none") : task.error().reason;
+    };
+    EXPECT_EQ(why(ReduceKind::Sum, DataType::I32, {0}, {2}, Isa::Avx2), "finds the largest and smallest, no Sum");
+    EXPECT_EQ(why(ReduceKind::Max, DataType::F32, {0}, {2}, Isa::Avx2), "x is f32, expected i8, u8, i32 or i64");
+    EXPECT_NE(why(ReduceKind::Max, DataType::I32, {0}, {2}, Isa::Scalar), "none");
+    if (cpu_features().isa < Isa::Avx2) return;
+    EXPECT_EQ(why(ReduceKind::Max, DataType::I32, {0}, {2}, Isa::Avx2), "none");
+    EXPECT_EQ(why(ReduceKind::Max, DataType::I32, {0, 2}, {2, 3, 2}, Isa::Avx2), "the axes are not neighbours");
+    EXPECT_EQ(why(ReduceKind::Max, DataType::I32, {1}, {2, 0}, Isa::Avx2), "the axes are empty");
 }
 
 TEST(Reduce, RefusesWithAReason) {

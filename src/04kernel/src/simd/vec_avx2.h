@@ -38,8 +38,13 @@ struct Vec {
     RG_SIMD static Vec load_first(float const* p, int n) {
         return {_mm256_maskload_ps(p, _mm256_castps_si256(first_lanes(n).m))};
     }
+    /// Not by a masked store, which AMD's processors up to Zen 3 run in microcode, even for whole vectors.
     RG_SIMD void store_first(float* p, int n) const {
-        _mm256_maskstore_ps(p, _mm256_castps_si256(first_lanes(n).m), v);
+        if (n >= width) return store(p);
+        __m128 rest = _mm256_castps256_ps128(v);
+        if (n & 4) _mm_storeu_ps(p, rest), rest = _mm256_extractf128_ps(v, 1), p += 4;
+        if (n & 2) _mm_storel_pi(reinterpret_cast<__m64*>(p), rest), rest = _mm_movehl_ps(rest, rest), p += 2;
+        if (n & 1) _mm_store_ss(p, rest);
     }
 };
 

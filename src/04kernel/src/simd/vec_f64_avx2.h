@@ -36,8 +36,12 @@ struct Vec {
     RG_SIMD static Vec load_first(double const* p, int n) {
         return {_mm256_maskload_pd(p, _mm256_castpd_si256(first_lanes(n).m))};
     }
+    /// Not by a masked store, see `vec_avx2.h`.
     RG_SIMD void store_first(double* p, int n) const {
-        _mm256_maskstore_pd(p, _mm256_castpd_si256(first_lanes(n).m), v);
+        if (n >= width) return store(p);
+        __m128d rest = _mm256_castpd256_pd128(v);
+        if (n & 2) _mm_storeu_pd(p, rest), rest = _mm256_extractf128_pd(v, 1), p += 2;
+        if (n & 1) _mm_store_sd(p, rest);
     }
 };
 
