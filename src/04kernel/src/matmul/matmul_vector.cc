@@ -21,7 +21,7 @@ constexpr int64_t kStreamedRows = 8;
 constexpr int64_t kFewTiles = 8;
 
 template <class T>
-constexpr DataType type_of = sizeof(T) == 8 ? DataType::F64 : DataType::F32;
+constexpr DataType kTypeOf = sizeof(T) == 8 ? DataType::F64 : DataType::F32;
 
 WeightType weight_type_of(DataType type) {
     return type == DataType::F16    ? WeightType::F16
@@ -227,7 +227,7 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        bool column = shape.n == 1 && !info_.trans_a && dtype_ == type_of<T>;  // used as it is
+        bool column = shape.n == 1 && !info_.trans_a && dtype_ == kTypeOf<T>;  // used as it is
         auto packed = constant_ && !column
                           ? pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, args.packs)
                           : nullptr;
@@ -242,8 +242,8 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
     auto type = request.inputs[0].dtype;
-    if (type != type_of<T>)
-        return reject("A is " + std::string(name_of(type)) + ", expected " + std::string(name_of(type_of<T>)));
+    if (type != kTypeOf<T>)
+        return reject("A is " + std::string(name_of(type)) + ", expected " + std::string(name_of(kTypeOf<T>)));
     if (auto why = why_types_differ(info, request); !why.empty()) return reject(why);
     auto const& b = request.inputs[1];
     auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, info, b);
