@@ -53,8 +53,12 @@ TEST(AttentionNotFinite, WeightsThatAreNaN) {
                 info.nan_to_zero = bits & 1, info.unseen_to_zero = bits & 2, info.has_mask = bits & 4;
                 if (info.has_mask) inputs.emplace_back(DataType::F32, Dims{s.keys});
                 auto nan = check(info, s, inputs);
-                if (!std::isnan(value)) EXPECT_EQ(nan, info.nan_to_zero ? 0 : kDepth);
-                if (info.nan_to_zero) EXPECT_EQ(nan, 0);
+                if (!std::isnan(value)) {
+                    EXPECT_EQ(nan, info.nan_to_zero ? 0 : kDepth);
+                }
+                if (info.nan_to_zero) {
+                    EXPECT_EQ(nan, 0);
+                }
             }
 }
 

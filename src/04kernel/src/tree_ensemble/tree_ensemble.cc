@@ -242,7 +242,7 @@ Result<Sizes, Rejection> sizes_of(TreeEnsembleInfo const& info, BindArgs const& 
     s.features = args.inputs[2]->dims[0], s.trees = args.inputs[3]->dims[0], s.targets = info.targets;
     // A node has two children: a walk has as many steps as the tree has levels.
     auto nodes = std::max<int64_t>(1, args.inputs[1]->dims[0] / std::max<int64_t>(1, s.trees));
-    s.direct = s.trees * std::bit_width(static_cast<uint64_t>(nodes)) < s.features;
+    s.direct = s.trees * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(nodes))) < s.features;
     auto bytes = std::max<int64_t>(1, s.features) * (args.inputs[1]->dtype == DataType::U64 ? 8 : 4);
     auto share = (s.rows + args.threads * 4 - 1) / (args.threads * 4);
     auto most = std::max<int64_t>(kTreeLanes, std::min(kKeyBytes / bytes, share));
