@@ -23,6 +23,10 @@ struct Lanes {
     RG_SIMD static Lanes load_signed(uint8_t const* p) {
         return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p)))};
     }
+    /// Sixteen bytes as i16, two to a lane.
+    RG_SIMD static Lanes load_narrow(int16_t const* p) {
+        return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)))};
+    }
     RG_SIMD void store(void* p) const { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
     /// Of the first `n` only; fewer than `width`.
     RG_SIMD void store_bytes(uint8_t* p, int64_t n) const {

@@ -96,6 +96,7 @@ MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&)
 MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const&, Request const&);
+MaybeKernel make_integer_matmul_avx2_narrow(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_reference(IntegerMatMulInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -34,16 +34,19 @@ public:
     bool is_constant() const { return constant_ != nullptr; }
     bool spills_too_much() const { return !spills_; }
     std::string id() const override {
-        return id_of("integer_matmul", f_.spills ? "bytes" : constant_ ? "packed" : "blocked", type_, isa_);
+        auto const* how = f_.spills ? "bytes" : f_.narrow ? "narrow" : constant_ ? "packed" : "blocked";
+        return id_of("integer_matmul", how, type_, isa_);
     }
-    /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle; a read of B at 10 bytes/ns; two passes
-    /// over the operands, of which B is packed at 7 bytes/ns in registers and at 1 byte by byte.
+    /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle, less what widening B takes of tiles of
+    /// six rows; a read of B, as it is packed, at 10 bytes/ns; two passes over the operands, of which B is packed at 7
+    /// bytes/ns in registers and at 1 byte by byte.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
-        auto bytes = static_cast<double>(shape.n) * static_cast<double>(shape.k);
+        auto bytes = static_cast<double>(shape.n) * static_cast<double>(shape.k) * f_.cell_bytes() / f_.group;
         PackedSize size(f_, shape.n, ceil_div(shape.k, f_.group), *spills_);
-        auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, size);
+        constexpr double kWidening = 1.15;
+        auto rate = f_.width * f_.group * 5. / (f_.narrow ? kWidening : slowdown_of_spills(f_, size));
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
                        (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / (f_.pack_rows ? 7 : 1));
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
@@ -56,7 +59,10 @@ public:
             auto offsets = row_offsets(f_, shape.k, shape.n);
             auto depth = static_cast<int64_t>(offsets.size()) / f_.group;
             PackedSize size(f_, shape.n, depth, *spills_);
-            auto format = "integer_matmul:" + std::to_string(f_.group) + (f_.spills ? "s:" : ":") +
+            auto format = "integer_matmul:" + std::to_string(f_.group) +
+                          (f_.spills   ? "s:"
+                           : f_.narrow ? "n:"
+                                       : ":") +
                           std::to_string(f_.panel) + ":" + std::string(name_of(args.inputs[I::kB]->dtype)) + ":" +
                           std::to_string(shape.n) + "x" + std::to_string(shape.k);
             packed = args.packs.get(*constant_, format, size.bytes(), [&](void const* from, void* target) {
@@ -72,9 +78,10 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
-    if (functions().spills && request.isa > isa) return reject("a wider instruction set is allowed");
+    if ((functions().spills || functions().narrow) && request.isa > isa)
+        return reject("a wider instruction set is allowed");
     auto kernel = std::make_unique<IntegerProductKernel>(functions(), isa, info, request);
-    if (functions().spills && !kernel->is_constant()) return reject("B is no constant matrix");
+    if ((functions().spills || functions().narrow) && !kernel->is_constant()) return reject("B is no constant matrix");
     if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
     return std::unique_ptr<Kernel>(std::move(kernel));
 }
@@ -120,6 +127,9 @@ MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const& info, Request cons
 MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, integer_functions_avx2_bytes);
 }
+MaybeKernel make_integer_matmul_avx2_narrow(IntegerMatMulInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, integer_functions_avx2_narrow);
+}
 #else
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
@@ -134,6 +144,9 @@ MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
+MaybeKernel make_integer_matmul_avx2_narrow(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }
 #endif

@@ -1,5 +1,8 @@
 #include "integer_matmul/integer_test.h"
 
+#include <map>
+#include <string>
+
 namespace refactor::kernel::test {
 namespace {
 
@@ -101,6 +104,30 @@ TEST(IntegerMatMul, ManySumsThatWouldSaturateAreLeftToWords) {
     Tensor y(DataType::I32, {5, 16});
     EXPECT_EQ(saturating_candidates(IntegerMatMulInfo{}, inputs, y), 0);
     check_candidates(IntegerMatMulInfo{}, inputs, {y}, {});
+}
+
+TEST(IntegerMatMul, FewRowsReadWeightsAsBytes) {
+    auto isa = std::min(Isa::Avx2, cpu_features().isa);
+    if (isa < Isa::Avx2) GTEST_SKIP() << "for AVX2";
+    std::mt19937 random(seed_of(307));
+    for (int64_t rows : {1, 64}) {
+        std::vector<Tensor> inputs{random_bytes(DataType::U8, {rows, 768}, random),
+                                   random_bytes(DataType::I8, {768, 256}, random)};
+        inputs.resize(IntegerMatMulInfo::kInputs);
+        inputs[1].constant = true;
+        Tensor y(DataType::I32, {rows, 256});
+        std::vector<TensorDesc const*> x;
+        for (auto const& t : inputs) x.push_back(t.desc.dtype == DataType::Undefined ? nullptr : &t.desc);
+        TensorDesc const* outputs[]{&y.desc};
+        PackCache packs;
+        auto in = operands_of(inputs), results = operands_of({y});
+        std::map<std::string, double> costs;
+        for (auto const& kernel : candidates(IntegerMatMulInfo{}, request_of(in, results, isa, 1)).kernels)
+            costs[kernel->id()] = kernel->estimate({x, outputs, {}, packs, 1}).value();
+        auto narrow = costs.at("integer_matmul:cpu:narrow:u8:avx2"),
+             words = costs.at("integer_matmul:cpu:packed:u8:avx2");
+        EXPECT_EQ(narrow < words, rows == 1) << rows << " rows: " << narrow << ", words " << words;
+    }
 }
 
 /// Scales of an infinite range: a sum of 0 becomes NaN, which bounds leave.

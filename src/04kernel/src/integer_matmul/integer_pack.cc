@@ -10,28 +10,27 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Element (k, j) as it lies in a dword, and as a number.
-template <class Source, bool bytes>
+/// Element (k, j) as it lies in a cell, what becomes a dword, and as a number.
+template <class Source, int bits>
 int32_t code_of(Source x, int32_t& sum) {
-    constexpr int32_t kShift = bytes && !std::is_signed_v<Source> ? -128 : 0;
+    constexpr int32_t kShift = bits == 8 && !std::is_signed_v<Source> ? -128 : 0;
     int32_t value = x + kShift;
     sum += value;
-    return value & (bytes ? 0xff : 0xffff);
+    return value & ((1 << bits) - 1);
 }
 
-template <class Source, bool bytes>
+template <class Source, class Cell, size_t group>
 void pack_panel(Source const* b, std::span<int64_t const> k_offsets, int64_t columns, int64_t column_step,
-                int64_t panel, int32_t* target, int32_t* sums) {
-    constexpr size_t kGroup = bytes ? 4 : 2;
-    constexpr int kBits = bytes ? 8 : 16;
+                int64_t panel, Cell* target, int32_t* sums) {
+    constexpr int kBits = 8 * sizeof(Cell) / group;
     for (int64_t j = 0; j < panel; ++j) sums[j] = 0;
-    for (size_t k = 0; k < k_offsets.size(); k += kGroup, target += panel) {
+    for (size_t k = 0; k < k_offsets.size(); k += group, target += panel) {
         for (int64_t j = 0; j < columns; ++j) {
-            int32_t dword = 0;
-            for (size_t i = 0; i < kGroup; ++i)
+            int32_t cell = 0;
+            for (size_t i = 0; i < group; ++i)
                 if (k_offsets[k + i] >= 0)
-                    dword |= code_of<Source, bytes>(b[k_offsets[k + i] + j * column_step], sums[j]) << (kBits * i);
-            target[j] = dword;
+                    cell |= code_of<Source, kBits>(b[k_offsets[k + i] + j * column_step], sums[j]) << (kBits * i);
+            target[j] = static_cast<Cell>(cell);
         }
         for (int64_t j = columns; j < panel; ++j) target[j] = 0;
     }
@@ -39,16 +38,17 @@ void pack_panel(Source const* b, std::span<int64_t const> k_offsets, int64_t col
 
 void pack_panel(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
                 int64_t columns, int64_t column_step, int32_t* target, int32_t* sums) {
-    auto const* of_signed = static_cast<int8_t const*>(b);
-    auto const* of_unsigned = static_cast<uint8_t const*>(b);
-    if (f.is_bytes() && is_signed)
-        pack_panel<int8_t, true>(of_signed, k_offsets, columns, column_step, f.panel, target, sums);
-    else if (f.is_bytes())
-        pack_panel<uint8_t, true>(of_unsigned, k_offsets, columns, column_step, f.panel, target, sums);
-    else if (is_signed)
-        pack_panel<int8_t, false>(of_signed, k_offsets, columns, column_step, f.panel, target, sums);
-    else
-        pack_panel<uint8_t, false>(of_unsigned, k_offsets, columns, column_step, f.panel, target, sums);
+    auto pack = [&](auto const* source) {
+        using Source = std::remove_cvref_t<decltype(*source)>;
+        if (f.narrow)
+            pack_panel<Source, int16_t, 2>(source, k_offsets, columns, column_step, f.panel,
+                                           reinterpret_cast<int16_t*>(target), sums);
+        else if (f.is_bytes())
+            pack_panel<Source, int32_t, 4>(source, k_offsets, columns, column_step, f.panel, target, sums);
+        else
+            pack_panel<Source, int32_t, 2>(source, k_offsets, columns, column_step, f.panel, target, sums);
+    };
+    is_signed ? pack(static_cast<int8_t const*>(b)) : pack(static_cast<uint8_t const*>(b));
 }
 
 /// Of a pair of weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
@@ -116,7 +116,8 @@ void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std:
     auto* sums = target + size.dwords;
     std::optional<SpillWriter> spills;
     if (f.spills) spills.emplace(f, size, run_depth, sums + size.columns);
-    for (int64_t j = 0; j < n; j += f.panel, target += depth * f.panel, sums += f.panel) {
+    auto dwords = depth * f.panel * f.cell_bytes() / 4;
+    for (int64_t j = 0; j < n; j += f.panel, target += dwords, sums += f.panel) {
         pack_panel(f, static_cast<uint8_t const*>(b) + j * column_step, is_signed, k_offsets,
                    std::min<int64_t>(f.panel, n - j), column_step, target, sums);
         if (spills) spills->add(target, depth);

@@ -9,20 +9,23 @@
 
 namespace refactor::kernel {
 
-/// Numbers added to the elements of an operand so that they become unsigned (A) or signed (B) bytes; 0 for i16.
+/// Numbers added to the elements of an operand so that they become unsigned (A) or signed (B) bytes; 0 for i16 that are
+/// stored as such.
 inline int32_t a_shift(IntegerFunctions const& f, bool is_signed) { return f.is_bytes() && is_signed ? 128 : 0; }
-inline int32_t b_shift(IntegerFunctions const& f, bool is_signed) { return f.is_bytes() && !is_signed ? -128 : 0; }
+inline int32_t b_shift(IntegerFunctions const& f, bool is_signed) {
+    return (f.is_bytes() || f.narrow) && !is_signed ? -128 : 0;
+}
 
 /// Packed B: panels, then one sum of (shifted) elements for each column, then spills.
 struct PackedSize {
     int64_t columns;  ///< rounded up to panels
-    int64_t dwords;   ///< of panels
+    int64_t dwords;   ///< of all panels, as they are stored
     int64_t width;    ///< columns in a vector
     int64_t spills;   ///< as many as `count_spills` says; negative: the loops want none
 
     PackedSize(IntegerFunctions const& f, int64_t n, int64_t depth, int64_t spill_count = 0)
         : columns((n + f.panel - 1) / f.panel * f.panel),
-          dwords(columns * depth),
+          dwords(columns * depth * f.cell_bytes() / 4),
           width(f.width),
           spills(f.spills ? spill_count : -1) {}
     size_t bytes() const {

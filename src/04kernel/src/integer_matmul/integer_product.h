@@ -8,7 +8,8 @@
 // processor multiplies those (VNNI; AVX2's vpmaddubsw, whose sums of two saturate, with weights of which what may not
 // fit has been taken out, see `IntegerSpills`), else two i16. Operands of the other
 // sign are shifted by 128, which zero points shifted alike undo. B lies in panels of `panel` columns, [dwords][panel],
-// zeros behind the last column and the last k; A in rows, anything behind the last k.
+// zeros behind the last column and the last k; A in rows, anything behind the last k. Where rows are few, a product
+// takes the time in which B arrives: `narrow` loops keep its two i16 as two bytes, widened on the way.
 
 namespace refactor::kernel {
 
@@ -46,7 +47,7 @@ struct IntegerBlock {
     int64_t taps;                ///< runs of `depth` dwords that a row consists of
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
-    int32_t const* b;       ///< panels of taps * depth * panel dwords
+    int32_t const* b;       ///< panels of taps * depth * panel dwords, or half dwords
     int64_t largest_ahead;  ///< bytes of a panel up to which the one behind it is asked for: L2 holds both and A
     IntegerSpills spills;
     int32_t const* column_add;
@@ -157,13 +158,16 @@ struct IntegerFunctions {
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
     bool spills = false;  ///< sums of two products of bytes must fit i16
+    bool narrow = false;  ///< B's dwords of two i16 are stored as two bytes
 
     bool is_bytes() const { return group == 4; }
-    int element_bytes() const { return 4 / group; }
+    int element_bytes() const { return 4 / group; }    ///< of A
+    int cell_bytes() const { return narrow ? 2 : 4; }  ///< what a dword of B takes
 };
 
 IntegerFunctions const& integer_functions_avx2();
 IntegerFunctions const& integer_functions_avx2_bytes();
+IntegerFunctions const& integer_functions_avx2_narrow();
 IntegerFunctions const& integer_functions_avx2vnni();
 IntegerFunctions const& integer_functions_avx512();
 IntegerFunctions const& integer_functions_avx512vnni();

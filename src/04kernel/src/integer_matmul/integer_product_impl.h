@@ -27,6 +27,20 @@ constexpr bool kSpills = true;
 constexpr bool kSpills = false;
 #endif
 
+/// What a dword of B is stored as.
+#ifdef RG_NARROW
+constexpr bool kNarrow = true;
+using Cell = int16_t;
+RG_SIMD Lanes load_cells(Cell const* p) { return Lanes::load_narrow(p); }
+#else
+constexpr bool kNarrow = false;
+using Cell = int32_t;
+RG_SIMD Lanes load_cells(Cell const* p) { return Lanes::load(p); }
+#endif
+RG_SIMD Cell const* cells_of(IntegerBlock const& t) { return reinterpret_cast<Cell const*>(t.b); }
+/// Narrow loops are for few rows, which read B once: how far ahead of its use it is asked for, 2 KB.
+constexpr int64_t kCellsAhead = 1024;
+
 RG_SIMD int32_t load_dword(uint8_t const* p) {
     int32_t value;
     __builtin_memcpy(&value, p, 4);
@@ -70,7 +84,7 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
     uint8_t const* a[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) a[i] = t.a + (t.a_offsets ? t.a_offsets[first + i] : (first + i) * t.a_row);
-    int32_t const* b = t.b + column * t.taps * t.depth;
+    Cell const* b = cells_of(t) + column * t.taps * t.depth;
     int64_t const panel = kPanel * t.taps * t.depth;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
@@ -88,12 +102,12 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         int64_t offset = t.tap_offsets[tap];
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) x[i] = a[i] + offset;
-        auto step = [&](int64_t d, int32_t const* of) __attribute__((always_inline)) {
+        auto step = [&](int64_t d, Cell const* of) __attribute__((always_inline)) {
             Lanes y[vectors];
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) {
                 if constexpr (kRowsAhead > 0) __builtin_prefetch(of + kRowsAhead * kPanel + v * kWidth);
-                y[v] = Lanes::load(v < kVectors ? of + v * kWidth : of + panel);
+                y[v] = load_cells(v < kVectors ? of + v * kWidth : of + panel);
             }
 #pragma GCC unroll 12
             for (int i = 0; i < rows; ++i) {
@@ -104,7 +118,11 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         };
         int64_t d = 0;
         for (; d + kStepsAtOnce <= t.depth; d += kStepsAtOnce, b += kStepsAtOnce * kPanel) {
-            ahead.prefetch(kStepsAtOnce);
+            if constexpr (kNarrow)
+#pragma GCC unroll 2
+                for (int line = 0; line < 2; ++line) __builtin_prefetch(b + kCellsAhead + line * 64 / sizeof(Cell));
+            else
+                ahead.prefetch(kStepsAtOnce);
 #pragma GCC unroll kStepsAtOnce
             for (int i = 0; i < kStepsAtOnce; ++i) step(d + i, b + i * kPanel);
         }
@@ -178,9 +196,9 @@ void multiply(IntegerBlock const& t) {
         vectors = (left + kWidth - 1) / kWidth;
         if (vectors > kMostVectors) vectors = kVectors;
         int64_t rows = rows_of(static_cast<int>(vectors)), tiles = (t.rows + rows - 1) / rows;
-        auto const* next = reinterpret_cast<char const*>(t.b + (column + kPanel) * depth);
+        auto const* next = reinterpret_cast<char const*>(cells_of(t) + (column + kPanel) * depth);
         // All tiles of a panel together ask for the one behind it.
-        constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(int32_t));
+        constexpr int64_t kLine = kPanel * static_cast<int64_t>(sizeof(Cell));
         int64_t step = depth * kLine <= t.largest_ahead ? (kLine + tiles - 1) / tiles : 0;
         int64_t row = multiply_shallow(t, f, column, vectors);
         for (; row < t.rows; row += rows, next += step * depth)

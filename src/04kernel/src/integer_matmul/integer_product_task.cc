@@ -168,7 +168,7 @@ class IntegerProductTask final : public runtime::Task {
                          : reinterpret_cast<uint8_t const*>(workspace + staged_)) +
               first * b.a_row;
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
-        b.b = panels(workspace, slot) + column * depth_;
+        b.b = panels(workspace, slot) + column * depth_ * f_.cell_bytes() / 4;
         b.largest_ahead = largest_ahead_, b.spills = size_.spills_of(panels(workspace, slot), column);
         b.column_add = t.add + column, b.scale = t.scale + column;
         auto const* row_sums = reinterpret_cast<int32_t const*>(workspace + row_sums_) + first;
