@@ -11,6 +11,11 @@
 // Of 9 products a pixel 4 are left with n = 2, 2.25 with 4 and 1.78 with 6; filters take 1.8, 4 and 7.1 times their
 // memory. Small images do not fill large tiles, and their filters are read for few of them.
 //
+// A stride of 2 along both axes takes outputs from even inputs by the outer taps, which are a kernel of two taps with
+// stride 1, and from odd inputs by the middle tap: along one axis n + 1 products of n + 1 even inputs, transformed, and
+// n of odd inputs as they are, all of these by one filter. Of 9 products a pixel 6.25 are left with n = 2 and 5.06 with
+// 4 (points 0, 1, and -1, 2), for as many filters as without a stride.
+//
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
 // of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
 
@@ -20,14 +25,24 @@ namespace refactor::kernel {
 struct WinogradForm {
     int64_t kernel[2];  ///< rows, columns
     int64_t tile[2];    ///< outputs: rows, columns
-    int64_t products;   ///< inputs of a tile as well
+    int64_t products;   ///< filters; inputs of a tile as well, unless it is strided
+    int64_t stride = 1;
 
     bool plane() const { return kernel[0] > 1 && kernel[1] > 1; }
     int64_t taps() const { return kernel[0] * kernel[1]; }
+    bool strided() const { return stride > 1; }
+    /// Inputs of a tile, which are multiplied by a filter each.
+    int64_t inputs() const { return strided() ? (2 * tile[0] + 1) * (2 * tile[1] + 1) : products; }
+    /// Inputs of a tile that product `p` multiplies: a row (column) of odd inputs shares its filter.
+    int64_t sharing(int64_t p) const {
+        if (!strided()) return 1;
+        auto odd = tile[0] + 1, filters = odd + 1;
+        return (p / filters == odd ? tile[0] : 1) * (p % filters == odd ? tile[1] : 1);
+    }
 };
-/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6), or of one with 3, 5 or 7 along one axis; null
-/// for others.
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs);
+/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6; with a stride of 2, 2 or 4), or of one with 3, 5
+/// or 7 along one axis; null for others.
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride = 1);
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
 /// tiles. A unit is a block of channels; of inputs of a kernel with depth, a block of channels under one of its planes.
@@ -47,8 +62,9 @@ struct WinogradJob {
     int64_t blocks;                ///< of channels of the group
     int64_t image_blocks;          ///< of channels of the tensor: from one image to the next
     int64_t first_unit, end_unit;  ///< the range to transform
-    float* transformed;            ///< [product][unit][tile][channel]
+    float* transformed;            ///< [product][unit][input that shares it][tile][channel]
     int64_t product_stride;        ///< floats between products
+    int64_t const* products;       ///< of a strided form instead: floats to each product
     int32_t last_lanes;            ///< channels in the last block of the output
     bool residual_last;
     Activation activation;
@@ -62,6 +78,9 @@ struct WinogradIsa {
 /// Tiles of `outputs`².
 WinogradIsa const& winograd_avx2(int64_t outputs);
 WinogradIsa const& winograd_avx512(int64_t outputs);
+/// The same of a stride of 2.
+WinogradIsa const& winograd_strided_avx2(int64_t outputs);
+WinogradIsa const& winograd_strided_avx512(int64_t outputs);
 /// For kernels along one axis of 3, 5 or 7 taps.
 WinogradIsa const& winograd_line_avx2(int64_t taps);
 WinogradIsa const& winograd_line_avx512(int64_t taps);

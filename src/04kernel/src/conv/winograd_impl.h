@@ -5,10 +5,44 @@
 namespace refactor::kernel {
 namespace {
 
+/// Where the transformed inputs of a tile go, or its products come from, for one unit: of one tile after the other.
+template <int inputs, int outputs, int stride>
+class Streams {
+    static constexpr bool kStrided = stride > 1;
+    float* first_;
+    int64_t step_, at_ = 0;
+    float* each_[kStrided ? inputs * inputs : 1];
+
+public:
+    RG_SIMD Streams(WinogradJob const& j, int64_t unit) : step_(j.product_stride) {
+        first_ = j.transformed + unit * j.tiles * W;
+        if constexpr (kStrided) {
+            constexpr int odd = outputs + 1, filters = odd + 1;
+            for (int i = 0; i < inputs * inputs; ++i) {
+                int r = i / inputs, c = i % inputs, row = r < odd ? 0 : r - odd, column = c < odd ? 0 : c - odd;
+                int across = c < odd ? 1 : outputs, sharing = (r < odd ? 1 : outputs) * across;
+                int64_t product = (r < odd ? r : odd) * filters + (c < odd ? c : odd);
+                each_[i] = j.transformed + j.products[product] + (unit * sharing + row * across + column) * j.tiles * W;
+            }
+        }
+    }
+    RG_SIMD float* of(int r, int c) const {
+        if constexpr (kStrided) return each_[r * inputs + c] + at_;
+        return first_ + (r * inputs + c) * step_;
+    }
+    RG_SIMD void next() {
+        if constexpr (kStrided)
+            at_ += W;
+        else
+            first_ += W;
+    }
+};
+
 /// Tiles of `outputs` × `outputs` from `inputs` × `inputs`.
-template <int outputs>
+template <int outputs, int stride>
 struct Planes {
-    static constexpr int inputs = outputs + 2;
+    static constexpr int inputs = stride * (outputs - 1) + 3;
+    using Stream = Streams<inputs, outputs, stride>;
 
     /// First row (column) of outputs of a tile.
     RG_SIMD static int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
@@ -20,23 +54,28 @@ struct Planes {
         return count < outputs ? count : outputs;
     }
 
-    static void transform_tile(float const* x, int64_t x_row, int64_t x_col, float* v, int64_t v_stride) {
-        Vec columns[inputs][inputs];
-#pragma GCC unroll 8
+    static void transform_tile(float const* x, int64_t x_row, int64_t x_col, Stream const& v) {
+        // Rows behind these are rows of x, every second one.
+        constexpr int transformed = stride > 1 ? outputs + 1 : inputs;
+        Vec columns[transformed][inputs];
+#pragma GCC unroll 9
         for (int c = 0; c < inputs; ++c) {
             Vec d[inputs], t[inputs];
-#pragma GCC unroll 8
+#pragma GCC unroll 9
             for (int r = 0; r < inputs; ++r) d[r] = Vec::load(x + r * x_row + c * x_col);
             input_1d(d, t);
-#pragma GCC unroll 8
-            for (int r = 0; r < inputs; ++r) columns[r][c] = t[r];
+#pragma GCC unroll 9
+            for (int r = 0; r < transformed; ++r) columns[r][c] = t[r];
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 9
         for (int r = 0; r < inputs; ++r) {
-            Vec t[inputs];
-            input_1d(columns[r], t);
-#pragma GCC unroll 8
-            for (int c = 0; c < inputs; ++c) t[c].store(v + (r * inputs + c) * v_stride);
+            Vec d[inputs], t[inputs];
+#pragma GCC unroll 9
+            for (int c = 0; c < inputs; ++c)
+                d[c] = r < transformed ? columns[r][c] : Vec::load(x + (2 * (r - transformed) + 1) * x_row + c * x_col);
+            input_1d(d, t);
+#pragma GCC unroll 9
+            for (int c = 0; c < inputs; ++c) t[c].store(v.of(r, c));
         }
     }
 
@@ -56,25 +95,25 @@ struct Planes {
         for (int64_t u = j.first_unit; u < j.end_unit; ++u) {
             Place at(j, j.first_tile);
             int64_t b = u % j.blocks, depth = u / j.blocks * j.plane_dilation - j.plane_pad;
-            float* v = j.transformed + u * j.tiles * W;
-            for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
+            Stream v(j, u);
+            for (int64_t t = 0; t < j.tiles; ++t, v.next(), at.next(j)) {
                 int64_t z = at.plane * j.plane_stride + depth;
                 if (z < 0 || z >= j.in_planes) {
-                    for (int p = 0; p < inputs * inputs; ++p) Vec::zero().store(v + p * j.product_stride);
+                    for (int p = 0; p < inputs * inputs; ++p) Vec::zero().store(v.of(p / inputs, p % inputs));
                     continue;
                 }
                 float const* plane =
                     j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
-                int64_t row = first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
-                int64_t col = first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
+                int64_t row = stride * first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
+                int64_t col = stride * first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
                 bool inside = row >= 0 && col >= 0 && row + (inputs - 1) * j.row_dilation < j.in_rows &&
                               col + (inputs - 1) * j.col_dilation < j.in_cols;
                 if (inside) {
                     transform_tile(plane + (row * j.in_cols + col) * W, j.row_dilation * j.in_cols * W,
-                                   j.col_dilation * W, v, j.product_stride);
+                                   j.col_dilation * W, v);
                 } else {
                     gather_tile(j, plane, row, col, edge);
-                    transform_tile(edge, inputs * W, W, v, j.product_stride);
+                    transform_tile(edge, inputs * W, W, v);
                 }
             }
         }
@@ -89,16 +128,16 @@ struct Planes {
             int lanes = b + 1 == j.blocks ? j.last_lanes : W;
             Mask const mask = first_lanes(lanes);
             Vec const bias = j.bias ? Vec::load_first(j.bias + b * W, lanes) : Vec::zero();
-            float const* m = j.transformed + b * j.tiles * W;
-            for (int64_t t = 0; t < j.tiles; ++t, m += W, at.next(j)) {
+            Stream m(j, b);
+            for (int64_t t = 0; t < j.tiles; ++t, m.next(), at.next(j)) {
                 Vec half[outputs][inputs];
-#pragma GCC unroll 8
+#pragma GCC unroll 9
                 for (int c = 0; c < inputs; ++c) {
                     Vec d[inputs], y[outputs];
-#pragma GCC unroll 8
-                    for (int r = 0; r < inputs; ++r) d[r] = Vec::load(m + (r * inputs + c) * j.product_stride);
+#pragma GCC unroll 9
+                    for (int r = 0; r < inputs; ++r) d[r] = Vec::load(m.of(r, c));
                     output_1d(d, y);
-#pragma GCC unroll 8
+#pragma GCC unroll 9
                     for (int r = 0; r < outputs; ++r) half[r][c] = y[r];
                 }
                 int64_t row = first_of(at.row, j.phase_rows, j.row_dilation);
@@ -107,13 +146,13 @@ struct Planes {
                         cols = inside_of(col, j.col_dilation, j.out_cols);
                 int64_t const step = j.col_dilation * W;
                 int64_t plane = ((at.image * j.image_blocks + b) * j.out_planes + at.plane) * j.out_rows;
-#pragma GCC unroll 8
+#pragma GCC unroll 9
                 for (int r = 0; r < outputs; ++r) {
                     if (r >= rows || cols == 0) break;
                     Vec y[outputs];
                     output_1d(half[r], y);
                     int64_t offset = ((plane + row + r * j.row_dilation) * j.out_cols + col) * W;
-#pragma GCC unroll 8
+#pragma GCC unroll 9
                     for (int c = 0; c < outputs; ++c) {
                         if (c >= cols) break;
                         Vec v = y[c] + bias;
@@ -131,12 +170,13 @@ struct Planes {
     }
 };
 
-template <int outputs>
-constexpr WinogradIsa kPlanes{Planes<outputs>::input, Planes<outputs>::output};
+template <int outputs, int stride>
+constexpr WinogradIsa kPlanes{Planes<outputs, stride>::input, Planes<outputs, stride>::output};
 
 RG_SIMD WinogradIsa const& planes_of(int64_t outputs) {
-    return outputs == 2 ? kPlanes<2> : outputs == 4 ? kPlanes<4> : kPlanes<6>;
+    return outputs == 2 ? kPlanes<2, 1> : outputs == 4 ? kPlanes<4, 1> : kPlanes<6, 1>;
 }
+RG_SIMD WinogradIsa const& strided_planes_of(int64_t outputs) { return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>; }
 
 }  // namespace
 }  // namespace refactor::kernel

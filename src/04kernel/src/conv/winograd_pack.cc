@@ -14,9 +14,10 @@ using Lanes = double[kMostLanes];
 constexpr double kPoints[] = {0, 1, -1, 2, -2, 0.5, -0.5};
 constexpr int64_t kMostProducts = 8, kMostTaps = 7;
 
-constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16}, {{3, 3}, {4, 4}, 36}, {{3, 3}, {6, 6}, 64},
-                                   {{1, 3}, {1, 4}, 6},  {{3, 1}, {4, 1}, 6},  {{1, 5}, {1, 4}, 8},
-                                   {{5, 1}, {4, 1}, 8},  {{1, 7}, {1, 2}, 8},  {{7, 1}, {2, 1}, 8}};
+constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16},    {{3, 3}, {4, 4}, 36},   {{3, 3}, {6, 6}, 64},
+                                   {{1, 3}, {1, 4}, 6},     {{3, 1}, {4, 1}, 6},    {{1, 5}, {1, 4}, 8},
+                                   {{5, 1}, {4, 1}, 8},     {{1, 7}, {1, 2}, 8},    {{7, 1}, {2, 1}, 8},
+                                   {{3, 3}, {2, 2}, 16, 2}, {{3, 3}, {4, 4}, 36, 2}};
 
 /// G of one dimension: the values of a filter, as a polynomial of its taps, at the points 0, ±1 (, ±2, ±1/2), over
 /// ∏ (point - other points); for ∞ it is the highest tap. The sign of the first row is that of the row of Bᵀ.
@@ -34,12 +35,14 @@ public:
             for (int64_t k = 0; k < taps; ++k, power *= kPoints[i]) g_[i][k] = power / scale;
         }
     }
-    /// out[i] = Σ g[i][k] in[k · step]. The rows of a point and its negative differ in the sign of their odd taps.
+    /// out[i] = Σ g[i][k] in[k · step]. If every point but 0 has its negative, their rows differ in the sign of odd
+    /// taps.
     void apply(Lanes const* in, int64_t step, Lanes* out, int64_t out_step) const {
         auto const& highest = in[(taps_ - 1) * step];
         for (int64_t l = 0; l < kMostLanes; ++l)
             out[0][l] = g_[0][0] * in[0][l], out[(products_ - 1) * out_step][l] = highest[l];
-        for (int64_t i = 1; i + 1 < products_; i += 2) {
+        bool const pairs = products_ % 2 == 0;
+        for (int64_t i = 1; i + 1 < products_; i += pairs ? 2 : 1) {
             Lanes even, odd;
             for (int64_t l = 0; l < kMostLanes; ++l) even[l] = g_[i][0] * in[0][l], odd[l] = g_[i][1] * in[step][l];
             for (int64_t k = 2; k < taps_; ++k) {
@@ -48,7 +51,7 @@ public:
             }
             for (int64_t l = 0; l < kMostLanes; ++l) {
                 out[i * out_step][l] = even[l] + odd[l];
-                out[(i + 1) * out_step][l] = even[l] - odd[l];
+                if (pairs) out[(i + 1) * out_step][l] = even[l] - odd[l];
             }
         }
     }
@@ -61,10 +64,15 @@ void pack_lanes(WinogradForm const& form, FilterTransform const& transform, floa
     Lanes g[9] = {}, half[3 * kMostProducts], u[kMostProducts * kMostProducts];
     for (int64_t l = 0; l < present; ++l)
         for (int64_t k = 0; k < form.taps(); ++k) g[k][l] = static_cast<double>(w[l * stride + k]);
+    auto along = [&](Lanes const* in, int64_t step, Lanes* out, int64_t out_step) {
+        if (!form.strided()) return transform.apply(in, step, out, out_step);
+        transform.apply(in, 2 * step, out, out_step);
+        std::copy_n(in[step], kMostLanes, out[(form.tile[0] + 1) * out_step]);
+    };
     if (form.plane()) {
-        auto inputs = form.tile[0] + 2;
-        for (int64_t j = 0; j < 3; ++j) transform.apply(g + j, 3, half + j, 3);
-        for (int64_t i = 0; i < inputs; ++i) transform.apply(half + i * 3, 1, u + i * inputs, 1);
+        auto filters = form.tile[0] + 2;
+        for (int64_t j = 0; j < 3; ++j) along(g + j, 3, half + j, 3);
+        for (int64_t i = 0; i < filters; ++i) along(half + i * 3, 1, u + i * filters, 1);
     } else {
         transform.apply(g, 1, u, 1);
     }
@@ -74,9 +82,9 @@ void pack_lanes(WinogradForm const& form, FilterTransform const& transform, floa
 
 }  // namespace
 
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs) {
+WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
     for (auto const& form : kForms)
-        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols &&
+        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols && form.stride == stride &&
             (!form.plane() || form.tile[0] == outputs))
             return &form;
     return nullptr;
@@ -85,13 +93,19 @@ WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int6
 std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
     auto name =
         form.plane() ? "winograd_f" + std::to_string(form.tile[0]) : "winograd_line" + std::to_string(form.taps());
-    return name + ":" + std::to_string(list.block);
+    return name + (form.strided() ? "s" : "") + ":" + std::to_string(list.block);
 }
 
 void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
     auto stride = g.in_channels * g.all_taps[0] * form.taps(), plane_channels = list.in_channels / g.kernel[0];
     bool plane = form.plane();
-    FilterTransform transform(plane ? 3 : form.taps(), plane ? form.tile[0] + 2 : form.products);
+    bool strided = form.strided();
+    FilterTransform transform(strided ? 2
+                              : plane ? 3
+                                      : form.taps(),
+                              strided ? form.tile[0] + 1
+                              : plane ? form.tile[0] + 2
+                                      : form.products);
     for (auto const& chunk : list.chunks)
         for (int64_t i = 0; i < list.in_channels; ++i)
             for (int64_t k = 0; k < chunk.blocks; ++k) {

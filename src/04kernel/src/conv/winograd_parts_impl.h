@@ -73,6 +73,41 @@ RG_SIMD void output_1d(Vec const (&m)[8], Vec (&y)[outputs]) {
     y[outputs - 1] = y[outputs - 1] + m[7];
 }
 
+/// Bᵀ of the outer taps of a stride of 2 for the even inputs, with the points 0, 1, ∞; then the odd ones.
+RG_SIMD void input_1d(Vec const (&d)[5], Vec (&t)[5]) {
+    t[0] = d[2] - d[0];
+    t[1] = d[2];
+    t[2] = d[4] - d[2];
+    t[3] = d[1], t[4] = d[3];
+}
+
+/// Aᵀ m, and what odd inputs add.
+RG_SIMD void output_1d(Vec const (&m)[5], Vec (&y)[2]) {
+    y[0] = m[0] + m[1] + m[3];
+    y[1] = m[1] + m[2] + m[4];
+}
+
+/// The same with the points 0, ±1, 2, ∞.
+RG_SIMD void input_1d(Vec const (&d)[9], Vec (&t)[9]) {
+    Vec two = Vec::set(2.f);
+    Vec a = d[6] - d[2], b = d[6] - d[4];
+    t[0] = fma(two, d[0] - d[4], a);
+    t[1] = fnma(two, d[2], b);
+    t[2] = fma(two, d[2] - d[4], b);
+    t[3] = a;
+    t[4] = fnma(two, a, d[8] - d[4]);
+    t[5] = d[1], t[6] = d[3], t[7] = d[5], t[8] = d[7];
+}
+
+/// Aᵀ m, and what odd inputs add.
+RG_SIMD void output_1d(Vec const (&m)[9], Vec (&y)[4]) {
+    Vec s = m[1] + m[2], d = m[1] - m[2];
+    y[0] = m[0] + s + m[3] + m[5];
+    y[1] = fma(Vec::set(2.f), m[3], d) + m[6];
+    y[2] = fma(Vec::set(4.f), m[3], s) + m[7];
+    y[3] = fma(Vec::set(8.f), m[3], d) + (m[4] + m[8]);
+}
+
 /// Position of a tile.
 struct Place {
     int64_t image, plane, row, col;

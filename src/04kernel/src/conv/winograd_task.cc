@@ -11,9 +11,14 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Distance between products: an odd number of cache lines, so that the streams of a transform do not share a cache
-/// set.
-int64_t product_stride(int64_t floats) { return ceil_div(floats, 32) * 32 + 16; }
+/// Places of products of which one input of each tile takes `floats`: an odd number of cache lines apart, so that the
+/// streams of a transform do not share a cache set.
+std::vector<int64_t> places(WinogradForm const& form, int64_t floats) {
+    std::vector<int64_t> result{0};
+    for (int64_t p = 0; p < form.products; ++p)
+        result.push_back(result.back() + ceil_div(floats * form.sharing(p), 32) * 32 + 16);
+    return result;
+}
 
 /// Tiles of one phase along an axis.
 int64_t phase_tiles(Geometry const& g, WinogradForm const& form, int axis) {
@@ -26,7 +31,7 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     tiles = g.batch * g.out[0] * g.dilation[1] * phase_tiles(g, form, 1) * g.dilation[2] * phase_tiles(g, form, 2);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
-    auto bytes = form.products * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto bytes = form.inputs() * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
     // Threads that can take whole groups do.
@@ -59,8 +64,8 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       out_blocks_(ceil_div(g.out_channels, tile.block)),
       tile_rows_(g.dilation[1] * phase_tiles(g, form, 1)),
       tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
-      v_stride_(product_stride(in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
-      m_stride_(product_stride(out_blocks_ * plan_.block_tiles * tile.block)),
+      v_(places(form, in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
+      m_(places(form, out_blocks_ * plan_.block_tiles * tile.block)),
       reads_ahead_(g.kernel[0] == 1 && form.products * list_.floats * static_cast<int64_t>(sizeof(float)) >
                                            static_cast<int64_t>(cpu_features().l2 / 2)) {}
 
@@ -115,7 +120,8 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
             first_plane * in_blocks_,
             end_plane * in_blocks_,
             nullptr,
-            v_stride_,
+            v_[1],
+            v_.data(),
             static_cast<int32_t>(g_.out_channels - (out_blocks_ - 1) * list_.block),
             epilogue_.residual_last,
             epilogue_.activation};
@@ -124,15 +130,15 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
 void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, float const* v, float* m,
                             WinogradJob const& j) const {
     RowJob row{};
-    int64_t const block = list_.block, tiles = j.tiles;
-    row.x = v + product * v_stride_ + j.first_unit * tiles * block;
+    int64_t const block = list_.block, tiles = j.tiles * form_.sharing(product);
+    row.x = v + v_[product] + j.first_unit * tiles * block;
     list_.describe(chunk, row);
     // Units of a kernel with depth are full.
     if (g_.kernel[0] > 1) row.tap_count = row.full_taps = j.end_unit - j.first_unit;
     row.tap_step = tiles * block;
     row.w = static_cast<float const*>(packed_->data()) + (group * form_.products + product) * list_.floats +
             chunk.weights + j.first_unit * block * chunk.blocks * block;
-    row.y = m + product * m_stride_ + chunk.first * tiles * block;
+    row.y = m + m_[product] + chunk.first * tiles * block;
     row.y_block = tiles * block, row.y_step = block;
     row.rows = 1, row.cols = static_cast<int32_t>(tiles);
     bool const last = product + 1 == form_.products && &chunk == &list_.chunks.back();
@@ -141,14 +147,14 @@ void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, 
 }
 
 void WinogradTask::to_outputs(WinogradJob& j, float* m) const {
-    j.transformed = m, j.product_stride = m_stride_;
+    j.transformed = m, j.product_stride = m_[1], j.products = m_.data();
     j.blocks = out_blocks_, j.image_blocks = out_blocks_ * g_.group;
 }
 
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
     context.pool.parallel_for(g_.group * plan_.blocks, [&](int64_t i, int worker) {
         auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
-        auto* m = v + form_.products * v_stride_;
+        auto* m = v + v_[form_.products];
         auto group = i / plan_.blocks;
         auto j = job(arguments, group, i % plan_.blocks);
         j.transformed = v;
@@ -164,7 +170,7 @@ void WinogradTask::run_private(void* const* arguments, runtime::RunContext const
 void WinogradTask::share_block(void* const* arguments, int64_t group, int64_t block,
                                runtime::RunContext const& context) const {
     auto* v = reinterpret_cast<float*>(context.workspace);
-    auto* m = v + form_.products * v_stride_;
+    auto* m = v + v_[form_.products];
     auto const shared = job(arguments, group, block);
     context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
         auto j = shared;

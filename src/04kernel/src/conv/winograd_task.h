@@ -3,6 +3,8 @@
 #include "conv/winograd.h"
 #include "mem_manager/blob.h"
 
+#include <vector>
+
 namespace refactor::kernel {
 
 /// How the tiles of a convolution, of one of its groups, are divided into blocks whose transformed inputs and products
@@ -38,7 +40,7 @@ private:
     void share_block(void* const* arguments, int64_t group, int64_t block, runtime::RunContext const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
-    int64_t scratch_floats() const { return form_.products * (v_stride_ + m_stride_); }
+    int64_t scratch_floats() const { return v_[form_.products] + m_[form_.products]; }
 
     Geometry g_;
     WinogradForm form_;
@@ -51,8 +53,8 @@ private:
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
-    int64_t v_stride_, m_stride_;  ///< floats between products of transformed inputs and of outputs
-    bool reads_ahead_;             ///< weights follow each other and exceed what L2 keeps of them
+    std::vector<int64_t> v_, m_;  ///< floats to each product of transformed inputs and of outputs, and to the end
+    bool reads_ahead_;            ///< weights follow each other and exceed what L2 keeps of them
 };
 
 }  // namespace refactor::kernel
