@@ -58,27 +58,13 @@ RG_SIMD Vec asin_excess(Vec z) {
     return p * z;
 }
 
-/// Arcsine, at most 2.4 ulp; the sign of zero stays, NaN beyond 1. Above a half pi/2 - 2 asin(sqrt((1 - |x|) / 2)).
-RG_SIMD Vec asin(Vec x) {
-    Vec a = abs(x), half = Vec::set(0.5f);
-    Mask large = a > half;
-    Vec z = select(large, fnma(a, half, half), x * x);
-    Vec s = select(large, sqrt(z), a);
-    Vec y = fma(asin_excess(z), s, s);
-    y = select(large, Vec::set(kHalfPi) - (y + y - Vec::set(kHalfPiRest)), y);
-    return copysign(y, x);
-}
+}  // namespace
+}  // namespace refactor::kernel::elementwise
 
-/// Arccosine, at most 1.3 ulp; NaN beyond 1. pi/2 - asin(x) up to a half, twice asin(sqrt((1 - |x|) / 2)), or pi minus
-/// that for negative x, above it.
-RG_SIMD Vec acos(Vec x) {
-    Vec a = abs(x), half = Vec::set(0.5f);
-    Mask large = a > half;
-    Vec z = select(large, fnma(a, half, half), x * x), root = sqrt(z);
-    Vec s = select(large, copysign(root + root, x), -x);
-    Vec pi = select(x < Vec::zero(), Vec::set(2 * kHalfPi), Vec::zero());
-    return select(large, pi, Vec::set(kHalfPi)) + fma(asin_excess(z), s, s);
-}
+#include "elementwise/vec_arcsine.h"
+
+namespace refactor::kernel::elementwise {
+namespace {
 
 /// Arctangent, at most 1.6 ulp; the sign of zero stays. Above 1 pi/2 - atan(1 / |x|); below it an odd polynomial of
 /// degree 17 (largest relative error 1.7e-8, fitted by weighted least squares, each coefficient rounded before the

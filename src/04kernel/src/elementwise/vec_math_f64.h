@@ -60,27 +60,13 @@ RG_SIMD Vec asin_excess(Vec z) {
     return p * z / q;
 }
 
-/// Arcsine, at most 2.4 ulp; the sign of zero stays, NaN beyond 1. Above a half pi/2 - 2 asin(sqrt((1 - |x|) / 2)).
-RG_SIMD Vec asin(Vec x) {
-    Vec a = abs(x), half = Vec::set(0.5);
-    Mask large = a > half;
-    Vec z = select(large, fnma(a, half, half), x * x);
-    Vec s = select(large, sqrt(z), a);
-    Vec y = fma(asin_excess(z), s, s);
-    y = select(large, Vec::set(kHalfPi) - (y + y - Vec::set(kHalfPiRest)), y);
-    return copysign(y, x);
-}
+}  // namespace
+}  // namespace refactor::kernel::elementwise
 
-/// Arccosine, at most 1.6 ulp; NaN beyond 1. pi/2 - asin(x) up to a half, twice asin(sqrt((1 - |x|) / 2)), or pi minus
-/// that for negative x, above it.
-RG_SIMD Vec acos(Vec x) {
-    Vec a = abs(x), half = Vec::set(0.5);
-    Mask large = a > half;
-    Vec z = select(large, fnma(a, half, half), x * x), root = sqrt(z);
-    Vec s = select(large, copysign(root + root, x), -x);
-    Vec pi = select(x < Vec::zero(), Vec::set(2 * kHalfPi), Vec::zero());
-    return select(large, pi, Vec::set(kHalfPi)) + fma(asin_excess(z), s, s);
-}
+#include "elementwise/vec_arcsine.h"
+
+namespace refactor::kernel::elementwise {
+namespace {
 
 /// Arctangent, at most 1.6 ulp; the sign of zero stays. Above tan(3 pi/8) it is pi/2 + atan(-1 / |x|), above 0.66 pi/4
 /// + atan((|x| - 1) / (|x| + 1)); the rational function of Cephes' atan.c.
