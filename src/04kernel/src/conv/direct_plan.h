@@ -42,6 +42,8 @@ struct ChunkList {
     void describe_part(Chunk const&, int64_t first, int64_t end, RowJob&) const;
 
 private:
+    /// The same by squares of registers, for a chunk of one group; false: not for these.
+    bool pack_group(Chunk const&, Source const&, float* packed) const;
     /// Channels [first, end) of unit `u` that a chunk depends on.
     struct Part {
         int64_t first, end;

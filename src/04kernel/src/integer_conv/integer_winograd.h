@@ -23,7 +23,7 @@ struct WinogradWeights {
     size_t bytes() const { return 64 + static_cast<size_t>(panels() * panel_dwords()) * sizeof(int32_t); }
 
     /// `w`: [out, in, 3, 3] of u8 or i8; zero points (null: 0) of their type, one or one for each output channel.
-    void pack(void const* w, bool is_signed, void const* zeros, bool many_zeros, void* target) const;
+    void pack(IntegerFunctions const&, void const* w, bool is_signed, void const* zeros, bool many_zeros, void* target) const;
     static bool exact(void const* packed) { return *static_cast<uint8_t const*>(packed) != 0; }
     static int32_t const* of(void const* packed) {
         return reinterpret_cast<int32_t const*>(static_cast<std::byte const*>(packed) + 64);

@@ -164,7 +164,7 @@ public:
         std::snprintf(format, sizeof format, "integer_conv:winograd:%d:%s:%p", f_.panel, s.w_signed ? "i8" : "u8",
                       w_zero_ ? w_zero_->data() : nullptr);
         auto packed = args.packs.get(*w_, format, weights.bytes(), [&](void const* from, void* target) {
-            weights.pack(from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
+            weights.pack(f_, from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
         });
         if (!WinogradWeights::exact(packed->data())) return reject("sums may need more than 26 bits");
         return std::unique_ptr<runtime::Task>(

@@ -29,7 +29,8 @@ public:
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
         if (!f_.spills || !constant_) return;
         auto n = b.dims.back();
-        spills_ = count_spills(f_, constant_->data(), b_signed_, row_offsets(f_, b.count() / n, n), n, 1);
+        Blob::Reader reader(*constant_);
+        spills_ = count_spills(f_, reader.data(), b_signed_, row_offsets(f_, b.count() / n, n), n, 1);
     }
     bool is_constant() const { return constant_ != nullptr; }
     bool spills_too_much() const { return !spills_; }
@@ -37,7 +38,7 @@ public:
         return id_of("integer_matmul", f_.spills ? "bytes" : constant_ ? "packed" : "blocked", type_, isa_);
     }
     /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle; a read of B at 10 bytes/ns; two passes
-    /// over the operands, of which B is packed at 7 bytes/ns in registers and at 1 byte by byte.
+    /// over the operands, of which B is packed at 7 bytes/ns.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
@@ -45,7 +46,7 @@ public:
         PackedSize size(f_, shape.n, ceil_div(shape.k, f_.group), *spills_);
         auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, size);
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
-                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / (f_.pack_rows ? 7 : 1));
+                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / 7);
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {

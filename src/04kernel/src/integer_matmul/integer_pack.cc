@@ -1,5 +1,7 @@
 #include "integer_matmul/integer_pack.h"
 
+#include "movement/transpose_small.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,57 +12,65 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Element (k, j) as it lies in a dword, and as a number.
-template <class Source, bool bytes>
-int32_t code_of(Source x, int32_t& sum) {
-    constexpr int32_t kShift = bytes && !std::is_signed_v<Source> ? -128 : 0;
-    int32_t value = x + kShift;
-    sum += value;
-    return value & (bytes ? 0xff : 0xffff);
-}
+/// Columns of B panel by panel as `pack_rows` takes them, [k][columns].
+class PanelRows {
+    IntegerFunctions const& f_;
+    uint8_t const* b_;
+    bool is_signed_;
+    std::span<int64_t const> k_offsets_;
+    int64_t n_, column_step_;
+    std::vector<uint8_t> columns_, rows_;
 
-template <class Source, bool bytes>
-void pack_panel(Source const* b, std::span<int64_t const> k_offsets, int64_t columns, int64_t column_step,
-                int64_t panel, int32_t* target, int32_t* sums) {
-    constexpr size_t kGroup = bytes ? 4 : 2;
-    constexpr int kBits = bytes ? 8 : 16;
-    for (int64_t j = 0; j < panel; ++j) sums[j] = 0;
-    for (size_t k = 0; k < k_offsets.size(); k += kGroup, target += panel) {
-        for (int64_t j = 0; j < columns; ++j) {
-            int32_t dword = 0;
-            for (size_t i = 0; i < kGroup; ++i)
-                if (k_offsets[k + i] >= 0)
-                    dword |= code_of<Source, bytes>(b[k_offsets[k + i] + j * column_step], sums[j]) << (kBits * i);
-            target[j] = dword;
-        }
-        for (int64_t j = columns; j < panel; ++j) target[j] = 0;
+    /// All that the columns hold, in its order.
+    uint8_t const* transpose(uint8_t const* first, int64_t columns) {
+        auto count = 1 + *std::max_element(k_offsets_.begin(), k_offsets_.end());
+        columns_.resize(static_cast<size_t>(count * columns));
+        transpose_bytes(first, column_step_, columns, count, (columns - 1) * column_step_ + count, columns_.data(),
+                        columns);
+        return columns_.data();
     }
-}
 
-void pack_panel(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
-                int64_t columns, int64_t column_step, int32_t* target, int32_t* sums) {
-    auto const* of_signed = static_cast<int8_t const*>(b);
-    auto const* of_unsigned = static_cast<uint8_t const*>(b);
-    if (f.is_bytes() && is_signed)
-        pack_panel<int8_t, true>(of_signed, k_offsets, columns, column_step, f.panel, target, sums);
-    else if (f.is_bytes())
-        pack_panel<uint8_t, true>(of_unsigned, k_offsets, columns, column_step, f.panel, target, sums);
-    else if (is_signed)
-        pack_panel<int8_t, false>(of_signed, k_offsets, columns, column_step, f.panel, target, sums);
-    else
-        pack_panel<uint8_t, false>(of_unsigned, k_offsets, columns, column_step, f.panel, target, sums);
-}
+public:
+    PanelRows(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets, int64_t n,
+              int64_t column_step)
+        : f_(f),
+          b_(static_cast<uint8_t const*>(b)),
+          is_signed_(is_signed),
+          k_offsets_(k_offsets),
+          n_(n),
+          column_step_(column_step) {}
+    /// Packs the panel that begins with column `j`.
+    void pack(int64_t j, int32_t* target, int32_t* sums) {
+        auto columns = std::min<int64_t>(f_.panel, n_ - j), step = int64_t{1};
+        auto const* from = b_ + j * column_step_;
+        if (column_step_ != 1) from = transpose(from, columns), step = columns;
+        rows_.resize(k_offsets_.size() * static_cast<size_t>(columns));
+        auto* row = rows_.data();
+        for (auto offset : k_offsets_) {
+            // An element that is 0 when packed.
+            if (offset < 0)
+                std::fill_n(row, columns, static_cast<uint8_t>(-b_shift(f_, is_signed_)));
+            else
+                std::memcpy(row, from + offset * step, static_cast<size_t>(columns));
+            row += columns;
+        }
+        f_.pack_rows({rows_.data(), is_signed_, static_cast<int64_t>(k_offsets_.size()), columns, target, sums});
+    }
+};
 
 /// Of a pair of weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
 constexpr int32_t kMostOfPair = 128;
 
 int32_t byte_of(int32_t dword, int i) { return static_cast<int8_t>(static_cast<uint32_t>(dword) >> (8 * i)); }
 
-bool overflows(int32_t dword) {
-    return std::abs(byte_of(dword, 0) + byte_of(dword, 1)) > kMostOfPair ||
-           std::abs(byte_of(dword, 2) + byte_of(dword, 3)) > kMostOfPair;
+/// Whether some of them have pairs whose products may not fit.
+bool overflow(int32_t const* dwords, int width) {
+    int32_t most = 0;
+    for (int i = 0; i < width; ++i)
+        most = std::max({most, std::abs(byte_of(dwords[i], 0) + byte_of(dwords[i], 1)),
+                         std::abs(byte_of(dwords[i], 2) + byte_of(dwords[i], 3))});
+    return most > kMostOfPair;
 }
-bool overflow(int32_t const* dwords, int width) { return std::any_of(dwords, dwords + width, overflows); }
 
 /// Takes out of the pairs of a dword what may not fit.
 int32_t take_out(int32_t& dword) {
@@ -116,9 +126,9 @@ void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std:
     auto* sums = target + size.dwords;
     std::optional<SpillWriter> spills;
     if (f.spills) spills.emplace(f, size, run_depth, sums + size.columns);
+    PanelRows rows(f, b, is_signed, k_offsets, n, column_step);
     for (int64_t j = 0; j < n; j += f.panel, target += depth * f.panel, sums += f.panel) {
-        pack_panel(f, static_cast<uint8_t const*>(b) + j * column_step, is_signed, k_offsets,
-                   std::min<int64_t>(f.panel, n - j), column_step, target, sums);
+        rows.pack(j, target, sums);
         if (spills) spills->add(target, depth);
     }
 }
@@ -128,11 +138,11 @@ std::optional<int64_t> count_spills(IntegerFunctions const& f, void const* b, bo
     constexpr double kMost = 0.2;
     auto dwords = static_cast<int64_t>(k_offsets.size()) / f.group * f.panel;
     std::vector<int32_t> panel(static_cast<size_t>(dwords + f.panel));
+    PanelRows rows(f, b, is_signed, k_offsets, n, column_step);
     auto count_every = [&](int64_t step) -> std::optional<int64_t> {
         int64_t count = 0, vectors = 0;
         for (int64_t j = 0; j < n; j += step * f.panel, vectors += dwords / f.width) {
-            pack_panel(f, static_cast<uint8_t const*>(b) + j * column_step, is_signed, k_offsets,
-                       std::min<int64_t>(f.panel, n - j), column_step, panel.data(), panel.data() + dwords);
+            rows.pack(j, panel.data(), panel.data() + dwords);
             for (int64_t at = 0; at < dwords; at += f.width) count += overflow(panel.data() + at, f.width);
         }
         if (static_cast<double>(count) > kMost * static_cast<double>(vectors)) return std::nullopt;

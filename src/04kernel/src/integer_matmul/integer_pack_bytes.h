@@ -1,5 +1,5 @@
 #pragma once
-// B packed in registers, as bytes; include behind `integer_product_impl.h`, for AVX2 with VNNI only.
+// B packed in registers, as bytes; include behind `integer_product_impl.h`, for AVX2.
 
 namespace refactor::kernel {
 namespace {

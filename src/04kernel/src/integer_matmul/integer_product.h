@@ -113,7 +113,7 @@ struct IntegerTerms {
     float* scale;
 };
 
-/// Rows of B that are packed while the product runs.
+/// Rows of B as panels.
 struct IntegerRows {
     uint8_t const* b;  ///< [k][n]
     bool is_signed;
@@ -136,6 +136,16 @@ struct IntegerWinograd {
     IntegerBlock y;  ///< what becomes of sums; `y` is the image, `columns` are all, `column_add` whole panels
 };
 
+/// Filters of a panel of columns; see `integer_conv/integer_winograd.h`.
+struct IntegerFilters {
+    uint8_t const* w;  ///< [depth][2][9][panel]
+    bool is_signed;
+    int32_t const* zeros;  ///< of each column; where there is none the zero point is that of its elements
+    int64_t depth;
+    int32_t* u;     ///< room for [36][depth][panel]
+    int32_t* sums;  ///< room for Σ |w - zero| of each column
+};
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -149,9 +159,9 @@ struct IntegerFunctions {
     int32_t (*sum)(uint8_t const* row, int64_t n);
     /// Depthwise convolution with W of bytes, stored as bytes without shift and residual; null: none.
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
-    /// Packs B of bytes; null: none.
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
+    bool (*winograd_filters)(IntegerFilters const&) = nullptr;  ///< whether all of U fits i16
     /// As `depthwise_bytes`, with W as for `depthwise`, of at least so many channels and at most so many taps; null:
     /// none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
