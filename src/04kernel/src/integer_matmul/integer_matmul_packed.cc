@@ -30,7 +30,7 @@ public:
         if (!f_.spills || !constant_) return;
         auto n = b.dims.back();
         Blob::Reader reader(*constant_);
-        spills_ = count_spills(f_, reader.data(), b_signed_, row_offsets(f_, b.count() / n, n), n, 1);
+        spills_ = count_spills(f_, {reader.data(), b_signed_, b.count() / n, n});
     }
     bool is_constant() const { return constant_ != nullptr; }
     bool spills_too_much() const { return !spills_; }
@@ -54,14 +54,13 @@ public:
         if (auto why = shape.init(args); !why.empty()) return reject(why);
         std::shared_ptr<Blob const> packed;
         if (constant_) {
-            auto offsets = row_offsets(f_, shape.k, shape.n);
-            auto depth = static_cast<int64_t>(offsets.size()) / f_.group;
+            auto depth = ceil_div(shape.k, f_.group);
             PackedSize size(f_, shape.n, depth, *spills_);
             auto format = "integer_matmul:" + std::to_string(f_.group) + (f_.spills ? "s:" : ":") +
                           std::to_string(f_.panel) + ":" + std::string(name_of(args.inputs[I::kB]->dtype)) + ":" +
                           std::to_string(shape.n) + "x" + std::to_string(shape.k);
             packed = args.packs.get(*constant_, format, size.bytes(), [&](void const* from, void* target) {
-                pack_columns(f_, from, b_signed_, offsets, shape.n, 1, size, depth, static_cast<int32_t*>(target));
+                pack_columns(f_, {from, b_signed_, shape.k, shape.n}, size, depth, static_cast<int32_t*>(target));
             });
         }
         return make_integer_product(f_, info_.result, shape, std::move(packed), *spills_, args);

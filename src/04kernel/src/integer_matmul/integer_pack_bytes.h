@@ -16,7 +16,7 @@ void pack_rows(IntegerRows const& t) {
         Lanes total[2] = {Lanes::zero(), Lanes::zero()};
         auto load = [&](int64_t k) __attribute__((always_inline)) {
             if (k >= t.k) return _mm_setzero_si128();
-            uint8_t const* row = t.b + k * t.n + j;
+            uint8_t const* row = t.b + k * t.row + j;
             if (columns >= kPanel) return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<__m128i const*>(row)), flip);
             alignas(16) uint8_t part[kPanel];
             for (int64_t c = 0; c < kPanel; ++c) part[c] = c < columns ? row[c] : static_cast<uint8_t>(sign);

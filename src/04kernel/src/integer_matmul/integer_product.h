@@ -117,7 +117,7 @@ struct IntegerTerms {
 struct IntegerRows {
     uint8_t const* b;  ///< [k][n]
     bool is_signed;
-    int64_t k, n;
+    int64_t k, n, row;       ///< bytes between rows
     int32_t *panels, *sums;  ///< as in packed B
 };
 
@@ -146,6 +146,9 @@ struct IntegerFilters {
     int32_t* sums;  ///< room for Σ |w - zero| of each column
 };
 
+/// Of two weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
+constexpr int32_t kMostOfPair = 128;
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -166,7 +169,9 @@ struct IntegerFunctions {
     /// none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
-    bool spills = false;  ///< sums of two products of bytes must fit i16
+    /// Of so many vectors of packed B, those with two neighbours whose products may not fit i16 together, as they must;
+    /// null: they need not.
+    int64_t (*spills)(int32_t const* dwords, int64_t vectors) = nullptr;
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }

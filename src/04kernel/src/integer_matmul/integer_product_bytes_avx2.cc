@@ -20,6 +20,21 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_bytes(c, a, b); }
 
 namespace refactor::kernel {
 
+namespace {
+
+int64_t spills(int32_t const* dwords, int64_t vectors) {
+    __m256i const ones = _mm256_set1_epi8(1), most = _mm256_set1_epi16(kMostOfPair);
+    int64_t count = 0;
+    for (int64_t i = 0; i < vectors; ++i) {
+        __m256i pairs = _mm256_maddubs_epi16(ones, Lanes::load(dwords + i * kWidth).v);
+        __m256i beyond = _mm256_cmpgt_epi16(_mm256_abs_epi16(pairs), most);
+        count += _mm256_testz_si256(beyond, beyond) == 0;
+    }
+    return count;
+}
+
+}  // namespace
+
 IntegerFunctions const& integer_functions_avx2_bytes() {
     static constexpr IntegerFunctions kAll{.group = RG_GROUP,
                                            .width = kWidth,
@@ -31,7 +46,7 @@ IntegerFunctions const& integer_functions_avx2_bytes() {
                                            .widen = widen,
                                            .sum = sum,
                                            .pack_rows = pack_rows,
-                                           .spills = true};
+                                           .spills = spills};
     return kAll;
 }
 

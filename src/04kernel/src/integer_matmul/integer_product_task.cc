@@ -126,7 +126,7 @@ class IntegerProductTask final : public runtime::Task {
     void prepare_columns(void* const* arguments, std::byte* workspace, int64_t matrix, int64_t slot) const {
         auto* target = const_cast<int32_t*>(panels(workspace, slot));
         auto const* b = static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n;
-        if (!packed_) f_.pack_rows({b, b_signed_, s_.k, s_.n, target, target + size_.dwords});
+        if (!packed_) f_.pack_rows({b, b_signed_, s_.k, s_.n, s_.n, target, target + size_.dwords});
         auto t = terms(workspace, slot);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
         f_.terms({.n = s_.n,
@@ -241,12 +241,6 @@ public:
 };
 
 }  // namespace
-
-std::vector<int64_t> row_offsets(IntegerFunctions const& f, int64_t k, int64_t n) {
-    std::vector<int64_t> offsets(static_cast<size_t>(ceil_div(k, f.group) * f.group), -1);
-    for (int64_t i = 0; i < k; ++i) offsets[static_cast<size_t>(i)] = i * n;
-    return offsets;
-}
 
 std::unique_ptr<runtime::Task> make_integer_product(IntegerFunctions const& f, IntegerResult const& result,
                                                     IntegerShape const& shape, std::shared_ptr<Blob const> packed,
