@@ -2,6 +2,8 @@
 
 #include "movement/transpose_small.h"
 
+#include <cstring>
+
 namespace refactor::kernel {
 
 ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_)
@@ -59,7 +61,8 @@ bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* pack
     // Filters of other orders are those of transposed convolutions.
     if ((first + present - 1) / out_group != g || source.m_stride < source.c_stride || filter > kScratch) return false;
     auto transpose = [&](int64_t c, int64_t n, float* to) {
-        auto const* from = source.w + g * source.group_stride + first % out_group * source.m_stride + c * source.c_stride;
+        auto const* from =
+            source.w + g * source.group_stride + first % out_group * source.m_stride + c * source.c_stride;
         if (present < count) std::fill_n(to, n * filter, 0.f);
         transpose_words(reinterpret_cast<uint32_t const*>(from), source.m_stride, present, n * source.c_stride,
                         reinterpret_cast<uint32_t*>(to), count);
@@ -110,7 +113,8 @@ void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) co
             for (int64_t lane = 0; lane < count; ++lane, ++p) {
                 auto c = u * unit + i - lanes[lane].first;
                 bool inside = lanes[lane].w && c >= 0 && c < in_group;
-                *p = inside ? lanes[lane].w[c * source.c_stride + tap] : 0.f;
+                *p = 0;
+                if (inside) std::memcpy(p, lanes[lane].w + c * source.c_stride + tap, sizeof(float));
             }
     };
     int64_t const first = chunk.in_first, end = first + chunk.in_blocks;

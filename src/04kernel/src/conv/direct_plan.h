@@ -34,6 +34,7 @@ struct ChunkList {
         int64_t group_stride, m_stride, c_stride;
         std::span<int64_t const> taps;
     };
+    /// Weights may be at any address.
     void pack(Chunk const&, Source const&, float* packed) const;
     std::string format() const;
     /// Sets what a job has to know about the input units of a chunk.

@@ -12,8 +12,8 @@ struct FilterTransform {
     explicit FilterTransform(WinogradForm const&);
 };
 
-/// Transforms one filter for each lane of a block of output channels, in f64: tap k is at `from + k * tap_step`, product
-/// p goes to `to + p * product_step`.
+/// Transforms one filter for each lane of a block of output channels, in f64: tap k is at `from + k * tap_step`,
+/// product p goes to `to + p * product_step`.
 using FilterFunction = void (*)(FilterTransform const&, float const* from, int64_t tap_step, float* to,
                                 int64_t product_step);
 FilterFunction winograd_filters_avx2(WinogradForm const&);

@@ -40,8 +40,8 @@ class PackedKernel final : public Kernel {
         mem_manager::Blob::Reader reader(*w_);
         for (int64_t group = 0; group < info_.group && most; ++group) {
             auto const* first = static_cast<uint8_t const*>(reader.data()) + group * out * channels * taps;
-            auto count = count_spills(
-                f_, {first, w.dtype == DataType::I8, static_cast<int64_t>(offsets.size()), out, offsets, channels * taps});
+            auto count = count_spills(f_, {first, w.dtype == DataType::I8, static_cast<int64_t>(offsets.size()), out,
+                                           offsets, channels * taps});
             most = count ? std::optional(std::max(*most, *count)) : std::nullopt;
         }
         return most;

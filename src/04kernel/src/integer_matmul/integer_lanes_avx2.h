@@ -45,7 +45,6 @@ struct Lanes {
 RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
-RG_SIMD Lanes operator|(Lanes a, Lanes b) { return {_mm256_or_si256(a.v, b.v)}; }
 RG_SIMD Lanes operator<<(Lanes a, int n) { return {_mm256_slli_epi32(a.v, n)}; }
 RG_SIMD Lanes operator>>(Lanes a, int n) { return {_mm256_srai_epi32(a.v, n)}; }
 /// c + sums of two products of i16. The compiler must not regroup many of them, nor let the product's register become

@@ -33,7 +33,6 @@ struct Lanes {
 RG_SIMD Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 RG_SIMD Lanes operator*(Lanes a, Lanes b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
-RG_SIMD Lanes operator|(Lanes a, Lanes b) { return {_mm512_or_si512(a.v, b.v)}; }
 RG_SIMD Lanes operator<<(Lanes a, unsigned n) { return {_mm512_slli_epi32(a.v, n)}; }
 RG_SIMD Lanes operator>>(Lanes a, unsigned n) { return {_mm512_srai_epi32(a.v, n)}; }
 /// c + sums of two products of i16.

@@ -140,10 +140,9 @@ struct IntegerWinograd {
 struct IntegerFilters {
     uint8_t const* w;  ///< [depth][2][9][panel]
     bool is_signed;
-    int32_t const* zeros;  ///< of each column; where there is none the zero point is that of its elements
+    uint8_t const* zeros;  ///< zero points of the columns
     int64_t depth;
-    int32_t* u;     ///< room for [36][depth][panel]
-    int32_t* sums;  ///< room for Σ |w - zero| of each column
+    int32_t* u;  ///< room for [36][depth][panel]
 };
 
 /// Of two weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
@@ -164,7 +163,7 @@ struct IntegerFunctions {
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
-    bool (*winograd_filters)(IntegerFilters const&) = nullptr;  ///< whether all of U fits i16
+    void (*winograd_filters)(IntegerFilters const&) = nullptr;
     /// As `depthwise_bytes`, with W as for `depthwise`, of at least so many channels and at most so many taps; null:
     /// none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;

@@ -24,8 +24,9 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx512vnni() {
-    static constexpr IntegerFunctions kWithBytes{RG_GROUP, kWidth, kPanel, kRows,           multiply,  depthwise,
-                                                 terms,    widen,  sum,    depthwise_bytes, pack_rows, winograd, winograd_filters};
+    static constexpr IntegerFunctions kWithBytes{RG_GROUP,  kWidth,   kPanel,          kRows, multiply,
+                                                 depthwise, terms,    widen,           sum,   depthwise_bytes,
+                                                 pack_rows, winograd, winograd_filters};
     return kWithBytes;
 }
 

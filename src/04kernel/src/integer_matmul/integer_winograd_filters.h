@@ -15,16 +15,15 @@ RG_SIMD void spread_filter(Lanes a, Lanes b, Lanes c, Lanes (&u)[6]) {
     u[5] = six_times(c);
 }
 
-/// Filters of one input channel and a vector of columns, whose sums are added to. `w`: their elements, a panel apart.
-RG_SIMD void transform_filter(uint8_t const* w, bool is_signed, Lanes zero, Lanes& sum, Lanes (&u)[36]) {
+RG_SIMD Lanes load_element(uint8_t const* p, bool is_signed) {
+    return is_signed ? Lanes::load_signed(p) : Lanes::load_bytes(p);
+}
+
+/// Filters of one input channel and a vector of columns. `w`: their elements, a panel apart.
+RG_SIMD void transform_filter(uint8_t const* w, bool is_signed, Lanes zero, Lanes (&u)[36]) {
     Lanes g[9], lines[3][6];
-    Lanes const one = Lanes::set(1);
 #pragma GCC unroll 9
-    for (int i = 0; i < 9; ++i) {
-        g[i] = (is_signed ? Lanes::load_signed(w + i * kPanel) : Lanes::load_bytes(w + i * kPanel)) - zero;
-        Lanes sign = g[i] >> 31;
-        sum = sum + g[i] * (sign + sign + one);
-    }
+    for (int i = 0; i < 9; ++i) g[i] = load_element(w + i * kPanel, is_signed) - zero;
 #pragma GCC unroll 3
     for (int i = 0; i < 3; ++i) spread_filter(g[3 * i], g[3 * i + 1], g[3 * i + 2], lines[i]);
 #pragma GCC unroll 6
@@ -36,40 +35,28 @@ RG_SIMD void transform_filter(uint8_t const* w, bool is_signed, Lanes zero, Lane
     }
 }
 
-bool winograd_filters(IntegerFilters const& t) {
+void winograd_filters(IntegerFilters const& t) {
     // Pairs of channels whose products are gathered, so that they are stored as whole cache lines: products are far
     // apart, and L1 could not keep a line of each.
     constexpr int64_t kPairs = 128 / kPanel;
     alignas(64) int32_t some[36 * kPairs * kPanel];
-    Lanes const half = Lanes::set(0x8000);
-    Lanes beyond = Lanes::zero();
-    for (int v = 0; v < kVectors; ++v) Lanes::zero().store(t.sums + v * kWidth);
     for (int64_t d = 0; d < t.depth; d += kPairs) {
         int64_t pairs = t.depth - d < kPairs ? t.depth - d : kPairs, line = pairs * kPanel;
         for (int64_t i = 0; i < pairs; ++i)
             for (int v = 0; v < kVectors; ++v) {
                 uint8_t const* w = t.w + (d + i) * 18 * kPanel + v * kWidth;
-                Lanes zero = Lanes::load(t.zeros + v * kWidth), sum = Lanes::load(t.sums + v * kWidth);
-                Lanes low[36], high[36];
-                transform_filter(w, t.is_signed, zero, sum, low);
-                transform_filter(w + 9 * kPanel, t.is_signed, zero, sum, high);
-                sum.store(t.sums + v * kWidth);
+                Lanes zero = load_element(t.zeros + v * kWidth, t.is_signed), low[36], high[36];
+                transform_filter(w, t.is_signed, zero, low);
+                transform_filter(w + 9 * kPanel, t.is_signed, zero, high);
 #pragma GCC unroll 36
-                for (int p = 0; p < 36; ++p) {
-                    beyond = beyond | ((low[p] + half) >> 16) | ((high[p] + half) >> 16);
+                for (int p = 0; p < 36; ++p)
                     // A negative low word borrows from the high one.
                     (((high[p] - (low[p] >> 31)) << 16) + low[p]).store(some + p * line + i * kPanel + v * kWidth);
-                }
             }
         for (int64_t p = 0; p < 36; ++p)
             for (int64_t i = 0; i < line; i += kWidth)
                 Lanes::load(some + p * line + i).store(t.u + (p * t.depth + d) * kPanel + i);
     }
-    alignas(64) int32_t bits[kWidth];
-    beyond.store(bits);
-    int32_t any = 0;
-    for (int32_t lane : bits) any |= lane;
-    return any == 0;
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 template <class T>
 void transpose_part(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
     for (int64_t c = 0; c < columns; ++c)
-        for (int64_t r = 0; r < rows; ++r) target[c * target_row + r] = source[r * source_row + c];
+        for (int64_t r = 0; r < rows; ++r)
+            std::memcpy(target + c * target_row + r, source + r * source_row + c, sizeof(T));
 }
 
 #if RG_X86
