@@ -35,6 +35,13 @@ RG_EMULATED void _mm512_storeu_pd(void* p, __m512d a) {
     _mm256_storeu_pd(x + 4, halves(a).high);
 }
 
+RG_EMULATED __m512d _mm512_cvtps_pd(__m256 a) {
+    return join(_mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1)));
+}
+RG_EMULATED __m256 _mm512_cvtpd_ps(__m512d a) {
+    return _mm256_set_m128(_mm256_cvtpd_ps(halves(a).high), _mm256_cvtpd_ps(halves(a).low));
+}
+
 #define RG_OF_TWO(name)                                                                                          \
     RG_EMULATED __m512d _mm512_##name(__m512d a, __m512d b) {                                                    \
         return join(_mm256_##name(halves(a).low, halves(b).low), _mm256_##name(halves(a).high, halves(b).high)); \

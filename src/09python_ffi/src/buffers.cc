@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "mem_manager/device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <tuple>
 
@@ -31,6 +32,15 @@ class BufferSource final : public mem_manager::BlobSource {
     std::unique_ptr<Py_buffer> view_;
     bool is_aligned_, is_file_;
 
+    /// Pages that are only partly of these bytes stay.
+    void discard(void const* first, size_t bytes) const {
+        if (!is_file_) return;
+        static auto const page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+        auto begin = reinterpret_cast<uintptr_t>(first), end = begin + bytes;
+        begin = (begin + page - 1) / page * page, end = end / page * page;
+        if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    }
+
 public:
     BufferSource(std::unique_ptr<Py_buffer> view, size_t alignment, bool is_file)
         : view_(std::move(view)),
@@ -47,16 +57,18 @@ public:
         PyGILState_Release(state);
     }
     void const* direct() const override { return is_aligned_ ? view_->buf : nullptr; }
+    /// Piece by piece, so that pages of the file are not held beside all of the copy.
     void read(void* to) const override {
-        if (view_->len) std::memcpy(to, view_->buf, static_cast<size_t>(view_->len));
+        constexpr size_t kPiece = size_t(1) << 20;
+        auto const* from = static_cast<std::byte const*>(view_->buf);
+        auto bytes = static_cast<size_t>(view_->len);
+        for (size_t at = 0; at < bytes; at += kPiece) {
+            auto count = std::min(kPiece, bytes - at);
+            std::memcpy(static_cast<std::byte*>(to) + at, from + at, count);
+            discard(from + at, count);
+        }
     }
-    void discard() const override {
-        if (!is_file_) return;
-        static auto const page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-        auto begin = reinterpret_cast<uintptr_t>(view_->buf), end = begin + static_cast<uintptr_t>(view_->len);
-        begin = (begin + page - 1) / page * page, end = end / page * page;
-        if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-    }
+    void discard() const override { discard(view_->buf, static_cast<size_t>(view_->len)); }
 };
 
 /// Whether the buffer is (a view of) an `mmap.mmap`, whose pages come back from the file when they are read again.

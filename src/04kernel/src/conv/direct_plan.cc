@@ -1,5 +1,9 @@
 #include "conv/direct_plan.h"
 
+#include "movement/transpose_small.h"
+
+#include <cstring>
+
 namespace refactor::kernel {
 
 ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_)
@@ -49,7 +53,45 @@ std::string ChunkList::format() const {
            std::to_string(block) + ":g" + std::to_string(group);
 }
 
+bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* packed) const {
+    constexpr int64_t kScratch = 8192;  // as L1 keeps
+    auto in_group = in_channels / group, out_group = out_channels / group, count = int64_t{chunk.blocks} * block;
+    auto first = int64_t{chunk.first} * block, present = std::min(count, out_channels - first);
+    auto g = first / out_group, filter = source.c_stride * count;
+    // Filters of other orders are those of transposed convolutions.
+    if ((first + present - 1) / out_group != g || source.m_stride < source.c_stride || filter > kScratch) return false;
+    auto transpose = [&](int64_t c, int64_t n, float* to) {
+        auto const* from =
+            source.w + g * source.group_stride + first % out_group * source.m_stride + c * source.c_stride;
+        if (present < count) std::fill_n(to, n * filter, 0.f);
+        transpose_words(reinterpret_cast<uint32_t const*>(from), source.m_stride, present, n * source.c_stride,
+                        reinterpret_cast<uint32_t*>(to), count);
+    };
+    auto* p = packed + chunk.weights;
+    if (source.c_stride == 1) return transpose(0, in_group, p), true;
+    float rows[kScratch];
+    auto taps_of = static_cast<int64_t>(source.taps.size());
+    auto pack_some = [&](int64_t c, int64_t n, float* to, int64_t tap_step) {
+        transpose(c, n, rows);
+        for (int64_t t = 0; t < taps_of; ++t)
+            for (int64_t i = 0; i < n; ++i)
+                std::copy_n(rows + i * filter + source.taps[static_cast<size_t>(t)] * count, count,
+                            to + (t * tap_step + i) * count);
+    };
+    for (int64_t u = chunk.in_first, c = 0; u < chunk.in_first + chunk.in_blocks; ++u) {
+        auto part = part_of(chunk, u);
+        auto channels = part.end - part.first;
+        for (int64_t i = 0, n; i < channels; i += n) {
+            n = std::min(channels - i, kScratch / filter);
+            pack_some(c + i, n, p + (c * (tap_major ? 1 : taps_of) + i) * count, tap_major ? in_group : channels);
+        }
+        c += channels;
+    }
+    return true;
+}
+
 void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) const {
+    if (pack_group(chunk, source, packed)) return;
     struct Lane {
         float const* w;  ///< weights of the output channel; null: past the last
         int64_t first;   ///< of its input channels
@@ -71,7 +113,8 @@ void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) co
             for (int64_t lane = 0; lane < count; ++lane, ++p) {
                 auto c = u * unit + i - lanes[lane].first;
                 bool inside = lanes[lane].w && c >= 0 && c < in_group;
-                *p = inside ? lanes[lane].w[c * source.c_stride + tap] : 0.f;
+                *p = 0;
+                if (inside) std::memcpy(p, lanes[lane].w + c * source.c_stride + tap, sizeof(float));
             }
     };
     int64_t const first = chunk.in_first, end = first + chunk.in_blocks;

@@ -34,6 +34,7 @@ struct ChunkList {
         int64_t group_stride, m_stride, c_stride;
         std::span<int64_t const> taps;
     };
+    /// Weights may be at any address.
     void pack(Chunk const&, Source const&, float* packed) const;
     std::string format() const;
     /// Sets what a job has to know about the input units of a chunk.
@@ -42,6 +43,8 @@ struct ChunkList {
     void describe_part(Chunk const&, int64_t first, int64_t end, RowJob&) const;
 
 private:
+    /// The same by squares of registers, for a chunk of one group; false: not for these.
+    bool pack_group(Chunk const&, Source const&, float* packed) const;
     /// Channels [first, end) of unit `u` that a chunk depends on.
     struct Part {
         int64_t first, end;

@@ -37,9 +37,11 @@ class PackedKernel final : public Kernel {
         auto const& dilations = info_.window.dilations;
         auto offsets = WindowRuns(taps, w.dims.back(), dilations.empty() ? 1 : dilations.back(), channels).offsets(f_);
         std::optional<int64_t> most = 0;
+        mem_manager::Blob::Reader reader(*w_);
         for (int64_t group = 0; group < info_.group && most; ++group) {
-            auto const* first = static_cast<uint8_t const*>(w_->data()) + group * out * channels * taps;
-            auto count = count_spills(f_, first, w.dtype == DataType::I8, offsets, out, channels * taps);
+            auto const* first = static_cast<uint8_t const*>(reader.data()) + group * out * channels * taps;
+            auto count = count_spills(f_, {first, w.dtype == DataType::I8, static_cast<int64_t>(offsets.size()), out,
+                                           offsets, channels * taps});
             most = count ? std::optional(std::max(*most, *count)) : std::nullopt;
         }
         return most;

@@ -113,9 +113,10 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
         return;
     }
     auto step = s.group_in() * s.taps();
-    pack_columns(f, static_cast<uint8_t const*>(w) + group * s.group_out() * step, s.w_signed, window.offsets(f),
-                 s.group_out(), step, size, run_depth,
-                 words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
+    auto offsets = window.offsets(f);
+    auto const* first = static_cast<uint8_t const*>(w) + group * s.group_out() * step;
+    pack_columns(f, {first, s.w_signed, static_cast<int64_t>(offsets.size()), s.group_out(), offsets, step}, size,
+                 run_depth, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
 }
 
 int32_t IntegerConvPlan::x_zero(void const* zero) const {

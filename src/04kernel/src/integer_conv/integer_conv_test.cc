@@ -138,13 +138,11 @@ TEST(IntegerConv, WinogradDeclinesSumsBeyondItsRange) {
     IntegerConvInfo info{{{1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1, {}, true};
     std::vector<Tensor> outputs{Tensor(DataType::I32, {1, 3, 3, 1})};
     auto in = operands_of(inputs), results = operands_of(outputs);
-    PackCache packs;
-    TensorDesc const *x[9]{&inputs[0].desc, &inputs[1].desc}, *y[]{&outputs[0].desc};
-    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
-        if (kernel->id().find("winograd") == std::string::npos) continue;
-        auto task = kernel->bind({x, y, {}, packs, 1});
-        ASSERT_FALSE(task.ok());
-        EXPECT_NE(task.error().reason.find("26 bits"), std::string::npos) << task.error().reason;
+    auto answer = candidates(info, request_of(in, results, cpu_features().isa, 1));
+    for (auto const& kernel : answer.kernels) EXPECT_EQ(kernel->id().find("winograd"), std::string::npos);
+    auto is_why = [](Rejection const& r) { return r.reason.find("26 bits") != std::string::npos; };
+    if (cpu_features().isa >= Isa::Avx2) {
+        EXPECT_TRUE(std::any_of(answer.rejections.begin(), answer.rejections.end(), is_why));
     }
 }
 

@@ -10,7 +10,7 @@ namespace refactor::kernel {
 /// (24, 24, 24, 24, 24, 6), rows (6 0 0), (-4 -4 -4), (-4 4 -4), (1 2 4), (1 -2 4), (0 0 6). Sums of V · U and what the
 /// output transform makes of them, 576 times the result, are taken modulo 2^32. 576 = 64 · 9, and 9 has an inverse
 /// modulo 2^32: times that, they are 64 times the result, which is therefore known if it has 26 bits with its sign.
-/// `WinogradWeights` tells whether weights promise that.
+/// `WinogradWeights::exact` tells whether weights promise that.
 struct WinogradWeights {
     static constexpr int64_t kProducts = 36;
     int64_t in_channels, out_channels, panel;
@@ -19,15 +19,14 @@ struct WinogradWeights {
     int64_t panels() const { return (out_channels + panel - 1) / panel; }
     int64_t columns() const { return panels() * panel; }
     int64_t panel_dwords() const { return kProducts * depth() * panel; }
-    /// A header of 64 bytes, then U: [panels][36][depth][panel] dwords of two channels.
-    size_t bytes() const { return 64 + static_cast<size_t>(panels() * panel_dwords()) * sizeof(int32_t); }
+    size_t bytes() const { return static_cast<size_t>(panels() * panel_dwords()) * sizeof(int32_t); }
 
-    /// `w`: [out, in, 3, 3] of u8 or i8; zero points (null: 0) of their type, one or one for each output channel.
-    void pack(void const* w, bool is_signed, void const* zeros, bool many_zeros, void* target) const;
-    static bool exact(void const* packed) { return *static_cast<uint8_t const*>(packed) != 0; }
-    static int32_t const* of(void const* packed) {
-        return reinterpret_cast<int32_t const*>(static_cast<std::byte const*>(packed) + 64);
-    }
+    /// Whether U and the sums fit. `w`: [out, in, 3, 3] of u8 or i8; zero points (null: 0) of their type, one or one
+    /// for each output channel.
+    bool exact(void const* w, bool is_signed, void const* zeros, bool many_zeros) const;
+    /// U: [panels][36][depth][panel] dwords of two channels.
+    void pack(IntegerFunctions const&, void const* w, bool is_signed, void const* zeros, bool many_zeros,
+              void* target) const;
 };
 
 }  // namespace refactor::kernel

@@ -68,7 +68,7 @@ class WinogradConvTask final : public runtime::Task {
         w.first = block * parts_.block, w.tiles = std::min(parts_.block, parts_.tiles - w.first);
         w.v = reinterpret_cast<int16_t*>(scratch), w.row = parts_.row;
         w.m = reinterpret_cast<int32_t*>(scratch + WinogradWeights::kProducts * parts_.block * parts_.row * 2);
-        w.u = WinogradWeights::of(packed_->data()), w.depth = weights_.depth();
+        w.u = static_cast<int32_t const*>(packed_->data()), w.depth = weights_.depth();
         w.panel_begin = panel, w.panel_end = std::min(panel + parts_.panels, weights_.panels());
         auto& b = w.y;
         b.columns = s.out_channels;
@@ -164,9 +164,8 @@ public:
         std::snprintf(format, sizeof format, "integer_conv:winograd:%d:%s:%p", f_.panel, s.w_signed ? "i8" : "u8",
                       w_zero_ ? w_zero_->data() : nullptr);
         auto packed = args.packs.get(*w_, format, weights.bytes(), [&](void const* from, void* target) {
-            weights.pack(from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
+            weights.pack(f_, from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
         });
-        if (!WinogradWeights::exact(packed->data())) return reject("sums may need more than 26 bits");
         return std::unique_ptr<runtime::Task>(
             new WinogradConvTask(f_, s, info_.result, std::move(packed), args.threads));
     }
@@ -184,6 +183,12 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
     // Of fewer channels transforms take longer than what they save.
     if (w.dims[1] < 32) return reject(std::to_string(w.dims[1]) + " input channels, at least 32");
     if (!w.constant || !(zero.absent() || zero.constant)) return reject("needs constant weights and zero points");
+    Blob::Reader reader(*w.constant);
+    WinogradWeights weights{w.dims[1], w.dims[0], functions().panel};
+    // Zero points of another number are refused with the sizes.
+    auto const* zeros = zero.constant && zero.count() > 0 ? zero.constant->data() : nullptr;
+    if (!weights.exact(reader.data(), w.dtype == DataType::I8, zeros, zero.count() == w.dims[0]))
+        return reject("sums may need more than 26 bits");
     return std::unique_ptr<Kernel>(new WinogradConvKernel(functions(), isa, info, request));
 }
 

@@ -29,7 +29,8 @@ public:
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
         if (!f_.spills || !constant_) return;
         auto n = b.dims.back();
-        spills_ = count_spills(f_, constant_->data(), b_signed_, row_offsets(f_, b.count() / n, n), n, 1);
+        Blob::Reader reader(*constant_);
+        spills_ = count_spills(f_, {reader.data(), b_signed_, b.count() / n, n});
     }
     bool is_constant() const { return constant_ != nullptr; }
     bool spills_too_much() const { return !spills_; }
@@ -39,7 +40,7 @@ public:
     }
     /// At half the peak of a 2.5 GHz core that multiplies two vectors a cycle, less what widening B takes of tiles of
     /// six rows; a read of B, as it is packed, at 10 bytes/ns; two passes over the operands, of which B is packed at 7
-    /// bytes/ns in registers and at 1 byte by byte.
+    /// bytes/ns.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
@@ -48,7 +49,7 @@ public:
         constexpr double kWidening = 1.15;
         auto rate = f_.width * f_.group * 5. / (f_.narrow ? kWidening : slowdown_of_spills(f_, size));
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
-                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / (f_.pack_rows ? 7 : 1));
+                       (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / 7);
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
@@ -56,8 +57,7 @@ public:
         if (auto why = shape.init(args); !why.empty()) return reject(why);
         std::shared_ptr<Blob const> packed;
         if (constant_) {
-            auto offsets = row_offsets(f_, shape.k, shape.n);
-            auto depth = static_cast<int64_t>(offsets.size()) / f_.group;
+            auto depth = ceil_div(shape.k, f_.group);
             PackedSize size(f_, shape.n, depth, *spills_);
             auto format = "integer_matmul:" + std::to_string(f_.group) +
                           (f_.spills   ? "s:"
@@ -66,7 +66,7 @@ public:
                           std::to_string(f_.panel) + ":" + std::string(name_of(args.inputs[I::kB]->dtype)) + ":" +
                           std::to_string(shape.n) + "x" + std::to_string(shape.k);
             packed = args.packs.get(*constant_, format, size.bytes(), [&](void const* from, void* target) {
-                pack_columns(f_, from, b_signed_, offsets, shape.n, 1, size, depth, static_cast<int32_t*>(target));
+                pack_columns(f_, {from, b_signed_, shape.k, shape.n}, size, depth, static_cast<int32_t*>(target));
             });
         }
         return make_integer_product(f_, info_.result, shape, std::move(packed), *spills_, args);

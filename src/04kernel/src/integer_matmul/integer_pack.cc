@@ -1,5 +1,7 @@
 #include "integer_matmul/integer_pack.h"
 
+#include "movement/transpose_small.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,57 +12,45 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Element (k, j) as it lies in a cell, what becomes a dword, and as a number.
-template <class Source, int bits>
-int32_t code_of(Source x, int32_t& sum) {
-    constexpr int32_t kShift = bits == 8 && !std::is_signed_v<Source> ? -128 : 0;
-    int32_t value = x + kShift;
-    sum += value;
-    return value & ((1 << bits) - 1);
-}
+/// Packs one panel of columns after the other.
+class PanelPacker {
+    IntegerFunctions const& f_;
+    IntegerMatrix const& b_;
+    std::vector<uint8_t> columns_, rows_;
 
-template <class Source, class Cell, size_t group>
-void pack_panel(Source const* b, std::span<int64_t const> k_offsets, int64_t columns, int64_t column_step,
-                int64_t panel, Cell* target, int32_t* sums) {
-    constexpr int kBits = 8 * sizeof(Cell) / group;
-    for (int64_t j = 0; j < panel; ++j) sums[j] = 0;
-    for (size_t k = 0; k < k_offsets.size(); k += group, target += panel) {
-        for (int64_t j = 0; j < columns; ++j) {
-            int32_t cell = 0;
-            for (size_t i = 0; i < group; ++i)
-                if (k_offsets[k + i] >= 0)
-                    cell |= code_of<Source, kBits>(b[k_offsets[k + i] + j * column_step], sums[j]) << (kBits * i);
-            target[j] = static_cast<Cell>(cell);
+    /// [k][columns] from the columns' bytes.
+    void gather(uint8_t const* first, int64_t columns) {
+        auto count = 1 + *std::max_element(b_.k_offsets.begin(), b_.k_offsets.end());
+        columns_.resize(static_cast<size_t>(count * columns)), rows_.resize(static_cast<size_t>(b_.k * columns));
+        transpose_bytes(first, b_.column_step, columns, count, (columns - 1) * b_.column_step + count, columns_.data(),
+                        columns);
+        auto zero = static_cast<uint8_t>(-b_shift(f_, b_.is_signed));
+        auto* row = rows_.data();
+        for (auto offset : b_.k_offsets) {
+            auto const* from = columns_.data() + offset * columns;
+            if (offset < 0)
+                std::fill_n(row, columns, zero);
+            else if (columns == 16)
+                std::memcpy(row, from, 16);
+            else
+                std::memcpy(row, from, static_cast<size_t>(columns));
+            row += columns;
         }
-        for (int64_t j = columns; j < panel; ++j) target[j] = 0;
     }
-}
 
-void pack_panel(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
-                int64_t columns, int64_t column_step, int32_t* target, int32_t* sums) {
-    auto pack = [&](auto const* source) {
-        using Source = std::remove_cvref_t<decltype(*source)>;
-        if (f.narrow)
-            pack_panel<Source, int16_t, 2>(source, k_offsets, columns, column_step, f.panel,
-                                           reinterpret_cast<int16_t*>(target), sums);
-        else if (f.is_bytes())
-            pack_panel<Source, int32_t, 4>(source, k_offsets, columns, column_step, f.panel, target, sums);
-        else
-            pack_panel<Source, int32_t, 2>(source, k_offsets, columns, column_step, f.panel, target, sums);
-    };
-    is_signed ? pack(static_cast<int8_t const*>(b)) : pack(static_cast<uint8_t const*>(b));
-}
-
-/// Of a pair of weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
-constexpr int32_t kMostOfPair = 128;
+public:
+    PanelPacker(IntegerFunctions const& f, IntegerMatrix const& b) : f_(f), b_(b) {}
+    /// That which begins with column `j`.
+    void pack(int64_t j, int32_t* target, int32_t* sums) {
+        auto columns = std::min<int64_t>(f_.panel, b_.n - j);
+        auto const* b = static_cast<uint8_t const*>(b_.b);
+        if (b_.k_offsets.empty()) return f_.pack_rows({b + j, b_.is_signed, b_.k, columns, b_.n, target, sums});
+        gather(b + j * b_.column_step, columns);
+        f_.pack_rows({rows_.data(), b_.is_signed, b_.k, columns, columns, target, sums});
+    }
+};
 
 int32_t byte_of(int32_t dword, int i) { return static_cast<int8_t>(static_cast<uint32_t>(dword) >> (8 * i)); }
-
-bool overflows(int32_t dword) {
-    return std::abs(byte_of(dword, 0) + byte_of(dword, 1)) > kMostOfPair ||
-           std::abs(byte_of(dword, 2) + byte_of(dword, 3)) > kMostOfPair;
-}
-bool overflow(int32_t const* dwords, int width) { return std::any_of(dwords, dwords + width, overflows); }
 
 /// Takes out of the pairs of a dword what may not fit.
 int32_t take_out(int32_t& dword) {
@@ -80,14 +70,13 @@ int32_t take_out(int32_t& dword) {
 
 /// Spills of packed panels, one vector of columns after the other.
 class SpillWriter {
-    int width_, panel_;
+    IntegerFunctions const& f_;
     int64_t run_depth_;
     int32_t *first_, *places_, *weights_, count_ = 0;
 
 public:
     SpillWriter(IntegerFunctions const& f, PackedSize const& size, int64_t run_depth, int32_t* table)
-        : width_(f.width),
-          panel_(f.panel),
+        : f_(f),
           run_depth_(run_depth),
           first_(table),
           places_(table + size.columns / f.width + 1),
@@ -95,12 +84,12 @@ public:
         *first_ = 0;
     }
     void add(int32_t* panel, int64_t depth) {
-        for (int64_t v = 0; v < panel_; v += width_) {
+        for (int64_t v = 0; v < f_.panel; v += f_.width) {
             for (int64_t k = 0; k < depth; ++k)
-                if (auto* dwords = panel + k * panel_ + v; overflow(dwords, width_)) {
+                if (auto* dwords = panel + k * f_.panel + v; f_.spills(dwords, 1)) {
                     *places_++ = static_cast<int32_t>(k / run_depth_);
                     *places_++ = static_cast<int32_t>(k % run_depth_ * 4);
-                    for (int i = 0; i < width_; ++i) *weights_++ = take_out(dwords[i]);
+                    for (int i = 0; i < f_.width; ++i) *weights_++ = take_out(dwords[i]);
                     ++count_;
                 }
             *++first_ = count_;
@@ -110,31 +99,30 @@ public:
 
 }  // namespace
 
-void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
-                  int64_t n, int64_t column_step, PackedSize const& size, int64_t run_depth, int32_t* target) {
-    auto depth = static_cast<int64_t>(k_offsets.size()) / f.group;
+void pack_columns(IntegerFunctions const& f, IntegerMatrix const& b, PackedSize const& size, int64_t run_depth,
+                  int32_t* target) {
+    auto depth = (b.k + f.group - 1) / f.group;
     auto* sums = target + size.dwords;
     std::optional<SpillWriter> spills;
     if (f.spills) spills.emplace(f, size, run_depth, sums + size.columns);
+    PanelPacker packer(f, b);
     auto dwords = depth * f.panel * f.cell_bytes() / 4;
-    for (int64_t j = 0; j < n; j += f.panel, target += dwords, sums += f.panel) {
-        pack_panel(f, static_cast<uint8_t const*>(b) + j * column_step, is_signed, k_offsets,
-                   std::min<int64_t>(f.panel, n - j), column_step, target, sums);
+    for (int64_t j = 0; j < b.n; j += f.panel, target += dwords, sums += f.panel) {
+        packer.pack(j, target, sums);
         if (spills) spills->add(target, depth);
     }
 }
 
-std::optional<int64_t> count_spills(IntegerFunctions const& f, void const* b, bool is_signed,
-                                    std::span<int64_t const> k_offsets, int64_t n, int64_t column_step) {
+std::optional<int64_t> count_spills(IntegerFunctions const& f, IntegerMatrix const& b) {
     constexpr double kMost = 0.2;
-    auto dwords = static_cast<int64_t>(k_offsets.size()) / f.group * f.panel;
+    auto dwords = (b.k + f.group - 1) / f.group * f.panel;
     std::vector<int32_t> panel(static_cast<size_t>(dwords + f.panel));
+    PanelPacker packer(f, b);
     auto count_every = [&](int64_t step) -> std::optional<int64_t> {
         int64_t count = 0, vectors = 0;
-        for (int64_t j = 0; j < n; j += step * f.panel, vectors += dwords / f.width) {
-            pack_panel(f, static_cast<uint8_t const*>(b) + j * column_step, is_signed, k_offsets,
-                       std::min<int64_t>(f.panel, n - j), column_step, panel.data(), panel.data() + dwords);
-            for (int64_t at = 0; at < dwords; at += f.width) count += overflow(panel.data() + at, f.width);
+        for (int64_t j = 0; j < b.n; j += step * f.panel, vectors += dwords / f.width) {
+            packer.pack(j, panel.data(), panel.data() + dwords);
+            count += f.spills(panel.data(), dwords / f.width);
         }
         if (static_cast<double>(count) > kMost * static_cast<double>(vectors)) return std::nullopt;
         return count;

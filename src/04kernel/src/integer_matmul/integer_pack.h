@@ -41,15 +41,21 @@ struct PackedSize {
     }
 };
 
-/// Packs B from bytes: element k of column j is `b[k_offsets[k] + j * column_step]`, or zero where the offset is
-/// negative. The number of offsets is a multiple of `group`. Spills, `size.spills` of them, go behind the sums of
-/// columns; `run_depth` dwords of k are of one tap.
-void pack_columns(IntegerFunctions const& f, void const* b, bool is_signed, std::span<int64_t const> k_offsets,
-                  int64_t n, int64_t column_step, PackedSize const& size, int64_t run_depth, int32_t* target);
+/// B as bytes: [k][n], or, with offsets, a multiple of `group`, element k of column j is `b[k_offsets[k] + j *
+/// column_step]`, zero where the offset is negative.
+struct IntegerMatrix {
+    void const* b;
+    bool is_signed;
+    int64_t k, n;
+    std::span<int64_t const> k_offsets = {};
+    int64_t column_step = 0;
+};
+/// Packs B. Spills, `size.spills` of them, go behind the sums of columns; `run_depth` dwords of k are of one tap.
+void pack_columns(IntegerFunctions const& f, IntegerMatrix const& b, PackedSize const& size, int64_t run_depth,
+                  int32_t* target);
 /// Vectors of dwords of packed B of which something is taken out, see `IntegerSpills`; nothing if they are so many that
 /// products of i16 are faster (of every eighth panel, then of all).
-std::optional<int64_t> count_spills(IntegerFunctions const& f, void const* b, bool is_signed,
-                                    std::span<int64_t const> k_offsets, int64_t n, int64_t column_step);
+std::optional<int64_t> count_spills(IntegerFunctions const& f, IntegerMatrix const& b);
 /// Time of a product over that of one whose dot product of dwords is one instruction, as measured on Zen 3: three
 /// instructions, and spills, of which one of a vector costs 0.8 of a dword of the two of a tile.
 double slowdown_of_spills(IntegerFunctions const& f, PackedSize const& size);

@@ -19,7 +19,7 @@ void pack_rows(IntegerRows const& t) {
 #pragma GCC unroll 4
             for (int i = 0; i < 4; ++i)
                 if (k + i < t.k) {
-                    __m512i row = _mm512_maskz_loadu_epi8(mask, t.b + (k + i) * t.n + j);
+                    __m512i row = _mm512_maskz_loadu_epi8(mask, t.b + (k + i) * t.row + j);
                     rows[i] = _mm512_permutexvar_epi32(order, _mm512_maskz_mov_epi8(mask, _mm512_xor_si512(row, flip)));
                 }
             interleave(rows, quad);

@@ -14,7 +14,7 @@ void pack_word_rows(IntegerRows const& t) {
         Lanes total[RG_VECTORS];
         for (auto& sum : total) sum = Lanes::zero();
         for (int64_t k = 0; k < t.k; k += 2, panel += kPanel) {
-            uint8_t const* rows[2] = {t.b + k * t.n + j, k + 1 < t.k ? t.b + (k + 1) * t.n + j : zeros};
+            uint8_t const* rows[2] = {t.b + k * t.row + j, k + 1 < t.k ? t.b + (k + 1) * t.row + j : zeros};
             if (t.n - j < kPanel)
                 for (int i = 0; i < 2; ++i) {
                     for (int64_t c = 0; c < t.n - j; ++c) ends[i][c] = rows[i][c];

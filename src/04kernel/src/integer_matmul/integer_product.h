@@ -114,11 +114,11 @@ struct IntegerTerms {
     float* scale;
 };
 
-/// Rows of B that are packed while the product runs.
+/// Rows of B as panels.
 struct IntegerRows {
     uint8_t const* b;  ///< [k][n]
     bool is_signed;
-    int64_t k, n;
+    int64_t k, n, row;       ///< bytes between rows
     int32_t *panels, *sums;  ///< as in packed B
 };
 
@@ -137,6 +137,18 @@ struct IntegerWinograd {
     IntegerBlock y;  ///< what becomes of sums; `y` is the image, `columns` are all, `column_add` whole panels
 };
 
+/// Filters of a panel of columns; see `integer_conv/integer_winograd.h`.
+struct IntegerFilters {
+    uint8_t const* w;  ///< [depth][2][9][panel]
+    bool is_signed;
+    uint8_t const* zeros;  ///< zero points of the columns
+    int64_t depth;
+    int32_t* u;  ///< room for [36][depth][panel]
+};
+
+/// Of two weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
+constexpr int32_t kMostOfPair = 128;
+
 struct IntegerFunctions {
     int group;         ///< k in a dword: 4 (bytes) or 2 (i16)
     int width, panel;  ///< columns in a vector and in a panel
@@ -150,14 +162,16 @@ struct IntegerFunctions {
     int32_t (*sum)(uint8_t const* row, int64_t n);
     /// Depthwise convolution with W of bytes, stored as bytes without shift and residual; null: none.
     void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
-    /// Packs B of bytes; null: none.
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
+    void (*winograd_filters)(IntegerFilters const&) = nullptr;
     /// As `depthwise_bytes`, with W as for `depthwise`, of at least so many channels and at most so many taps; null:
     /// none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
-    bool spills = false;  ///< sums of two products of bytes must fit i16
+    /// Of so many vectors of packed B, those with two neighbours whose products may not fit i16 together, as they must;
+    /// null: they need not.
+    int64_t (*spills)(int32_t const* dwords, int64_t vectors) = nullptr;
     bool narrow = false;  ///< B's dwords of two i16 are stored as two bytes
 
     bool is_bytes() const { return group == 4; }

@@ -18,13 +18,15 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 #include "integer_matmul/integer_depthwise_avx2.h"
 #include "integer_matmul/integer_pack_words.h"
 #include "integer_matmul/integer_winograd_impl.h"
+//
+#include "integer_matmul/integer_winograd_filters.h"
 
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx2() {
     static constexpr IntegerFunctions kAll{
-        RG_GROUP, kWidth,  kPanel,    kRows,    multiply,           depthwise_of_words, terms,    widen,
-        sum,      nullptr, pack_rows, winograd, depthwise_in_place, kPairChannels,      kMostTaps};
+        RG_GROUP, kWidth,  kPanel,    kRows,    multiply,         depthwise_of_words, terms,         widen,
+        sum,      nullptr, pack_rows, winograd, winograd_filters, depthwise_in_place, kPairChannels, kMostTaps};
     return kAll;
 }
 

@@ -15,6 +15,8 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 
 // Written against what is above.
 #include "integer_matmul/integer_product_impl.h"
+//
+#include "integer_matmul/integer_pack_bytes.h"
 
 namespace refactor::kernel {
 
@@ -28,6 +30,7 @@ IntegerFunctions const& integer_functions_avx2_narrow() {
                                            .terms = terms,
                                            .widen = widen,
                                            .sum = sum,
+                                           .pack_rows = pack_rows,
                                            .narrow = true};
     return kAll;
 }

@@ -26,7 +26,6 @@ class IntegerProductTask final : public runtime::Task {
     int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t a_matrices_, b_matrices_, depth_;
     PackedSize size_;
-    std::vector<int64_t> k_offsets_;
     bool in_place_, many_row_zeros_;
     int64_t rows_ = 0, columns_ = 0, row_parts_ = 1, column_parts_ = 1;  // of a part of each batch
     // Workspace, in bytes from its beginning.
@@ -127,10 +126,7 @@ class IntegerProductTask final : public runtime::Task {
     void prepare_columns(void* const* arguments, std::byte* workspace, int64_t matrix, int64_t slot) const {
         auto* target = const_cast<int32_t*>(panels(workspace, slot));
         auto const* b = static_cast<uint8_t const*>(arguments[I::kB]) + matrix * s_.k * s_.n;
-        if (!packed_ && f_.pack_rows)
-            f_.pack_rows({b, b_signed_, s_.k, s_.n, target, target + size_.dwords});
-        else if (!packed_)
-            pack_columns(f_, b, b_signed_, k_offsets_, s_.n, 1, size_, depth_, target);
+        if (!packed_) f_.pack_rows({b, b_signed_, s_.k, s_.n, s_.n, target, target + size_.dwords});
         auto t = terms(workspace, slot);
         auto const* zeros = static_cast<uint8_t const*>(arguments[I::kBZero]);
         f_.terms({.n = s_.n,
@@ -209,7 +205,6 @@ public:
         a_matrices_ = matrices(I::kA), b_matrices_ = matrices(I::kB);
         in_place_ = f_.is_bytes() && !a_signed_ && s_.k % f_.group == 0;
         many_row_zeros_ = s_.a_zero.element && a_matrices_ * s_.m > 1;
-        if (!packed_ && !f.pack_rows) k_offsets_ = row_offsets(f, shape.k, shape.n);
         if (s_.batches > 1 && b_matrices_ == 1 && s_.folds_rows(false) && s_.a_zero.element == 0)
             s_.m *= s_.batches, a_matrices_ = s_.batches = 1, s_.batch.clear();
         split();
@@ -246,12 +241,6 @@ public:
 };
 
 }  // namespace
-
-std::vector<int64_t> row_offsets(IntegerFunctions const& f, int64_t k, int64_t n) {
-    std::vector<int64_t> offsets(static_cast<size_t>(ceil_div(k, f.group) * f.group), -1);
-    for (int64_t i = 0; i < k; ++i) offsets[static_cast<size_t>(i)] = i * n;
-    return offsets;
-}
 
 std::unique_ptr<runtime::Task> make_integer_product(IntegerFunctions const& f, IntegerResult const& result,
                                                     IntegerShape const& shape, std::shared_ptr<Blob const> packed,

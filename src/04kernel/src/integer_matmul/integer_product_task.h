@@ -8,9 +8,6 @@
 
 namespace refactor::kernel {
 
-/// Offsets of the rows of B [K, N], padded to whole dwords.
-std::vector<int64_t> row_offsets(IntegerFunctions const& f, int64_t k, int64_t n);
-
 /// The product of `shape` by the loops `f`. `packed`: B if it is a constant, with as many spills; null: B is packed in
 /// every run.
 std::unique_ptr<runtime::Task> make_integer_product(IntegerFunctions const& f, IntegerResult const& result,

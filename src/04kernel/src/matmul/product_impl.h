@@ -170,15 +170,18 @@ void pack_columns(Element* target, Element const* b, int64_t b_row, int64_t n, i
                 if (i < left) r[i].store(target + (p + i) * wide + v);
         }
 }
+/// Whole rows of [K, N] come a few at a time: those of a panel alone are far apart.
 void pack(Element* target, Element const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
-    for (int64_t j = 0; j < n; j += kPanel) {
-        int64_t count = smaller(kPanel, n - j), wide = width_of(count);
-        if (columns)
-            pack_columns(target, b + j * b_row, b_row, count, k, wide);
-        else
-            pack_rows(target, b + j, b_row, count, k, wide);
-        target += wide * k;
-    }
+    int64_t const deep = columns ? k : 8;
+    for (int64_t p = 0; p < k; p += deep)
+        for (int64_t j = 0; j < n; j += kPanel) {
+            int64_t count = smaller(kPanel, n - j), wide = width_of(count), rows = smaller(deep, k - p);
+            Element* panel = target + j * k + p * wide;
+            if (columns)
+                pack_columns(panel, b + j * b_row, b_row, count, rows, wide);
+            else
+                pack_rows(panel, b + p * b_row + j, b_row, count, rows, wide);
+        }
 }
 
 /// Rows and depth that are worked on.

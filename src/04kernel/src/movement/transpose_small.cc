@@ -1,5 +1,6 @@
 #include "movement/transpose_small.h"
 
+#include <algorithm>
 #include <cstring>
 
 #if RG_X86
@@ -13,7 +14,8 @@ namespace {
 template <class T>
 void transpose_part(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
     for (int64_t c = 0; c < columns; ++c)
-        for (int64_t r = 0; r < rows; ++r) target[c * target_row + r] = source[r * source_row + c];
+        for (int64_t r = 0; r < rows; ++r)
+            std::memcpy(target + c * target_row + r, source + r * source_row + c, sizeof(T));
 }
 
 #if RG_X86
@@ -158,11 +160,13 @@ template <class T>
 void transpose(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
     int64_t whole_rows = 0, whole_columns = 0;
 #if RG_X86
-    constexpr int64_t kSide = block_side(T{});
+    // A cache line of a few source rows at a time: of more, far apart, L1 may not keep the lines.
+    constexpr int64_t kSide = block_side(T{}), kLine = 64 / sizeof(T);
     whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
-    for (int64_t c = 0; c < whole_columns; c += kSide)
+    for (int64_t first = 0; first < whole_columns; first += kLine)
         for (int64_t r = 0; r < whole_rows; r += kSide)
-            transpose_block(source + r * source_row + c, source_row, target + c * target_row + r, target_row);
+            for (auto c = first; c < std::min(first + kLine, whole_columns); c += kSide)
+                transpose_block(source + r * source_row + c, source_row, target + c * target_row + r, target_row);
 #endif
     transpose_part(source + whole_columns, source_row, whole_rows, columns - whole_columns,
                    target + whole_columns * target_row, target_row);

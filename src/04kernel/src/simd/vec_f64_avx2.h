@@ -32,6 +32,8 @@ struct Vec {
     RG_SIMD static Vec set(double x) { return {_mm256_set1_pd(x)}; }
     RG_SIMD static Vec load(double const* p) { return {_mm256_loadu_pd(p)}; }
     RG_SIMD void store(double* p) const { _mm256_storeu_pd(p, v); }
+    RG_SIMD static Vec load(float const* p) { return {_mm256_cvtps_pd(_mm_loadu_ps(p))}; }
+    RG_SIMD void store(float* p) const { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
     /// First `n` in [0, width] lanes; the others are zero, and their memory is not touched.
     RG_SIMD static Vec load_first(double const* p, int n) {
         return {_mm256_maskload_pd(p, _mm256_castpd_si256(first_lanes(n).m))};

@@ -29,6 +29,8 @@ struct Vec {
     RG_SIMD static Vec set(double x) { return {_mm512_set1_pd(x)}; }
     RG_SIMD static Vec load(double const* p) { return {_mm512_loadu_pd(p)}; }
     RG_SIMD void store(double* p) const { _mm512_storeu_pd(p, v); }
+    RG_SIMD static Vec load(float const* p) { return {_mm512_cvtps_pd(_mm256_loadu_ps(p))}; }
+    RG_SIMD void store(float* p) const { _mm256_storeu_ps(p, _mm512_cvtpd_ps(v)); }
     /// First `n` in [0, width] lanes; the others are zero, and their memory is not touched.
     RG_SIMD static Vec load_first(double const* p, int n) { return {_mm512_maskz_loadu_pd(first_lanes(n).m, p)}; }
     RG_SIMD void store_first(double* p, int n) const { _mm512_mask_storeu_pd(p, first_lanes(n).m, v); }
