@@ -106,3 +106,10 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._native_multi_head_attention.default: _attention,
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
 }
+"""For operators without a counterpart."""
+
+FOR_CONSTANTS = frozenset({torch.ops.aten.lift.default, torch.ops.aten.lift_fresh.default})
+"""What marks tensors that a model makes of numbers; AOTAutograd sees to it, and has no fake tensor to decompose."""
+
+MISCONVERTED = frozenset({torch.ops.aten._native_batch_norm_legit_functional.default})
+"""Operators that PyTorch decomposes right, and its exporter converts wrong: this one as if outside of training."""

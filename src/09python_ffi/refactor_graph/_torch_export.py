@@ -39,7 +39,7 @@ from torch.utils import _pytree
 from refactor_graph._errors import Unsupported
 from refactor_graph._external import ExternalFiles
 from refactor_graph._load import LoadedModel
-from refactor_graph._torch_decompositions import DECOMPOSITIONS
+from refactor_graph._torch_decompositions import DECOMPOSITIONS, FOR_CONSTANTS, MISCONVERTED
 
 _OPSET = 20
 """The first operator set with Gelu."""
@@ -55,22 +55,24 @@ def _private() -> SimpleNamespace:
         If this PyTorch does not have it.
     """
     try:
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
         from torch.export import exported_program
         from torch.onnx._internal.exporter import _core, _decomp, _dispatching, _fx_passes, _registration
 
         log, _registration.logger.disabled = _registration.logger, True  # of packages that are not installed
         registry = _registration.ONNXRegistry.from_torchlib()
         log.disabled = False
-        known = set(_decomp.get_onnx_implemented_overloads(registry))
+        known = set(_decomp.get_onnx_implemented_overloads(registry)) - MISCONVERTED
         table = _decomp.create_onnx_friendly_decomposition_table(known)
         preserved, python = exported_program._split_decomp_table_to_cia_and_python_decomp(table)
         return SimpleNamespace(
             convert=functools.partial(_core._exported_program_to_onnx_program, registry=registry),
-            decompositions=python | DECOMPOSITIONS,
+            decompositions={op: body for op, body in (python | DECOMPOSITIONS).items() if op not in FOR_CONSTANTS},
             dispatch=functools.partial(_dispatching.dispatch, registry=registry),
             insert_type_promotion=_fx_passes.insert_type_promotion_nodes,
             known=known,
             preserve=functools.partial(exported_program._override_composite_implicit_decomp, preserved),
+            real_tensors=unset_fake_temporarily,
             remove_assertions=_fx_passes.remove_assertion_nodes,
         )
     except (ImportError, AttributeError) as error:
@@ -185,22 +187,22 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
     _refuse(graph)
     private = _private()
     private.remove_assertions(module)
-    program = _program(module)
     try:
+        program = _program(module)
         private.insert_type_promotion(module)
         for node in graph.nodes:  # the exporter misses it of nodes that are not of a module
             node.meta.setdefault("nn_module_stack", {"": ("", "")})
         converted = private.convert(program)
+        with private.real_tensors():
+            _convert_version(converted.model)
+            converted.optimize()
+            proto = onnx_ir.to_proto(converted.model)
     except Exception as error:  # whatever a conversion runs into is a reason
         raise Unsupported(_listing([_reason(error)])) from error
-    model = converted.model
-    _convert_version(model)
-    converted.optimize()
     placeholders = graph.find_nodes(op="placeholder")
     inputs = [(node.name, numbers[node], node.meta["val"]) for node in placeholders if node in numbers]
-    return Exported(
-        onnx_ir.to_proto(model), inputs, [node.meta["val"] for node in outputs], results, dict(_origins(model))
-    )
+    examples = [node.meta["val"] for node in outputs]
+    return Exported(proto, inputs, examples, results, dict(_origins(converted.model)))
 
 
 def _convert_version(model: onnx_ir.Model) -> None:
@@ -290,18 +292,17 @@ def _program(module: fx.GraphModule) -> ExportedProgram:
     """Wrap a graph for the exporter: all placeholders are inputs of the user, tensors that it holds are constants."""
     graph, constants = module.graph, dict[str, Any]()
     specs = [InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in graph.find_nodes(op="placeholder")]
-    first = next(iter(graph.nodes))
     for node in graph.find_nodes(op="get_attr"):
         value = getattr(module, node.target, None)
         if not isinstance(value, torch.Tensor):
             continue
-        with graph.inserting_before(first):
+        with graph.inserting_before():  # all others
             constant = graph.placeholder(node.name)
         constant.meta["val"] = node.meta.get("val", value)
         node.replace_all_uses_with(constant)
         graph.erase_node(node)
         constants[node.target] = value
-        specs.append(InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), node.target))
+        specs.insert(0, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), node.target))
     module.recompile()
     (outputs,) = graph.output_node().args
     assert isinstance(outputs, tuple)

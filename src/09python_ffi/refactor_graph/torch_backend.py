@@ -39,7 +39,8 @@ _OPTIONS += ["fallback"]
 _NOT_POSSIBLE = (Unsupported, InvalidModel)
 """Errors that are about a graph, and not about options or devices: `fallback` is for these."""
 
-_version = operator.attrgetter("_version")
+_address: Callable[[Tensor], int] = Tensor.data_ptr
+_version: Callable[[Tensor], int] = operator.attrgetter("_version")
 _numbers = itertools.count()
 _graphs: weakref.WeakValueDictionary[int, CompiledGraph] = weakref.WeakValueDictionary()
 
@@ -136,26 +137,36 @@ def compiled_graphs() -> list[CompiledGraph]:
 
 
 class _Variant:
-    """A graph with the weights of one module: an executor for each call that is under way at the same time."""
+    """A graph with the weights of one module: an executor for each call that is under way at the same time.
 
-    def __init__(self, executor: Executor, versions: tuple[int | None, ...]) -> None:
+    Attributes
+    ----------
+    executors
+        All of them.
+    spare
+        Those that no call uses: popped by a call, and appended again after it.
+    versions
+        How often each weight had been written to when it was read, as `count` tells.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], make: Callable[[], Executor]) -> None:
+        self.count = _version_if_any if any(weight.is_inference() for weight in weights) else _version
+        self.versions = tuple(map(self.count, weights))  # before they are read
+        executor = make()
         self.executors = [executor]
-        self.versions = versions
-        self._spare = [executor]
+        self.spare = [executor]
         self._origin = executor.clone()  # has never run, so that it may be cloned while others run
         self._lock = threading.Lock()
 
-    def take(self) -> Executor:
-        """Return an executor that nobody uses; give it back by `give`."""
-        try:
-            return self._spare.pop()
-        except IndexError:
-            with self._lock:
-                self.executors.append(self._origin.clone())
-                return self.executors[-1]
+    def is_of(self, weights: Sequence[Tensor]) -> bool:
+        """Whether the weights, which lie where those of this variant do, have not been written to since."""
+        return self.versions == tuple(map(self.count, weights))
 
-    def give(self, executor: Executor) -> None:
-        self._spare.append(executor)
+    def another(self) -> Executor:
+        """Return an executor more, for a call while all others are in use."""
+        with self._lock:
+            self.executors.append(self._origin.clone())
+            return self.executors[-1]
 
 
 class CompiledGraph:
@@ -218,34 +229,45 @@ class CompiledGraph:
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """Run the graph once; `args` is emptied."""
+        # While Dynamo is active every Python function costs about as much as the run of a small model: there is one.
         if self.refusal is not None:
             return self._run_eagerly(args)
         weights = self._pick(args)
-        variant = self._variants.get(tuple(map(Tensor.data_ptr, weights)))
-        if variant is None or variant.versions != _versions(weights):
+        variant = self._variants.get(tuple(map(_address, weights)))
+        if variant is None or variant.versions != tuple(map(variant.count, weights)):
             try:
                 variant = self._compile(args)
             except _NOT_POSSIBLE as error:
                 self._fall_back(error)
                 return self._run_eagerly(args)
-        executor = variant.take()
         try:
-            made = self._run(executor, [read(args[number]) for number, read in self._read])
+            executor = variant.spare.pop()
+        except IndexError:
+            executor = variant.another()
+        values, made = [], []
+        try:
+            for number, read in self._read:
+                values.append(read(args[number]))
+            if self._on_host:
+                outputs: Iterable[Any] = executor(*values).values()
+            else:
+                outputs = self._run_on_device(executor, values)
         finally:
-            variant.give(executor)
+            variant.spare.append(executor)
+        write = iter(self._writers)
+        for output in outputs:
+            made.append(next(write)(output))
         if not self._in_order:
-            made = [item.of(args, made) for item in self.exported.results]
+            made = [result.of(args, made) for result in self.exported.results]
         args.clear()
         return made
 
-    def _run(self, executor: Executor, values: list[Any]) -> list[Any]:
-        if self._on_host:
-            arrays = executor(*values).values()
-            return [write(array) for write, array in zip(self._writers, arrays, strict=True)]
+    def _run_on_device(self, executor: Executor, values: Sequence[Any]) -> list[Any]:
+        """Run in PyTorch's current stream; nothing waits."""
         for number, value in enumerate(values):
             executor.set_input_blob(number, value)
         executor.run(stream=torch.cuda.current_stream(executor.device.ordinal).cuda_stream)
-        return [write(executor.get_output_blob(number)) for number, write in enumerate(self._writers)]
+        return [executor.get_output_blob(number) for number in range(len(self._writers))]
 
     def _run_eagerly(self, args: list[Any]) -> Sequence[Any]:
         assert self._eager is not None
@@ -264,42 +286,45 @@ class CompiledGraph:
         """Return an executor for the weights of a call, compiled unless another thread has just done so."""
         with self._lock:
             weights = self._pick(args)
-            old = self._variants.get(tuple(map(Tensor.data_ptr, weights)))
+            old = self._variants.get(tuple(map(_address, weights)))
             if old is not None:
-                if old.versions == _versions(weights):
+                if old.is_of(weights):
                     return old
                 self._note_writes(weights, old)
                 weights = self._pick(args)
-            contents = {
-                self._inputs[number][0]: (onnx_type(weight.dtype), weight.shape, content(weight))
-                for number, weight in zip(self._weights, weights, strict=True)
-            }
-            versions = _versions(weights)
-            try:
-                compiler = Compiler(self.exported.load(f"FX graph {self.number}", contents))
-                executor = compiler.compile(**self._options)
-            except _NOT_POSSIBLE as error:
-                problems = [self.exported.explain(problem) for problem in error.problems]
-                summary = str(error).split("\n")[0]
-                raise type(error)("\n  ".join([summary, *problems]), problems) from None
-            key = tuple(map(Tensor.data_ptr, weights))
-            variant = self._variants[key] = _Variant(executor, versions)
+            variant = _Variant(weights, lambda: self._make(weights))
+            key = tuple(map(_address, weights))
+            self._variants[key] = variant
             if weights:  # when the module goes, so does what was compiled for it
                 weakref.finalize(weights[0], self._variants.pop, key, None).atexit = False
             return variant
 
+    def _make(self, weights: Sequence[Tensor]) -> Executor:
+        """Compile with these weights."""
+        contents = {
+            self._inputs[number][0]: (onnx_type(weight.dtype), weight.shape, content(weight))
+            for number, weight in zip(self._weights, weights, strict=True)
+        }
+        try:
+            return Compiler(self.exported.load(f"FX graph {self.number}", contents)).compile(**self._options)
+        except _NOT_POSSIBLE as error:
+            problems = [self.exported.explain(problem) for problem in error.problems]
+            raise type(error)("\n  ".join([str(error).split("\n")[0], *problems]), problems) from None
+
     def _note_writes(self, weights: Sequence[Tensor], old: _Variant) -> None:
         """Make inputs of the buffers that keep changing."""
         for number, weight, before in zip(self._weights, weights, old.versions, strict=True):
-            if _versions([weight]) != (before,) and not isinstance(weight, Parameter):
+            if old.count(weight) != before and not isinstance(weight, Parameter):
                 self._writes[number] += 1
         changing = {number for number, count in self._writes.items() if count > 1}
         if changing & set(self._weights):
             self._choose_constants(set(self._weights) - changing)
 
     def __repr__(self) -> str:
-        state = f"{len(self.executors)} executors" if self.refusal is None else "runs in eager mode"
-        return f"<CompiledGraph {self.number}: {len(self.exported.proto.graph.node)} nodes, {state}>"
+        if self.refusal is not None:
+            return f"<CompiledGraph {self.number}: in eager mode>"
+        nodes, executors = len(self.exported.proto.graph.node), len(self.executors)
+        return f"<CompiledGraph {self.number}: nodes: {nodes}, executors: {executors}>"
 
 
 def _constants() -> set[int]:
@@ -317,9 +342,6 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Tensor
     return lambda args: [args[number] for number in numbers]
 
 
-def _versions(weights: Sequence[Tensor]) -> tuple[int | None, ...]:
-    """How often each weight was written to; None for tensors of inference mode, which do not count."""
-    try:
-        return tuple(map(_version, weights))
-    except RuntimeError:
-        return tuple(None if weight.is_inference() else weight._version for weight in weights)
+def _version_if_any(weight: Tensor) -> int:
+    """How often a tensor was written to; those that were made in inference mode do not count."""
+    return 0 if weight.is_inference() else _version(weight)
