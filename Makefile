@@ -102,7 +102,7 @@ test-python: build $(STAMPS)/test
 # Not part of `test`: PyTorch is larger than all else together. It has to be there, so that nothing is skipped.
 test-torch: build $(STAMPS)/torch
 	$(RUN) -c "import onnxscript, torch, transformers"
-	$(RUN) -m pytest tests/test_torch_backend.py tests/test_benchmarks.py
+	$(RUN) -m pytest tests/test_torch_backend.py tests/test_torch_options.py tests/test_benchmarks.py
 
 # What needs a GPU, on one that is emulated: without cuDNN, and with it, as GPUs have it.
 test-emulated: build-tests $(STAMPS)/test

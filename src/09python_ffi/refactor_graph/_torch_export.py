@@ -20,7 +20,7 @@ from typing import Any
 
 import onnx_ir
 import torch
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 from torch import fx
 from torch.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import (
@@ -40,6 +40,7 @@ from refactor_graph._errors import Unsupported
 from refactor_graph._external import ExternalFiles
 from refactor_graph._load import LoadedModel
 from refactor_graph._torch_decompositions import DECOMPOSITIONS, FOR_CONSTANTS, MISCONVERTED
+from refactor_graph._torch_tensors import onnx_type
 
 _OPSET = 20
 """The first operator set with Gelu."""
@@ -184,7 +185,8 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
     for node in graph.find_nodes(op="placeholder"):
         if not node.users:
             graph.erase_node(node)
-    _refuse(graph)
+    _refuse(graph, outputs)
+    examples = [node.meta["val"] for node in outputs]
     private = _private()
     private.remove_assertions(module)
     try:
@@ -197,11 +199,13 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
             _convert_version(converted.model)
             converted.optimize()
             proto = onnx_ir.to_proto(converted.model)
+            _restore_types(proto, examples)
+    except Unsupported:
+        raise
     except Exception as error:  # whatever a conversion runs into is a reason
         raise Unsupported(_listing([_reason(error)])) from error
     placeholders = graph.find_nodes(op="placeholder")
     inputs = [(node.name, numbers[node], node.meta["val"]) for node in placeholders if node in numbers]
-    examples = [node.meta["val"] for node in outputs]
     return Exported(proto, inputs, examples, results, dict(_origins(converted.model)))
 
 
@@ -210,6 +214,18 @@ def _convert_version(model: onnx_ir.Model) -> None:
     from onnxscript import version_converter
 
     version_converter.convert_version(model, _OPSET, fallback=False)
+
+
+def _restore_types(model: ModelProto, examples: Sequence[Any]) -> None:
+    """Round outputs that the exporter computes in a wider type than PyTorch gives them (sums of halves)."""
+    for number, (port, example) in enumerate(zip(model.graph.output, examples, strict=True)):
+        if not isinstance(example, torch.Tensor) or port.type.tensor_type.elem_type == onnx_type(example.dtype):
+            continue
+        wide, port.name = port.name, f"rounded_{number}"
+        port.type.tensor_type.elem_type = onnx_type(example.dtype)
+        model.graph.node.append(
+            helper.make_node("Cast", [wide], [port.name], f"round_{number}", to=onnx_type(example.dtype))
+        )
 
 
 def _name_inputs(graph: fx.Graph, names: Sequence[str]) -> dict[fx.Node, int]:
@@ -259,15 +275,19 @@ def _split_results(graph: fx.Graph, numbers: Mapping[fx.Node, int]) -> tuple[lis
     return results, outputs
 
 
-def _refuse(graph: fx.Graph) -> None:
+def _refuse(graph: fx.Graph, outputs: Sequence[fx.Node]) -> None:
     """Raise `Unsupported` for every node that has no counterpart, or another meaning than in PyTorch."""
     private = _private()
     problems = []
     for node in graph.nodes:
         value = node.meta.get("val")
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, torch.Tensor) and node.op == "placeholder" and item.dtype.is_complex:
-                problems.append(f"{_describe(node)}: inputs of complex numbers are not supported")
+            if (
+                isinstance(item, torch.Tensor)
+                and item.dtype.is_complex
+                and (node.op == "placeholder" or node in outputs)
+            ):
+                problems.append(f"{_describe(node)}: inputs and outputs of complex numbers are not supported")
         if not isinstance(node.target, torch._ops.OpOverload):
             continue
         if torch.Tag.nondeterministic_seeded in node.target.tags and not _is_certain(node):

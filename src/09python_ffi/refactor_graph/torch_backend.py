@@ -72,7 +72,7 @@ def compile_fx(
     Callable
         Takes the inputs of the graph. What makes a graph impossible to compile is raised as it is by the first call
         (what a backend raises while it compiles would reach the user as a `BackendCompilerFailed` of Dynamo):
-        `InvalidInput` for an unknown option, or where gradients are needed; `Unsupported` or `InvalidModel` naming
+        `InvalidInput` for an unknown option; `Unsupported` where gradients are needed, and, as `InvalidModel`, naming
         every node with the reasons, that of FX and that of ONNX.
     """
     error: Error
