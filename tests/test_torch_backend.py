@@ -210,6 +210,13 @@ def test_views_of_inputs_stay_views():
     assert x[1, 0] == 6
 
 
+def test_outputs_have_memory_of_their_own():
+    y, flat, rows = compiled(lambda x: (lambda y: (y, y.view(-1), y[1:]))(x + 1))(torch.zeros(3, 4))
+    y.fill_(5)
+    assert (flat == 1).all()
+    assert (rows == 1).all()
+
+
 def test_inputs_are_written_to():
     def model(x, y):
         x.mul_(2).add_(y)

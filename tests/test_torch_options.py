@@ -321,6 +321,18 @@ def test_the_package_does_not_import_torch():
     assert done.returncode == 0, done.stderr
 
 
+def test_what_is_missing_is_told():
+    code = (
+        "import sys; sys.modules['onnxscript'] = None\nimport torch, refactor_graph.torch_backend as backend\n"
+        "run = torch.compile(torch.nn.ReLU(), backend=backend.compile_fx)\n"
+        "try:\n    run(torch.ones(2))\nexcept backend.Unsupported as error:\n    print(error)"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert "the torch.compile backend needs torch 2.13" in done.stdout
+    assert "onnxscript" in done.stdout
+
+
 def test_the_backend_has_a_name_once_it_is_installed(tmp_path):
     """As an installer writes it: the entry points of pyproject.toml in the metadata of a distribution."""
     tomllib = pytest.importorskip("tomllib")

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnx_ir
 import torch
 from onnx import ModelProto, TensorProto, helper
 from torch import fx
@@ -42,6 +41,9 @@ from refactor_graph._load import LoadedModel
 from refactor_graph._torch_decompositions import DECOMPOSITIONS, FOR_CONSTANTS, MISCONVERTED
 from refactor_graph._torch_tensors import onnx_type
 
+if TYPE_CHECKING:
+    import onnx_ir
+
 _OPSET = 20
 """The first operator set with Gelu."""
 
@@ -56,6 +58,8 @@ def _private() -> SimpleNamespace:
         If this PyTorch does not have it.
     """
     try:
+        import onnx_ir
+        from onnxscript import version_converter
         from torch._subclasses.fake_tensor import unset_fake_temporarily
         from torch.export import exported_program
         from torch.onnx._internal.exporter import _core, _decomp, _dispatching, _fx_passes, _registration
@@ -68,6 +72,7 @@ def _private() -> SimpleNamespace:
         preserved, python = exported_program._split_decomp_table_to_cia_and_python_decomp(table)
         return SimpleNamespace(
             convert=functools.partial(_core._exported_program_to_onnx_program, registry=registry),
+            convert_version=version_converter.convert_version,
             decompositions={op: body for op, body in (python | DECOMPOSITIONS).items() if op not in FOR_CONSTANTS},
             dispatch=functools.partial(_dispatching.dispatch, registry=registry),
             insert_type_promotion=_fx_passes.insert_type_promotion_nodes,
@@ -75,6 +80,7 @@ def _private() -> SimpleNamespace:
             preserve=functools.partial(exported_program._override_composite_implicit_decomp, preserved),
             real_tensors=unset_fake_temporarily,
             remove_assertions=_fx_passes.remove_assertion_nodes,
+            to_proto=onnx_ir.to_proto,
         )
     except (ImportError, AttributeError) as error:
         needed = "torch 2.13 (or one whose exporter has the same parts) with onnxscript"
@@ -196,9 +202,9 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
             node.meta.setdefault("nn_module_stack", {"": ("", "")})
         converted = private.convert(program)
         with private.real_tensors():
-            _convert_version(converted.model)
+            private.convert_version(converted.model, _OPSET, fallback=False)
             converted.optimize()
-            proto = onnx_ir.to_proto(converted.model)
+            proto = private.to_proto(converted.model)
             _restore_types(proto, examples)
     except Unsupported:
         raise
@@ -207,13 +213,6 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
     placeholders = graph.find_nodes(op="placeholder")
     inputs = [(node.name, numbers[node], node.meta["val"]) for node in placeholders if node in numbers]
     return Exported(proto, inputs, examples, results, dict(_origins(converted.model)))
-
-
-def _convert_version(model: onnx_ir.Model) -> None:
-    """Convert `model` to the operator set `_OPSET`."""
-    from onnxscript import version_converter
-
-    version_converter.convert_version(model, _OPSET, fallback=False)
 
 
 def _restore_types(model: ModelProto, examples: Sequence[Any]) -> None:

@@ -98,7 +98,7 @@ def compile_fx(
         error = refusal
 
     def refuse(*args: Any) -> Any:
-        raise error
+        raise error.with_traceback(None)
 
     return refuse
 
