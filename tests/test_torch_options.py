@@ -14,7 +14,7 @@ import refactor_graph
 from refactor_graph import DeviceError, InvalidInput, Unsupported
 
 from tests.conftest import missing_gpu
-from tests.torch_cases import assert_close, check, cnn, compile_fx, compiled, fresh, graphs, nn, torch
+from tests.torch_cases import assert_close, check, cnn, compile_fx, compiled, fresh, graphs, nn, torch, torch_backend
 
 __all__ = ["fresh"]  # the fixture
 
@@ -204,6 +204,23 @@ def test_a_missing_gpu_is_told():
         pytest.skip("there is a GPU")
     with pytest.raises(DeviceError):
         compiled(nn.Linear(8, 4), target="cuda", fallback=True)(torch.randn(3, 8))
+
+
+def test_targets_are_where_the_tensors_are(monkeypatch):
+    monkeypatch.setattr(torch_backend, "device_of", lambda examples: "cuda:0")
+    with pytest.raises(InvalidInput, match="target 'cpu', but the tensors of the graph are on cuda:0"):
+        compiled(nn.Linear(8, 4), target="cpu")(torch.randn(3, 8))
+
+
+def test_tensors_are_in_one_place():
+    from refactor_graph._torch_tensors import device_of
+
+    host, scalar, meta = torch.zeros(2), torch.tensor(1.0), torch.zeros(2, device="meta")
+    assert device_of([host, scalar, 3]) == "cpu"
+    assert device_of([]) == "cpu"
+    for tensors in ([meta], [host, meta]):
+        with pytest.raises(Unsupported, match="meta, expected one: cpu or cuda"):
+            device_of(tensors)
 
 
 def test_modes_are_refused():

@@ -8,10 +8,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
 import torch.nn.functional as F  # noqa: E402, N812
+from refactor_graph import torch_backend  # noqa: E402
 from refactor_graph.torch_backend import compile_fx, compiled_graphs  # noqa: E402
 from torch import nn  # noqa: E402
 
 EPS = {torch.float64: 2.0**-52, torch.float32: 2.0**-23, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
+
+__all__ = ["F", "torch_backend"]  # for the tests, beside what is defined here
 
 _earlier = set()
 
@@ -79,7 +82,7 @@ class Residual(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
-    def forward(self, x):  # noqa: D102
+    def forward(self, x):
         return F.relu(x + self.second(F.relu(self.norm(self.first(x)))))
 
 

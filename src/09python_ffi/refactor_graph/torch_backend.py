@@ -30,7 +30,7 @@ from refactor_graph._errors import Error, InvalidInput, InvalidModel, Unsupporte
 from refactor_graph._torch_export import decompositions, export, keep_composites
 from refactor_graph._torch_tensors import content, device_of, onnx_type, reader_for, writer_for
 from refactor_graph.executor import Executor
-from refactor_graph.onnx import Compiler
+from refactor_graph.onnx import Compiler, _find_targets
 
 __all__ = ["CompiledGraph", "compile_fx", "compiled_graphs"]
 
@@ -210,8 +210,11 @@ class CompiledGraph:
     def _place(self) -> None:
         """Find the device, and how values come in and go out."""
         examples = [example for _, example in self._inputs.values()]
-        target = self._options.setdefault("target", device_of([*examples, *self.exported.outputs]))
-        self._on_host = "cpu" in ([target] if isinstance(target, str) else target)[:1]
+        place = device_of([*examples, *self.exported.outputs])
+        target = self._options.setdefault("target", place)
+        self._on_host = _find_targets(target)[0].kind == "cpu"
+        if self._on_host != (place == "cpu"):
+            raise InvalidInput(f"target {target!r}, but the tensors of the graph are on {place}")
         self._readers = {number: reader_for(example) for number, (_, example) in self._inputs.items()}
         self._writers = [writer_for(example) for example in self.exported.outputs]
         self._in_order = [result.output for result in self.exported.results] == list(range(len(self._writers)))
