@@ -203,7 +203,6 @@ def export(module: fx.GraphModule, names: Sequence[str]) -> Exported:
         converted = private.convert(program)
         with private.real_tensors():
             private.convert_version(converted.model, _OPSET, fallback=False)
-            converted.optimize()
             proto = private.to_proto(converted.model)
             _restore_types(proto, examples)
     except Unsupported:
