@@ -6,7 +6,7 @@
 #   make bench            compare with other engines  make test-cuda    tests that need a GPU (test-emulated: without)
 #   make bench-cuda       compare with PyTorch on a GPU       make wheels       fetch what SYSTEM=ON WHEELS=<folder> installs
 #   make fuzz             fuzz with sanitizers (Clang)        make sanitize     tests with sanitizers
-#   make test-avx512      kernels of AVX-512 without it
+#   make test-avx512      kernels of AVX-512 without it       make test-torch   tests of the torch.compile backend (fetches PyTorch)
 #   make docs             generated pages             make golden       list of the cases of the ONNX suite that pass
 #   make reconfig         configure anew              make clean        remove build folders
 #   make clean-log        remove logs
@@ -67,7 +67,7 @@ CXX_FILES = git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-emulated test-avx512 format lint lint-format lint-python lint-rules \
+.PHONY: configure build build-tests install-python reconfig clean clean-log test test-cpp test-python test-torch test-emulated test-avx512 format lint lint-format lint-python lint-rules \
 	lint-names lint-docs demo bench bench-cuda test-cuda wheels docs golden fuzz sanitize
 
 configure: $(STAMPS)/build $(STAMPS)/gtest $(if $(filter ON,$(CUDA)),$(STAMPS)/cuda)
@@ -98,6 +98,11 @@ test-cpp: build-tests
 
 test-python: build $(STAMPS)/test
 	$(RUN) -m pytest -m "not cuda"
+
+# Not part of `test`: PyTorch is larger than all else together. It has to be there, so that nothing is skipped.
+test-torch: build $(STAMPS)/torch
+	$(RUN) -c "import onnxscript, torch, transformers"
+	$(RUN) -m pytest tests/test_torch_backend.py tests/test_torch_options.py tests/test_benchmarks.py
 
 # What needs a GPU, on one that is emulated: without cuDNN, and with it, as GPUs have it.
 test-emulated: build-tests $(STAMPS)/test

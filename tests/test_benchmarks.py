@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,17 @@ def static_model(name, batch):
     torch.onnx.export(module, arguments, str(path), input_names=["x"], dynamo=False)
     return path
 """
+
+
+def test_the_torch_backend_is_timed() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    options = ["call", "--threads", "1", "--rounds", "1", "--burst", "0", "--without", "inductor,frozen"]
+    command = [sys.executable, str(FOLDER / "torch_backend.py"), *options]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.match(r"call, 1 threads: eager [\d.]+, ours [\d.]+, µs; compile: ours .* s; error: ours ", result.stdout)
 
 
 def test_one_model_ends_no_other(tmp_path: Path) -> None:
