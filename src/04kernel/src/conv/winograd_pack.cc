@@ -17,27 +17,56 @@ constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16},    {{3, 3}, {4, 4}, 36}
                                    {{5, 1}, {4, 1}, 8},     {{1, 7}, {1, 2}, 8},    {{7, 1}, {2, 1}, 8},
                                    {{3, 3}, {2, 2}, 16, 2}, {{3, 3}, {4, 4}, 36, 2}};
 
-/// Input channels whose filters are transformed together, so that a product gets whole cache lines: products are far
-/// apart, and L1 could not keep a line of each.
-constexpr int64_t kDeep = 8, kMostLanes = 32, kMostTaps = 9, kMostProducts = 64;
+class FilterPacker {
+    /// Input channels whose filters are transformed together, so that a product gets whole cache lines: products are
+    /// far apart, and L1 could not keep a line of each.
+    static constexpr int64_t kDeep = 8, kMostLanes = 32, kMostTaps = 9, kMostProducts = 64;
 
-/// Packs `count` (at most `kDeep`) input channels of a chunk, from the one in `row` of its weights on, of which the
-/// first `present` exist; `filters`: that of the chunk's first output channel and the first of them.
-void pack_channels(FilterTransform const& transform, FilterFunction function, WinogradForm const& form,
-                   ChunkList const& list, Chunk const& chunk, int64_t row, int64_t count, int64_t present,
-                   float const* filters, int64_t stride, float* packed) {
-    float g[kDeep * kMostTaps * kMostLanes], u[kMostProducts * kDeep * kMostLanes];
-    auto lanes = int64_t{chunk.blocks} * list.block, taps = form.taps(), step = count * lanes;
-    auto channels = std::min(lanes, list.out_channels - int64_t{chunk.first} * list.block);
-    if (channels < lanes || present < count) std::fill_n(g, step * taps, 0.f);
-    transpose_words(reinterpret_cast<uint32_t const*>(filters), stride, channels, present * taps,
-                    reinterpret_cast<uint32_t*>(g), lanes);
-    for (int64_t i = 0; i < count; ++i)
-        for (int64_t at = 0; at < lanes; at += list.block)
-            function(transform, g + i * taps * lanes + at, lanes, u + i * lanes + at, step);
-    auto* to = packed + chunk.weights + row * lanes;
-    for (int64_t p = 0; p < form.products; ++p) std::copy_n(u + p * step, step, to + p * list.floats);
-}
+    WinogradForm const& form_;
+    ChunkList const& list_;
+    Geometry const& g_;
+    FilterTransform transform_;
+    FilterFunction function_;
+    int64_t taps_ = form_.taps(), filters_ = g_.in_channels * g_.all_taps[0] * taps_;
+
+    /// Input channels of a chunk, from the one in `row` of its weights on: `count`, of which `present` exist, whose
+    /// filters begin at `w`.
+    void pack_some(Chunk const& chunk, int64_t row, int64_t count, int64_t present, float const* w,
+                   float* packed) const {
+        float g[kDeep * kMostTaps * kMostLanes], u[kMostProducts * kDeep * kMostLanes];
+        auto lanes = int64_t{chunk.blocks} * list_.block, step = count * lanes;
+        auto channels = std::min(lanes, list_.out_channels - int64_t{chunk.first} * list_.block);
+        if (channels < lanes || present < count) std::fill_n(g, step * taps_, 0.f);
+        transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, channels, present * taps_,
+                        reinterpret_cast<uint32_t*>(g), lanes);
+        for (int64_t i = 0; i < count; ++i)
+            for (int64_t at = 0; at < lanes; at += list_.block)
+                function_(transform_, g + i * taps_ * lanes + at, lanes, u + i * lanes + at, step);
+        auto* to = packed + chunk.weights + row * lanes;
+        for (int64_t p = 0; p < form_.products; ++p) std::copy_n(u + p * step, step, to + p * list_.floats);
+    }
+
+public:
+    FilterPacker(WinogradForm const& form, ChunkList const& list, Geometry const& g)
+        : form_(form),
+          list_(list),
+          g_(g),
+          transform_(form),
+          function_((list.block == 16 ? winograd_filters_avx512 : winograd_filters_avx2)(form)) {}
+    void pack(Chunk const& chunk, float const* w, float* packed) const {
+        auto depth = g_.all_taps[0], channels = list_.in_channels / g_.kernel[0];
+        // With depth the filters of two channels are not next to each other.
+        auto most = depth == 1 ? kDeep : 1;
+        w += (chunk.first * list_.block * g_.in_channels * depth + g_.first_tap[0]) * taps_;
+        for (int64_t plane = 0; plane < g_.kernel[0]; ++plane)
+            for (int64_t c = 0, count; c < channels; c += count) {
+                count = std::min(most, channels - c);
+                auto present = std::clamp<int64_t>(g_.in_channels - c, 0, count);
+                auto first = std::min(c, g_.in_channels - 1) * depth + plane;
+                pack_some(chunk, plane * channels + c, count, present, w + first * taps_, packed);
+            }
+    }
+};
 
 }  // namespace
 
@@ -68,21 +97,8 @@ FilterTransform::FilterTransform(WinogradForm const& form) {
 }
 
 void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
-    auto depth = g.all_taps[0], stride = g.in_channels * depth * form.taps();
-    auto plane_channels = list.in_channels / g.kernel[0];
-    FilterTransform transform(form);
-    auto function = (list.block == 16 ? winograd_filters_avx512 : winograd_filters_avx2)(form);
-    // With depth the filters of two channels are not next to each other.
-    auto most = depth == 1 ? kDeep : 1;
-    for (auto const& chunk : list.chunks)
-        for (int64_t plane = 0; plane < g.kernel[0]; ++plane)
-            for (int64_t c = 0, count; c < plane_channels; c += count) {
-                count = std::min(most, plane_channels - c);
-                auto present = std::clamp<int64_t>(g.in_channels - c, 0, count);
-                auto first = std::min(c, g.in_channels - 1) * depth + g.first_tap[0] + plane;
-                pack_channels(transform, function, form, list, chunk, plane * plane_channels + c, count, present,
-                              w + chunk.first * list.block * stride + first * form.taps(), stride, packed);
-            }
+    FilterPacker packer(form, list, g);
+    for (auto const& chunk : list.chunks) packer.pack(chunk, w, packed);
 }
 
 }  // namespace refactor::kernel

@@ -160,12 +160,13 @@ template <class T>
 void transpose(T const* source, int64_t source_row, int64_t rows, int64_t columns, T* target, int64_t target_row) {
     int64_t whole_rows = 0, whole_columns = 0;
 #if RG_X86
-    // A cache line of a few source rows at a time: of more, far apart, L1 may not keep the lines.
     constexpr int64_t kSide = block_side(T{}), kLine = 64 / sizeof(T);
     whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
-    for (int64_t first = 0; first < whole_columns; first += kLine)
+    // L1 may not keep lines that are far apart: those of many source rows, unless the target's are as far.
+    auto together = target_row <= 4 * kLine ? kLine : kSide;
+    for (int64_t first = 0; first < whole_columns; first += together)
         for (int64_t r = 0; r < whole_rows; r += kSide)
-            for (auto c = first; c < std::min(first + kLine, whole_columns); c += kSide)
+            for (auto c = first; c < std::min(first + together, whole_columns); c += kSide)
                 transpose_block(source + r * source_row + c, source_row, target + c * target_row + r, target_row);
 #endif
     transpose_part(source + whole_columns, source_row, whole_rows, columns - whole_columns,
