@@ -108,3 +108,22 @@ def test_what_lies_behind_the_lengths_does_not_count(target, mask, queries, keys
     y = attend(proto, dirty, target)
     assert np.isnan(y[0, 0, -1]).all()
     assert np.isnan(y).sum() == 8
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_scores_that_are_wanted_change_nothing(target, mode):
+    feeds = operands(models.generator(4), 4, 6)
+    feeds["q"][0, 0, 2, 3] = np.nan
+    feeds["m"] = np.zeros((4, 6), np.float32)
+    feeds["m"][1], feeds["m"][3, 2] = -np.inf, -np.inf
+    inputs = [models.value(name, array.shape) for name, array in feeds.items()]
+    node = helper.make_node("Attention", list(feeds), ["y", "", "", "scores"], qk_matmul_output_mode=mode)
+    proto = models.model([node], inputs, [models.value("y", None), models.value("scores", None)], opset=23)
+    outputs = make_compiler(proto).compile(target)(feeds)
+    products = feeds["q"] @ feeds["k"].transpose(0, 1, 3, 2) / np.float32(np.sqrt(8))
+    weights = softmax(products + feeds["m"])
+    weights[:, :, 1] = 0  # all keys are hidden
+    np.testing.assert_allclose(outputs["y"], weights @ feeds["v"], TOLERANCE, TOLERANCE)
+    assert np.isnan(outputs["y"]).sum() == 8
+    wanted = [products, products, products + feeds["m"], weights][mode]
+    np.testing.assert_allclose(outputs["scores"], wanted, TOLERANCE, TOLERANCE)

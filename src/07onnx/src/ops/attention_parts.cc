@@ -54,18 +54,33 @@ Edge add_mask(LowerContext& c, Edge scores, Edge mask) {
     return c.emit(computation::make_operator(e.finish(masked)), {scores, mask}, dtype, scores->value.shape);
 }
 
-/// Softmax over the keys, next to one score of each head that is dropped afterwards.
-Edge softmax_with_sinks(LowerContext& c, Edge scores, Edge sinks) {
+/// Softmax over the keys. Where all of them are hidden, by scores of -inf, it is zero; where a score is NaN, it is,
+/// too.
+Edge softmax_of_seen(LowerContext& c, Edge scores) {
+    auto dtype = scores->value.dtype;
+    auto shape = scores->value.shape, one = shape;
+    one[3] = 1;
     kernel::SoftmaxInfo softmax;
-    softmax.axis = 3, softmax.nan_to_zero = true;
+    softmax.axis = 3;
+    auto* p = c.emit(computation::make_operator(softmax), {scores}, dtype, shape);
+    auto* most =
+        c.emit(computation::make_operator(kernel::ReduceInfo{kernel::ReduceKind::Max, {3}}), {scores}, dtype, one);
+    Expression e;
+    auto hidden = e.binary(ExprOp::Equal, e.input(1, dtype), e.constant(dtype, -INFINITY));
+    auto seen = e.select(hidden, e.constant(dtype, 0.), e.input(0, dtype));
+    return c.emit(computation::make_operator(e.finish(seen)), {p, most}, dtype, shape);
+}
+
+/// The same next to one score of each head that is dropped afterwards.
+Edge softmax_with_sinks(LowerContext& c, Edge scores, Edge sinks) {
+    if (!sinks) return softmax_of_seen(c, scores);
     auto all = scores->value.shape, more = all, one = all;
     auto dtype = scores->value.dtype;
-    if (!sinks) return c.emit(computation::make_operator(softmax), {scores}, dtype, all);
     one[3] = 1, more[3] = all[3] + 1;
     auto* column = c.emit(computation::make_operator(kernel::ExpandInfo{}),
                           {c.reshape(sinks, {DimExpr(1), all[1], DimExpr(1), DimExpr(1)})}, dtype, one);
     auto* x = c.emit(computation::make_operator(kernel::ConcatInfo{3}), {scores, column}, dtype, more);
-    return emit_slice(c, c.emit(computation::make_operator(softmax), {x}, dtype, more), 3, 0, all[3]);
+    return emit_slice(c, softmax_of_seen(c, x), 3, 0, all[3]);
 }
 
 /// The steps one by one, where the scores are changed or wanted. Heads that share keys are rows of one product.
