@@ -72,14 +72,15 @@ def test_bad_layers_do_not_configure(tmp_path, common, graph_topo, expected):
     assert expected in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize("broken", ["", "lint", "build", "test", "test-cuda", "demo"])
+@pytest.mark.parametrize("broken", ["", "lint", "build", "test", "test-torch", "test-cuda", "demo"])
 def test_ci_fails_when_a_stage_fails(tmp_path, broken):
     script = tmp_path / ".ci" / "run"
     script.parent.mkdir()
     shutil.copy(ROOT / ".ci" / "run", script)
     rule = "{name}:\n\t@echo '3 passed in 1s'; exit {status}\n"
     rules = (
-        rule.format(name=name, status=int(name == broken)) for name in ("lint", "build", "test", "test-cuda", "demo")
+        rule.format(name=name, status=int(name == broken))
+        for name in ("lint", "build", "test", "test-torch", "test-cuda", "demo")
     )
     (tmp_path / "Makefile").write_text("".join(rules))
     environment = {
