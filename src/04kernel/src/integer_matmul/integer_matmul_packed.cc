@@ -78,10 +78,11 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
-    if ((functions().spills || functions().narrow) && request.isa > isa)
-        return reject("a wider instruction set is allowed");
+    // Other forms of weights that these loops alone gain from.
+    bool const special = functions().spills || functions().narrow;
+    if (special && request.isa > isa) return reject("a wider instruction set is allowed");
     auto kernel = std::make_unique<IntegerProductKernel>(functions(), isa, info, request);
-    if ((functions().spills || functions().narrow) && !kernel->is_constant()) return reject("B is no constant matrix");
+    if (special && !kernel->is_constant()) return reject("B is no constant matrix");
     if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
     return std::unique_ptr<Kernel>(std::move(kernel));
 }
