@@ -5,6 +5,8 @@
     python -m tests.backend_suite --device CUDA [--update]
                                              run the cases of the list on a GPU, which may refuse cases but not fail;
                                              `--update` writes build/cuda_operators.md
+    python -m tests.backend_suite --saved    run the cases of the list from files that compiled models were saved to,
+                                             which may be refused but not fail
 
 The golden list names the cases that must pass. A case that passes without being listed is a difference too, so that
 the list is always the truth about what the tree can do. A worker that dies fails the case that it was running, and no
@@ -55,8 +57,19 @@ class Outcome:
     reason: str | None
 
 
-def _cases(device: str) -> dict[str, Case]:
-    """All cases for a kind of device ("CPU", "CUDA") by name."""
+def _saved_and_loaded(prepared: Any) -> Any:
+    """Run the model from a file instead."""
+    from refactor_graph import load
+    from refactor_graph.backend import BackendRep
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model"
+        prepared.executor.save(file)
+        return BackendRep(load(file, verify=True))
+
+
+def _cases(device: str, saved: bool) -> dict[str, Case]:
+    """All cases for a kind of device ("CPU", "CUDA") by name; `saved`: of models that go through a file."""
     from onnx.backend.test import BackendTest
     from refactor_graph.backend import Backend
 
@@ -66,6 +79,11 @@ def _cases(device: str) -> dict[str, Case]:
         @classmethod
         def is_compatible(cls, *_: Any, **__: Any) -> bool:
             return True
+
+        @classmethod
+        def prepare(cls, *arguments: Any, **options: Any) -> Any:
+            prepared = super().prepare(*arguments, **options)
+            return _saved_and_loaded(prepared) if saved else prepared
 
         @classmethod
         def supports_device(cls, name: str) -> bool:
@@ -134,9 +152,11 @@ class _Worker:
         self.connection.close()
 
 
-def run(jobs: int, pattern: str = "", device: str = "CPU", among: set[str] | None = None) -> Iterator[Outcome]:
+def run(
+    jobs: int, pattern: str = "", device: str = "CPU", among: set[str] | None = None, saved: bool = False
+) -> Iterator[Outcome]:
     """Run the cases whose names match `pattern`, of those named `among` if given, in `jobs` processes."""
-    cases = _cases(device)
+    cases = _cases(device, saved)
     chosen = (name for name in cases if re.search(pattern, name) and (among is None or name in among))
     waiting = sorted(chosen, reverse=True)
     workers: list[_Worker] = []
@@ -223,14 +243,14 @@ def _write_page(outcomes: dict[str, str | None]) -> None:
     PAGE.write_text(text, encoding="utf-8")
 
 
-def _compare_device(options: argparse.Namespace, outcomes: dict[str, str | None]) -> int:
+def _compare_refusing(options: argparse.Namespace, outcomes: dict[str, str | None]) -> int:
     passes = [name for name, reason in outcomes.items() if reason is None]
     wrong = [name for name, reason in outcomes.items() if reason is not None and not _is_refusal(reason)]
     print(f"{len(passes)} of {len(outcomes)} cases pass, {len(outcomes) - len(passes) - len(wrong)} are refused")
     for name in sorted(outcomes):
         if name in wrong or (options.verbose and outcomes[name]):
             print(f"  {'must not fail: ' if name in wrong else ''}{name}: {outcomes[name]}")
-    if options.update and not options.filter:
+    if options.update and options.device != "CPU" and not options.filter:
         _write_page(outcomes)
     return int(bool(wrong))
 
@@ -240,6 +260,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the golden list")
     parser.add_argument("--device", choices=["CPU", "CUDA"], default="CPU")
+    parser.add_argument("--saved", action="store_true", help="save each model and run what is loaded")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--filter", default="", help="regular expression; only cases that match are run and compared")
     parser.add_argument("--verbose", action="store_true", help="show every failure, expected ones too")
@@ -247,10 +268,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.pop("ONNX_MODELS", None)
         os.environ["ONNX_HOME"] = folder  # the suite writes the data of its large models there
-        among = None if options.device == "CPU" else read_golden()
-        outcomes = {item.name: item.reason for item in run(options.jobs, options.filter, options.device, among)}
-    if options.device != "CPU":
-        return _compare_device(options, outcomes)
+        may_refuse = options.saved or options.device != "CPU"
+        among = read_golden() if may_refuse else None
+        found = run(options.jobs, options.filter, options.device, among, options.saved)
+        outcomes = {item.name: item.reason for item in found}
+    if may_refuse:
+        return _compare_refusing(options, outcomes)
     passes = {name for name, reason in outcomes.items() if reason is None}
     print(f"{len(passes)} of {len(outcomes)} cases pass")
     if options.verbose:

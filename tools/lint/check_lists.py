@@ -64,6 +64,24 @@ def _check_entries(path: str, lines: list[str], sorted_list: bool) -> list[str]:
     return problems
 
 
+_INFO = re.compile(r"struct (\w+Info)\b[^;{]*{[^}]*kType\b")
+_INFO_FOLDER = "src/04kernel/include/kernel/ops/"
+_INFO_LIST = "src/05computation/src/saved/operator_infos.h"
+
+
+def _check_infos(tree: Tree) -> list[str]:
+    """Every operator has its place in the list of those that can be saved."""
+    if _INFO_LIST not in tree.files:
+        return []
+    found = re.search(r"InfoList<([\w\s,]+)>", tree.text(_INFO_LIST))
+    listed = [name.strip() for name in found[1].split(",")] if found else []
+    headers = [path for path in tree.sources(".h") if path.startswith(_INFO_FOLDER)]
+    defined = {match[1] for path in headers for match in _INFO.finditer(tree.text(path))}
+    problems = [f"{_INFO_LIST}: lacks {name}" for name in sorted(defined - set(listed))]
+    problems += [f"{_INFO_LIST}: names {name}, which does not exist" for name in sorted(set(listed) - defined)]
+    return problems + ([f"{_INFO_LIST}: is not sorted"] if listed != sorted(listed) else [])
+
+
 def check(tree: Tree) -> list[str]:
     """Return one message for each violation.
 
@@ -72,6 +90,7 @@ def check(tree: Tree) -> list[str]:
     problems = []
     for layer in tree.layers:
         problems += _check_cmake(tree, layer)
+    problems += _check_infos(tree)
     for path in tree.sources(".inc"):
         if path.endswith(("_kernels.inc", "_list.inc")):
             lines = tree.lines(path)

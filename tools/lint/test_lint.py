@@ -20,6 +20,9 @@ from tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "#pragma once\n"
+INFOS = "src/04kernel/include/kernel/ops/o.h"
+SAVED = "src/05computation/src/saved/operator_infos.h"
+INFO = HEADER + 'struct {}Info {{\n    static constexpr char const* kType = "A";\n}};\n'
 GOOD = {
     "src/00common/CMakeLists.txt": "add_layer(00 common SOURCES src/a.cc src/b.cc TESTS src/a_test.cc)\n",
     "src/00common/README.md": "# 00common\n",
@@ -88,6 +91,9 @@ def test_layers(tmp_path, changes, expected):
         ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, reference)\nRG_KERNEL(x, fast)\n"}, "must be last"),
         ({"src/00common/src/x_kernels.inc": "RG_KERNEL(x, fast)\nRG_KERNEL(x, fast)\n"}, "listed twice"),
         ({"src/00common/src/x_list.inc": "RG_OPERATOR(b)\nRG_OPERATOR(a)\n"}, "not in sorted order"),
+        ({INFOS: INFO.format("Add"), SAVED: HEADER + "InfoList<SubInfo>"}, "lacks AddInfo"),
+        ({INFOS: INFO.format("Add"), SAVED: HEADER + "InfoList<AddInfo, SubInfo>"}, "names SubInfo"),
+        ({INFOS: INFO.format("Add"), SAVED: HEADER + "InfoList<SubInfo, AddInfo>"}, "is not sorted"),
         ({"src/00common/src/x_list.inc": "// priority order\nRG_K(a_reference)\nRG_K(b)\n"}, "must be last"),
     ],
 )

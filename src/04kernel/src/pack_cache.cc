@@ -16,7 +16,7 @@ namespace {
 struct Packed {
     std::string format;
     std::once_flag once;
-    std::shared_ptr<Blob const> blob;
+    std::shared_ptr<Blob const> blob;  ///< before the first `get`: what was added
 };
 
 /// Blobs too small for huge pages of their own, cut from larger ones: a model has hundreds, and each page first touched
@@ -81,15 +81,30 @@ void PackCache::trim() {
     state_->staging.clear();
 }
 
+std::vector<PackCache::Entry> PackCache::entries() const {
+    std::lock_guard lock(state_->mutex);
+    std::vector<Entry> result;
+    for (auto const& [source, entries] : state_->packed)
+        for (auto const& entry : entries)
+            if (entry.blob) result.push_back({source, entry.format, entry.blob});
+    return result;
+}
+
+void PackCache::add(Entry entry) {
+    auto& packed = state_->entry(*entry.source, entry.format);
+    packed.blob = std::move(entry.packed);
+}
+
 std::shared_ptr<Blob const> PackCache::find_or_make(Blob const& source, std::string_view format, size_t bytes,
                                                     void (*pack)(void*, void const*, void*), void* argument) {
     auto& entry = state_->entry(source, format);
     std::call_once(entry.once, [&] {
+        if (entry.blob && entry.blob->bytes() == bytes) return;
         std::shared_ptr<Blob> staging;
         auto blob = state_->take(bytes, staging);
         pack(argument, Blob::Reader(source, staging).data(), blob->data());
-        entry.blob = std::move(blob);
         std::lock_guard lock(state_->mutex);
+        entry.blob = std::move(blob);
         if (staging) state_->staging.push_back(std::move(staging));
         state_->bytes += bytes;
     });

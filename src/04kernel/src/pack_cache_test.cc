@@ -79,6 +79,29 @@ TEST(PackCache, PacksAgainAfterAFailure) {
     EXPECT_EQ(static_cast<char const*>(blob->data())[7], 7);
 }
 
+TEST(PackCache, TakesWhatWasAddedIfItsSizeFits) {
+    auto source = Blob::lazy(8, std::make_unique<Filled>(7, 8));
+    auto added = Blob::copy_of("12345678", 8);
+    PackCache cache;
+    cache.add({source.get(), "fits", added});
+    cache.add({source.get(), "does not", added});
+    int packed = 0;
+    auto get = [&](char const* format, size_t bytes) {
+        return cache.get(*source, format, bytes, [&](void const*, void* to) { ++packed, std::memset(to, 1, bytes); });
+    };
+    EXPECT_EQ(get("fits", 8), added);
+    EXPECT_EQ(packed, 0);
+    EXPECT_EQ(get("does not", 16)->bytes(), 16u);
+    EXPECT_EQ(packed, 1);
+
+    auto entries = cache.entries();
+    ASSERT_EQ(entries.size(), 2u);
+    for (auto const& entry : entries) {
+        EXPECT_EQ(entry.source, source.get());
+        EXPECT_EQ(entry.packed, get(entry.format.c_str(), entry.packed->bytes()));
+    }
+}
+
 }  // namespace
 
 }  // namespace refactor::kernel

@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "common/thread_pool.h"
+#include "saved/flat_model.h"
 
 #include <algorithm>
 #include <functional>
@@ -199,6 +200,26 @@ std::shared_ptr<Operator const> If::make(Branch then_branch, Branch else_branch)
 
 std::string If::attributes() const {
     return "branches " + std::to_string(reinterpret_cast<uintptr_t>(branches_.get()));
+}
+
+void If::write(GraphWriter& writer) const {
+    for (auto const* branch : {&branches_->then_branch, &branches_->else_branch}) {
+        computation::write(writer, flatten(branch->thaw()));
+        writer.write(branch->captures);
+    }
+}
+
+std::shared_ptr<Operator const> If::read(GraphReader& reader) {
+    GraphReader::Nested nested(reader);
+    auto branch = [&] {
+        auto model = read_model(reader).model;
+        auto captures = reader.read<std::vector<uint32_t>>();
+        if (captures.size() != model.graph.inputs().size())
+            throw InvalidModel("not what was written: a branch with another number of inputs");
+        return Branch{std::move(model), std::move(captures)};
+    };
+    auto then_branch = branch();
+    return make(std::move(then_branch), branch());
 }
 
 kernel::Candidates If::candidates(kernel::Request const& request) const {

@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "computation/compile.h"
 #include "deferred.h"
-#include "kernel/procedures/select.h"
+#include "frontend/recorded.h"
 #include "node_places.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ class Partitioner {
             result_.binders[symbol] = number, symbol_levels_[symbol] = level + 1;
         }
         PlannedCall call;
-        call.procedure = kernel::make_content_sizes(carrier.name);
+        call.procedure = record<kernel::make_content_sizes>(carrier.name);
         call.name = carrier.name, call.type = "ContentSizes";
         call.operands = {edge}, call.results = {number};
         readers_.emplace_back(level, std::move(call));

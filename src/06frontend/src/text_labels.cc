@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "control_flow/session_state.h"
+#include "frontend/recorded.h"
 #include "graph_topo/builder.h"
 #include "mem_manager/blob.h"
 
@@ -40,6 +41,10 @@ public:
 
 }  // namespace
 
+ProcedurePtr run_text_labels(Compiled compiled, std::vector<size_t> operands, std::vector<std::string> labels) {
+    return std::make_shared<TextLabels>(std::move(compiled), std::move(operands), std::move(labels));
+}
+
 Inferred<ProcedurePtr> make_text_labels(std::shared_ptr<Operator const> op, std::vector<std::string> labels,
                                         ProcedureContext const& context) {
     graph_topo::Builder<int, size_t, Node, Tensor> builder;
@@ -70,7 +75,7 @@ Inferred<ProcedurePtr> make_text_labels(std::shared_ptr<Operator const> op, std:
     graph.tensors = std::move(built->graph.edges), graph.formal_inputs = operands.size();
     RG_TRY(body, infer_body(graph, std::move(types), context.symbols, "the same node with numbers of labels"));
     auto compiled = compile(graph, body.inference, body.symbols, context.options);
-    return ProcedurePtr(std::make_shared<TextLabels>(std::move(compiled), std::move(operands), std::move(labels)));
+    return record<run_text_labels>(std::move(compiled), std::move(operands), std::move(labels));
 }
 
 }  // namespace refactor::frontend

@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "control_flow/session_state.h"
+#include "frontend/recorded.h"
 #include "frontend/text.h"
 #include "graph_topo/builder.h"
 #include "mem_manager/blob.h"
@@ -69,6 +70,11 @@ bool has_text(ProcedureContext const& context) {
     return false;
 }
 
+ProcedurePtr run_text_mover(Compiled compiled, std::vector<size_t> operands, std::vector<bool> texts,
+                            std::vector<bool> moved) {
+    return std::make_shared<TextMover>(std::move(compiled), std::move(operands), std::move(texts), std::move(moved));
+}
+
 Inferred<ProcedurePtr> make_text_mover(std::shared_ptr<Operator const> op, ProcedureContext const& context) {
     graph_topo::Builder<int, size_t, Node, Tensor> builder;
     builder.omitted = SIZE_MAX;
@@ -103,8 +109,7 @@ Inferred<ProcedurePtr> make_text_mover(std::shared_ptr<Operator const> op, Proce
     graph.tensors = std::move(built->graph.edges), graph.formal_inputs = operands.size();
     RG_TRY(body, infer_body(graph, std::move(types), context.symbols, "the same node for numbers"));
     auto compiled = compile(graph, body.inference, body.symbols, context.options);
-    return ProcedurePtr(
-        std::make_shared<TextMover>(std::move(compiled), std::move(operands), std::move(texts), std::move(moved)));
+    return record<run_text_mover>(std::move(compiled), std::move(operands), std::move(texts), std::move(moved));
 }
 
 }  // namespace refactor::frontend

@@ -44,6 +44,7 @@ from refactor_graph.executor import Executor
 if TYPE_CHECKING:
     from refactor_graph._check import Operand, Problem
     from refactor_graph._operators import SupportedOp, supported_ops
+    from refactor_graph._saved import load
     from refactor_graph.onnx import check
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "custom_op",
     "find_device",
     "get_include",
+    "load",
     "load_library",
     "pass_names",
     "register_library",
@@ -82,12 +84,13 @@ __all__ = [
     "unregister_op",
 ]
 
-# These need the onnx package, which takes longer to import than all else.
+# Most of these need the onnx package, which takes longer to import than all else.
 _LATE = {
     "Operand": "refactor_graph._check",
     "Problem": "refactor_graph._check",
     "SupportedOp": "refactor_graph._operators",
     "check": "refactor_graph.onnx",
+    "load": "refactor_graph._saved",
     "supported_ops": "refactor_graph._operators",
 }
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from refactor_graph._core import Port
-    from refactor_graph.onnx import Compiler
 
 _SEED = 0
 
@@ -73,11 +72,13 @@ def read_inputs(text: Sequence[str], ports: Sequence[Port], sizes: dict[str, int
     return given
 
 
-def make_inputs(compiler: Compiler, sizes: dict[str, int], given: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def make_inputs(
+    ports: Sequence[Port], sizes: dict[str, int], given: dict[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
     """Return an array for every input: a given one, else random; symbols without a size are 1."""
     generator = np.random.default_rng(_SEED)
     arrays = {}
-    for port in compiler.inputs:
+    for port in ports:
         if port.name in given:
             arrays[port.name] = given[port.name]
             continue

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +13,11 @@ from onnx import ModelProto
 from refactor_graph._custom import AnyOp
 from refactor_graph._errors import InvalidInput, InvalidModel, quote
 from refactor_graph._external import ExternalFiles, directory_of
+from refactor_graph._files import MAP_FROM, read_file
 from refactor_graph._wire import strip_weights
 
 ModelSource = str | os.PathLike[str] | bytes | ModelProto
 """What `make_compiler` accepts."""
-
-_STRIP_FROM = 2**20
-"""Bytes of a model from which looking for its weights before parsing pays."""
 
 
 @dataclass
@@ -57,33 +53,12 @@ def load_model(model: ModelSource, base: str | os.PathLike[str] | None) -> Loade
         raise InvalidInput(f"model: expected a path, bytes or onnx.ModelProto, got {type(model).__name__}")
     path = os.fspath(model)
     name = quote(str(path), 200)
-    data = _read_file(path, name)
+    data = read_file(path, name)
     return _parse(data, ExternalFiles(root or Path(path).absolute().parent), name)
 
 
-def _read_file(path: str, name: str) -> memoryview:
-    try:
-        # O_NONBLOCK: opening a pipe must not wait.
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"{name} cannot be opened: {reason}") from None
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidInput(f"{name} is not a regular file")
-        if status.st_size >= _STRIP_FROM:
-            return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return memoryview(file.read())
-    except OSError as error:
-        raise InvalidInput(f"{name} cannot be read: {error.strerror}") from None
-    finally:
-        os.close(handle)
-
-
 def _parse(data: memoryview, files: ExternalFiles, name: str) -> LoadedModel:
-    stripped = strip_weights(data) if len(data) >= _STRIP_FROM else None
+    stripped = strip_weights(data) if len(data) >= MAP_FROM else None
     try:
         if stripped is not None:
             return LoadedModel(ModelProto.FromString(stripped.model), files, name, stripped.raw)

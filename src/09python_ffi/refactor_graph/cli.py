@@ -27,6 +27,7 @@ from refactor_graph._cli_data import difference, leaves, make_inputs, parse_size
 from refactor_graph._doctor import examine_gpu
 from refactor_graph._errors import DeviceError, Error, InvalidInput
 from refactor_graph._operators import supported_ops
+from refactor_graph._saved_file import is_saved
 from refactor_graph.bisect import find_pass
 from refactor_graph.onnx import Compiler, check, make_compiler
 
@@ -36,14 +37,22 @@ if TYPE_CHECKING:
     from refactor_graph.executor import Executor
 
 
-def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str, NDArray[Any]]]:
-    compiler = make_compiler(options.model)
-    sizes = parse_sizes(options.dim, compiler.variables)
-    files = read_inputs(options.input, compiler.inputs, sizes)
-    if options.tune != "none":
-        for name, size in sizes.items():
-            compiler.substitute(name, size)
-    executor = compiler.compile(
+_COMPILED = ("passes", "precision", "weights", "tune", "target")
+"""Options that decide how a model is compiled."""
+
+
+def _load(options: argparse.Namespace) -> tuple[Executor, dict[str, NDArray[Any]]]:
+    for name in _COMPILED:
+        if getattr(options, name) != options.defaults[name]:
+            raise InvalidInput(f"--{name}: {options.model} was compiled when it was saved")
+    executor = refactor_graph.load(options.model, options.allocator, num_threads=options.threads)
+    symbols = {str(size) for port in executor.inputs for size in port.shape or () if not isinstance(size, int)}
+    sizes = parse_sizes(options.dim, sorted(symbols))
+    return executor, make_inputs(executor.inputs, sizes, read_inputs(options.input, executor.inputs, sizes))
+
+
+def _compile(options: argparse.Namespace, compiler: Compiler) -> Executor:
+    return compiler.compile(
         options.target,
         options.allocator,
         options.passes,
@@ -52,7 +61,27 @@ def _prepare(options: argparse.Namespace) -> tuple[Compiler, Executor, dict[str,
         weights=options.weights,
         tune=options.tune,
     )
-    return compiler, executor, make_inputs(compiler, sizes, files)
+
+
+def _prepare(options: argparse.Namespace) -> tuple[Executor, dict[str, NDArray[Any]]]:
+    if is_saved(options.model):
+        return _load(options)
+    compiler = make_compiler(options.model)
+    sizes = parse_sizes(options.dim, compiler.variables)
+    files = read_inputs(options.input, compiler.inputs, sizes)
+    if options.tune != "none":
+        for name, size in sizes.items():
+            compiler.substitute(name, size)
+    return _compile(options, compiler), make_inputs(compiler.inputs, sizes, files)
+
+
+def _save(options: argparse.Namespace) -> int:
+    compiler = make_compiler(options.model)
+    for name, size in parse_sizes(options.dim, compiler.variables).items():
+        compiler.substitute(name, size)
+    _compile(options, compiler).save(options.file)
+    print(f"{options.file}: {Path(options.file).stat().st_size / 1e6:.1f} MB")
+    return 0
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -76,7 +105,7 @@ def _ops(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    _, executor, inputs = _prepare(options)
+    executor, inputs = _prepare(options)
     for output, value in executor(inputs).items():
         if not isinstance(value, np.ndarray):
             print(f"{output}: {type(value).__name__}{f' of {len(value)}' if hasattr(value, '__len__') else ''}")
@@ -106,7 +135,7 @@ def median_times(engines: dict[str, Callable[[], object]], runs: int) -> dict[st
 
 
 def _bench(options: argparse.Namespace) -> int:
-    _, executor, inputs = _prepare(options)
+    executor, inputs = _prepare(options)
     for name, seconds in median_times({"refactor_graph": lambda: executor(inputs)}, options.runs).items():
         print(f"{name}: {seconds * 1e3:.3f} ms (median of {options.runs}, {executor.num_threads} threads)")
     table = executor.bench(repeats=min(options.runs, 10), quiet=True)
@@ -140,7 +169,7 @@ def _onnxruntime(
 
 
 def _compare(options: argparse.Namespace) -> int:
-    _, executor, inputs = _prepare(options)
+    executor, inputs = _prepare(options)
     theirs, again = _onnxruntime(options, inputs, executor.num_threads, optimise=True)
     ours = executor(inputs)
     status = 0
@@ -164,7 +193,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _bisect(options: argparse.Namespace) -> int:
     compiler = make_compiler(options.model)
     sizes = parse_sizes(options.dim, compiler.variables)
-    inputs = make_inputs(compiler, sizes, read_inputs(options.input, compiler.inputs, sizes))
+    inputs = make_inputs(compiler.inputs, sizes, read_inputs(options.input, compiler.inputs, sizes))
     wanted = None
     if options.reference == "onnxruntime":
         wanted, _ = _onnxruntime(options, inputs, options.threads, optimise=False)
@@ -196,7 +225,7 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    _, executor, inputs = _prepare(options)
+    executor, inputs = _prepare(options)
     for name, array in inputs.items():
         executor.set_input(name, array)
     print(f"{executor.trace(options.directory, 'npy')} tensors written to {options.directory}")
@@ -240,15 +269,16 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _add_common(command: argparse.ArgumentParser, model: bool, data: bool) -> None:
+def _add_common(command: argparse.ArgumentParser, model: bool, data: bool, inputs: bool) -> None:
     if model:
-        command.add_argument("model", help="an ONNX file")
+        command.add_argument("model", help="an ONNX file, for run, bench and trace also a saved model")
         command.add_argument("--allocator", default="default")
         command.add_argument("--passes", type=lambda text: text.split(","), default=[], help="comma-separated")
         command.add_argument("--threads", type=int, default=0)
     if data:
         command.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol")
-        command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
+        if inputs:
+            command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default, exact, f32, tf32, f16, bf16, fp8 or int8")
         command.add_argument("--weights", default="default", help="default, f32, f16, bf16, int8, f8e4m3fn or f8e5m2")
         command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
@@ -260,10 +290,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=refactor_graph.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
-    def add(name: str, action: _Action, text: str, *, model: bool = True, data: bool = True) -> argparse.ArgumentParser:
+    def add(
+        name: str, action: _Action, text: str, *, model: bool = True, data: bool = True, inputs: bool = True
+    ) -> argparse.ArgumentParser:
         command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(action=action)
-        _add_common(command, model, data)
+        _add_common(command, model, data, inputs)
+        command.set_defaults(action=action, defaults={name: command.get_default(name) for name in _COMPILED})
         return command
 
     command = add("check", _check, "list every reason why models cannot run", model=False, data=False)
@@ -279,6 +311,8 @@ def _parser() -> argparse.ArgumentParser:
     command = add("compare", _compare, "compare results and time with onnxruntime")
     command.add_argument("--rtol", type=float, default=1e-3)
     command.add_argument("--atol", type=float, default=1e-4)
+    command = add("save", _save, "compile a model and write it to a file that loads without compiling", inputs=False)
+    command.add_argument("file", help="where to write it")
     command = add("bisect", _bisect, "find the pass with which the outputs of a model change")
     command.add_argument("--tolerance", type=float, default=1e-3, help="of errors over the largest magnitude")
     command.add_argument(

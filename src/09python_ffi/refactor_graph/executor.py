@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refactor_graph import _core
 from refactor_graph._errors import InvalidInput, Unsupported
 from refactor_graph._profile import BenchRow, BenchTable
+from refactor_graph._saved_file import save_program
 from refactor_graph._trace import TraceWriter
 
 if TYPE_CHECKING:
@@ -22,6 +23,21 @@ def check_allocator(name: str) -> None:
     """Raise `InvalidInput` listing the allocators if `name` is none of them."""
     if name not in ALLOCATORS:
         raise InvalidInput(f"unknown allocator {name!r}, expected one of: {', '.join(ALLOCATORS)}")
+
+
+_MAX_THREADS = 1024
+
+
+def check_threads(number: int) -> None:
+    """Raise `InvalidInput` if `number` is no number of threads; 0 stands for the default."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _MAX_THREADS:
+        raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {number!r}")
+
+
+def check_max_tensor_bytes(number: int) -> None:
+    """Raise `InvalidInput` if `number` is no bound of the bytes of a tensor; 0 stands for the default."""
+    if not isinstance(number, int) or not 0 <= number < 1 << 63:
+        raise InvalidInput(f"max_tensor_bytes: expected 0 to 2^63 - 1, got {number!r}")
 
 
 class Executor(_core.Executor):
@@ -200,6 +216,24 @@ class Executor(_core.Executor):
         other = Executor(self)
         other._compile_for, other._device_graphs = self._compile_for, self._device_graphs
         return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the compiled model to a file, for :func:`refactor_graph.load`.
+
+        The file holds the graph as the passes left it, the constants, and what has been packed of them so far: with
+        fixed sizes all, else what the sizes of the runs until now needed. Inputs and states are not part of it. It
+        has the format of safetensors, and appears under its name when it is complete. Kernels are chosen for this
+        machine's instruction set (`REFACTOR_GRAPH_ISA` lowers it).
+
+        Raises
+        ------
+        InvalidInput
+            If the file cannot be written.
+        Unsupported
+            Naming every node that cannot be saved: those between the programs of a model (`program.calls` above 1),
+            whose results have sizes that only data tells, or that run Python.
+        """
+        save_program(self.program, path)
 
     def bench(self, sync: bool = True, repeats: int = 10, quiet: bool = False) -> BenchTable:
         """Time every step, print a table and return it.

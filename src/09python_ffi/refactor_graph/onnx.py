@@ -19,7 +19,7 @@ from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported
 from refactor_graph._importer import import_model
 from refactor_graph._load import LoadedModel, ModelSource, load_model
 from refactor_graph._tuning import TuningFile, check_mode
-from refactor_graph.executor import Executor, check_allocator
+from refactor_graph.executor import Executor, check_allocator, check_max_tensor_bytes, check_threads
 
 __all__ = ["Compiler", "check", "find_device", "make_compiler"]
 
@@ -206,10 +206,8 @@ class Compiler:
         for argument, flag in (("verify", verify), ("device_graphs", device_graphs)):
             if flag not in (True, False):
                 raise InvalidInput(f"{argument}: expected True or False, got {flag!r}")
-        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or not 0 <= num_threads <= _MAX_THREADS:
-            raise InvalidInput(f"num_threads: expected 0 to {_MAX_THREADS}, got {num_threads!r}")
-        if not isinstance(max_tensor_bytes, int) or not 0 <= max_tensor_bytes < 1 << 63:
-            raise InvalidInput(f"max_tensor_bytes: expected 0 to 2^63 - 1, got {max_tensor_bytes!r}")
+        check_threads(num_threads)
+        check_max_tensor_bytes(max_tensor_bytes)
         check_mode(tune)
         if tune == "quick" and self.variables:
             raise InvalidInput(f'tune="quick" measures fixed sizes; substitute {", ".join(self.variables)} first')
@@ -244,7 +242,6 @@ class Compiler:
         return executor
 
 
-_MAX_THREADS = 1024
 _MAX_SIZE = 2**63 - 1
 
 

@@ -1,8 +1,10 @@
 #include "model.h"
 
+#include "buffers.h"
 #include "common/cpu_features.h"
 #include "common/error.h"
 #include "frontend/model.h"
+#include "frontend/saved.h"
 #include "kernel/program.h"
 #include "runtime/session.h"
 
@@ -79,6 +81,14 @@ PyProgram compile(frontend::Model const& model, std::string device, std::vector<
     return frontend::compile(model, options);
 }
 
+PyProgram load_program(py::bytes const& graph, py::sequence const& tensors, int threads, size_t max_tensor_bytes) {
+    std::vector<std::shared_ptr<mem_manager::Blob const>> blobs;
+    for (auto buffer : tensors) blobs.push_back(share_buffer(buffer, kSavedAlignment));
+    auto bytes = static_cast<std::string_view>(graph);
+    py::gil_scoped_release release;
+    return frontend::load(std::as_bytes(std::span(bytes)), blobs, {threads, max_tensor_bytes});
+}
+
 template <class F>
 size_t total(PyProgram const& compiled, F&& count) {
     size_t sum = 0;
@@ -144,7 +154,12 @@ void bind_program(py::module_& module) {
         .def_property_readonly(
             "calls", [](PyProgram const& self) { return self.executable->calls.size(); },
             "Programs and procedures that a run goes through; 1 for most models.")
+        .def("save", &frontend::save, py::call_guard<py::gil_scoped_release>(),
+             "Return graph and tensors as plain data. Raises `Unsupported` naming the nodes that cannot be written.")
         .def("__str__", &text_of);
+    module.def("load_program", &load_program, py::arg("graph"), py::arg("tensors"), py::arg("threads"),
+               py::arg("max_tensor_bytes"),
+               "Return the Program of a graph and tensors that were saved; the buffers of the tensors are shared.");
     module.def(
         "pass_names", &computation::pass_names,
         "Return the names of all passes, in the order of the default pipeline, for `Compiler.compile(passes=...)`.");

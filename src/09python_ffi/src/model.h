@@ -6,6 +6,9 @@
 
 namespace refactor::python {
 
+/// At which tensors begin in a file, since kernels read their weights where they are.
+inline constexpr size_t kSavedAlignment = 64;
+
 /// What `Model.compile` gives back: immutable, shared by executors.
 using PyProgram = frontend::Compiled;
 

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, module) {
     bind_device_arrays(module);
     bind_custom(module);
     bind_builder(module);
+    bind_saved(module);
     bind_model(module);
     bind_executor(module);
     bind_images(module);

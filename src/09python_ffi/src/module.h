@@ -12,6 +12,7 @@ void bind_device(py::module_& module);
 void bind_device_arrays(py::module_& module);
 void bind_custom(py::module_& module);
 void bind_builder(py::module_& module);
+void bind_saved(py::module_& module);
 void bind_model(py::module_& module);
 void bind_executor(py::module_& module);
 void bind_images(py::module_& module);

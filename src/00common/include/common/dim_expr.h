@@ -100,6 +100,8 @@ public:
     /// Slot that will hold the value of `expr`.
     uint32_t add(DimExpr const& expr);
     size_t slots() const { return code_.size(); }
+    /// One for each slot, operands before what uses them.
+    std::span<Instruction const> instructions() const { return code_; }
     /// Fills `values` (size `slots()`). Returns the first slot that could not be computed (unbound symbol, division by
     /// zero, overflow, mismatched broadcast), or nothing; slots that depend on unbound symbols hold `kUnbound` and
     /// evaluation goes on.

@@ -24,11 +24,20 @@ struct CallContext {
     bool may_record = true;                 ///< as `Session::allow_recording`, for executors inside
 };
 
+/// How a procedure was made: kept for who made it, so that it can be written down.
+class ProcedureOrigin {
+public:
+    virtual ~ProcedureOrigin() = default;
+};
+
 /// A node that works on whole values between two programs: whose results have sizes that only the data tells (NonZero,
 /// Unique), that handles sequences, maps or text, or that runs graphs (Loop). Immutable; shared by executors, which may
 /// call it at the same time.
 class Procedure {
 public:
+    /// Set before anybody shares it; null: it cannot be written down.
+    std::shared_ptr<ProcedureOrigin const> origin;
+
     virtual ~Procedure() = default;
     /// As of a kernel, `op:device:algorithm:dtype`.
     virtual std::string id() const = 0;

@@ -90,6 +90,16 @@ public:
     /// Gives back memory that only packing needs.
     void trim();
 
+    struct Entry {
+        mem_manager::Blob const* source;
+        std::string format;
+        std::shared_ptr<mem_manager::Blob const> packed;
+    };
+    /// Everything that is packed, in no certain order. Thread-safe.
+    std::vector<Entry> entries() const;
+    /// What an earlier process packed: `get` takes it if it is of the size that it asks for. Before any `get`.
+    void add(Entry entry);
+
 private:
     std::shared_ptr<mem_manager::Blob const> find_or_make(mem_manager::Blob const&, std::string_view, size_t,
                                                           void (*)(void*, void const*, void*), void*);

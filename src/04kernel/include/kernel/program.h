@@ -32,6 +32,12 @@ struct PartRule {
     int64_t axis = 0;
 };
 
+/// What the layer above made a node of: kept for it, so that a Program can be written down.
+class NodeOrigin {
+public:
+    virtual ~NodeOrigin() = default;
+};
+
 /// An operator with the kernels that accepted it. No kernels: an alias, whose output is its first input under another
 /// shape.
 struct ProgramNode {
@@ -41,6 +47,7 @@ struct ProgramNode {
     std::vector<std::unique_ptr<Kernel>> kernels;
     std::string attributes;  ///< canonical text, for tuning
     PartRule parts = {};
+    std::shared_ptr<NodeOrigin const> origin = {};
 };
 
 /// What must hold of the sizes of a run for a node to be right.
@@ -60,6 +67,8 @@ struct ProgramParts {
     SymbolTable symbols;
     std::vector<SizeCondition> conditions;  ///< checked for every plan, where its inputs tell the sizes
     int threads = 1;
+    Isa isa = Isa::Scalar;  ///< that the kernels were asked for, as `precision`
+    Precision precision = Precision::Default;
     size_t max_tensor_bytes = 0;          ///< refuse to plan larger computed tensors; 0: a quarter of the host's memory
     std::string device = "cpu";           ///< kind that the kernels run on
     std::shared_ptr<TuningTable> tuning;  ///< choices that go before estimates
@@ -92,6 +101,8 @@ public:
 
     ProgramParts const& parts() const { return parts_; }
     size_t packed_bytes() const { return packs_.bytes(); }
+    PackCache& packs() { return packs_; }
+    PackCache const& packs() const { return packs_; }
     /// Nodes, chosen candidates and shapes, one line a node.
     std::string to_string() const;
 

@@ -1,6 +1,9 @@
 #include "integer_conv/integer_conv.h"
 
 #include "cuda/kernels.h"
+#include "mem_manager/blob.h"
+
+#include <string_view>
 
 namespace refactor::kernel {
 
@@ -24,6 +27,12 @@ Result<Geometry, Rejection> integer_geometry(IntegerConvInfo const& info, std::s
 }
 
 }  // namespace
+
+std::string zeros_in_format(mem_manager::Blob const* zeros) {
+    if (!zeros) return {};
+    std::string_view bytes(static_cast<char const*>(zeros->data()), zeros->bytes());
+    return ":zeros " + std::to_string(std::hash<std::string_view>()(bytes));
+}
 
 std::string IntegerConvShape::init(IntegerConvInfo const& info, BindArgs const& args) {
     using I = IntegerMatMulInfo;

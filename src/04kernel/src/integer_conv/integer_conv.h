@@ -20,6 +20,9 @@ struct IntegerConvShape : Geometry {
     }
 };
 
+/// Part of the format of packed W that depends on its zero points: tells their values apart, null if there are none.
+std::string zeros_in_format(mem_manager::Blob const* zeros);
+
 /// X is staged with its channels together and padded; then register tiles as in the product, or sums by channel if
 /// every group is one channel. By instruction set.
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&);

@@ -1,7 +1,5 @@
 #include "integer_conv/integer_conv_packed.h"
 
-#include <cstdio>
-
 namespace refactor::kernel {
 namespace {
 
@@ -19,10 +17,7 @@ class PackedKernel final : public Kernel {
     /// Depthwise weights are packed with their zero points.
     std::string format_of(IntegerConvPlan const& plan) const {
         auto format = plan.format();
-        if (!plan.depthwise || !w_zero_) return format;
-        char address[24];
-        std::snprintf(address, sizeof address, ":%p", w_zero_->data());
-        return format + address;
+        return plan.depthwise ? format + zeros_in_format(w_zero_.get()) : format;
     }
     std::shared_ptr<mem_manager::Blob const> pack(IntegerConvPlan const& plan, PackCache& packs) const {
         if (!w_ || (plan.depthwise && !zero_known_)) return nullptr;

@@ -160,9 +160,8 @@ public:
         if (auto why = s.init(info_, args); !why.empty()) return reject(why);
         if (auto why = refuse(s); !why.empty()) return reject(why);
         auto weights = weights_of(s);
-        char format[64];
-        std::snprintf(format, sizeof format, "integer_conv:winograd:%d:%s:%p", f_.panel, s.w_signed ? "i8" : "u8",
-                      w_zero_ ? w_zero_->data() : nullptr);
+        auto format = "integer_conv:winograd:" + std::to_string(f_.panel) + (s.w_signed ? ":i8" : ":u8") +
+                      zeros_in_format(w_zero_.get());
         auto packed = args.packs.get(*w_, format, weights.bytes(), [&](void const* from, void* target) {
             weights.pack(f_, from, s.w_signed, w_zero_ ? w_zero_->data() : nullptr, s.many_zeros, target);
         });

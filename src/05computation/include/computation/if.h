@@ -27,6 +27,9 @@ public:
     /// Never equal for two nodes: branches are not compared.
     std::string attributes() const override;
     kernel::Candidates candidates(kernel::Request const&) const override;
+    /// Both branches, as they were before any pass.
+    void write(GraphWriter&) const override;
+    static std::shared_ptr<Operator const> read(GraphReader&);
 };
 
 }  // namespace refactor::computation

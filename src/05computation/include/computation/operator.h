@@ -1,16 +1,17 @@
 #pragma once
 #include "common/dim_expr.h"
+#include "computation/graph_archive.h"
 #include "kernel/kernel.h"
+#include "kernel/program.h"
 
 namespace refactor::computation {
 
 /// A semantic operator: what is computed, whatever framework it came from. Immutable; shared by graphs.
-class Operator {
+class Operator : public kernel::NodeOrigin {
     std::vector<DimExpr> params_;
 
 public:
     explicit Operator(std::vector<DimExpr> params = {}) : params_(std::move(params)) {}
-    virtual ~Operator() = default;
     virtual std::string_view type() const = 0;
     /// Canonical text of all attributes: two operators of one type with equal text and params compute the same.
     virtual std::string attributes() const = 0;
@@ -22,6 +23,8 @@ public:
     /// Equal inputs may give different outputs: never computed ahead.
     virtual bool is_random() const { return false; }
     virtual kernel::Candidates candidates(kernel::Request const&) const = 0;
+    /// Adds what beside type and params makes the operator, for `read_operator`.
+    virtual void write(GraphWriter&) const = 0;
 };
 
 namespace detail {
@@ -43,6 +46,7 @@ public:
         return requires { Info::kRandom; };
     }
     kernel::Candidates candidates(kernel::Request const& request) const override { return detail::ask(info, request); }
+    void write(GraphWriter& writer) const override { writer.write(info); }
 };
 
 /// The info of `op` if it is a `Basic<Info>`, else null.
@@ -64,6 +68,7 @@ public:
     bool is_alias() const override { return true; }
     kernel::Candidates candidates(
         kernel::Request const&) const override;  ///< a copy, for places where sharing is impossible
+    void write(GraphWriter&) const override {}
 };
 
 }  // namespace refactor::computation

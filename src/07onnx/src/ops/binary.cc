@@ -1,6 +1,6 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
-#include "kernel/procedures/text.h"
+#include "frontend/recorded.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -99,7 +99,7 @@ Status lower_binary(LowerContext& c, NodeView const& n) {
 bool is_text(frontend::ProcedureContext const& p, NodeView const&) { return p.dtype(0) == DataType::String; }
 
 Inferred<frontend::ProcedurePtr> text_equal(frontend::ProcedureContext const&, NodeView const&) {
-    return kernel::make_text_equal();
+    return frontend::record<kernel::make_text_equal>();
 }
 
 Status infer_mean(InferContext& c, NodeView const& n) { return infer_broadcast(c, n, c.dtype(0)); }

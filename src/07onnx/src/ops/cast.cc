@@ -1,7 +1,7 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/quantize.h"
-#include "kernel/procedures/text.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -99,7 +99,8 @@ bool casts_text(frontend::ProcedureContext const& p, NodeView const&) {
 
 Inferred<frontend::ProcedurePtr> cast_procedure(frontend::ProcedureContext const& p, NodeView const& n) {
     RG_TRY(rounding, rounding_of(n));
-    return kernel::make_text_cast({p.dtype(0), p.outputs[0].dtype, n.integer("saturate", 1) != 0, rounding});
+    return frontend::record<kernel::make_text_cast>(
+        kernel::TextCastInfo{p.dtype(0), p.outputs[0].dtype, n.integer("saturate", 1) != 0, rounding});
 }
 
 Status infer_bit_cast(InferContext& c, NodeView const& n) {

@@ -1,5 +1,5 @@
 #include "computation/if.h"
-#include "frontend/control_flow.h"
+#include "frontend/recorded.h"
 #include "frontend/sub_graph.h"
 #include "frontend/text.h"
 #include "operator_def.h"
@@ -176,7 +176,7 @@ Inferred<ProcedurePtr> if_procedure(ProcedureContext const& p, NodeView const& n
         RG_TRY(body, frontend::infer_body(graph, inputs_of(view, captures.back()), p.symbols, attribute));
         compiled.push_back(frontend::compile(graph, body.inference, body.symbols, p.options));
     }
-    return frontend::make_if(compiled.front(), captures.front(), compiled.back(), captures.back());
+    return frontend::record<frontend::make_if>(compiled.front(), captures.front(), compiled.back(), captures.back());
 }
 
 /// The kernel that runs plain branches is one of the CPU; on a device each branch is a program of its own.

@@ -1,7 +1,7 @@
 #include "common/half.h"
 #include "computation/operator.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/movement.h"
-#include "kernel/procedures/sequence.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "operator_def.h"
@@ -59,7 +59,7 @@ bool identity_is_procedure(frontend::ProcedureContext const& p, NodeView const&)
 }
 
 Inferred<frontend::ProcedurePtr> identity_procedure(frontend::ProcedureContext const&, NodeView const&) {
-    return kernel::make_identity();
+    return frontend::record<kernel::make_identity>();
 }
 
 Status lower_identity(LowerContext& c, NodeView const&) {

@@ -1,4 +1,4 @@
-#include "kernel/procedures/select.h"
+#include "frontend/recorded.h"
 #include "operator_def.h"
 
 // NonZero, Compress, Unique, NonMaxSuppression: as many results as the data says.
@@ -20,7 +20,7 @@ Status infer_nonzero(InferContext& c, NodeView const&) {
 }
 
 Inferred<ProcedurePtr> make_nonzero(ProcedureContext const& p, NodeView const&) {
-    return kernel::make_nonzero(p.dtype(0), p.place());
+    return frontend::record<kernel::make_nonzero>(p.dtype(0), p.place());
 }
 
 /// Output `i` is input 0 with a size that only the run tells: along the axis, or of all elements in one.
@@ -38,7 +38,7 @@ Status infer_compress(InferContext& c, NodeView const& n) {
 }
 
 Inferred<ProcedurePtr> make_compress(ProcedureContext const& p, NodeView const& n) {
-    return kernel::make_compress(p.dtype(0), optional_axis(n), p.place());
+    return frontend::record<kernel::make_compress>(p.dtype(0), optional_axis(n), p.place());
 }
 
 Status infer_unique(InferContext& c, NodeView const& n) {
@@ -55,7 +55,7 @@ Status infer_unique(InferContext& c, NodeView const& n) {
 }
 
 Inferred<ProcedurePtr> make_unique(ProcedureContext const& p, NodeView const& n) {
-    return kernel::make_unique(p.dtype(0), optional_axis(n), n.integer("sorted", 1) != 0, p.place());
+    return frontend::record<kernel::make_unique>(p.dtype(0), optional_axis(n), n.integer("sorted", 1) != 0, p.place());
 }
 
 Status infer_nms(InferContext& c, NodeView const& n) {
@@ -72,7 +72,7 @@ Status infer_nms(InferContext& c, NodeView const& n) {
 }
 
 Inferred<ProcedurePtr> make_nms(ProcedureContext const& p, NodeView const& n) {
-    return kernel::make_non_max_suppression(n.integer("center_point_box", 0) != 0, p.place());
+    return frontend::record<kernel::make_non_max_suppression>(n.integer("center_point_box", 0) != 0, p.place());
 }
 
 }  // namespace

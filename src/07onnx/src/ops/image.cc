@@ -1,5 +1,5 @@
-#include "kernel/procedures/image.h"
 
+#include "frontend/recorded.h"
 #include "frontend/shape_rules.h"
 #include "operator_def.h"
 
@@ -26,7 +26,7 @@ Status infer_image_decoder(InferContext& c, NodeView const& n) {
 
 Inferred<frontend::ProcedurePtr> image_decoder_procedure(frontend::ProcedureContext const&, NodeView const& n) {
     RG_TRY(format, format_of(n));
-    return kernel::make_image_decode(format);
+    return frontend::record<kernel::make_image_decode>(format);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "frontend/control_flow.h"
+#include "frontend/recorded.h"
 #include "operator_def.h"
 
 // Loop and Scan. The importer has appended the outer values that the body reads to the inputs, under their names.
@@ -126,8 +126,9 @@ Inferred<ProcedurePtr> loop_procedure(ProcedureContext const& p, NodeView const&
     };
     info.vector_iteration = is_vector(0), info.vector_condition = is_vector(1);
     describe_stacks(body, 1 + info.states, info.stacks, info.stack_dims, info.stack_types);
-    return frontend::make_loop(std::move(info), frontend::compile(*body.graph, body.inference, body.symbols, p.options),
-                               captures_of(view, *body.graph));
+    return frontend::record<frontend::make_loop>(
+        std::move(info), frontend::compile(*body.graph, body.inference, body.symbols, p.options),
+        captures_of(view, *body.graph));
 }
 
 // Scan
@@ -237,8 +238,9 @@ Inferred<ProcedurePtr> scan_procedure(ProcedureContext const& p, NodeView const&
         RG_TRY(axis, frontend::normalize_axis(info.output_axes[i], rank));
         info.output_axes[i] = static_cast<int64_t>(axis);
     }
-    return frontend::make_scan(std::move(info), frontend::compile(*body.graph, body.inference, body.symbols, p.options),
-                               captures_of(view, *body.graph));
+    return frontend::record<frontend::make_scan>(
+        std::move(info), frontend::compile(*body.graph, body.inference, body.symbols, p.options),
+        captures_of(view, *body.graph));
 }
 
 }  // namespace

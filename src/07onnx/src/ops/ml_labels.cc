@@ -1,6 +1,6 @@
 #include "computation/operator.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/lookup.h"
-#include "kernel/procedures/lookup.h"
 #include "ops/ml_attributes.h"
 
 #include <algorithm>
@@ -217,7 +217,7 @@ Inferred<frontend::ProcedurePtr> lookup_procedure(frontend::ProcedureContext con
     else
         for (auto codes = codes_of(table); auto i : order) info.keys.codes.push_back(codes[i]);
     info.values = value_of(picked(table.values, order)), info.fallback = value_of(table.fallback);
-    return kernel::make_text_lookup(std::move(info));
+    return frontend::record<kernel::make_text_lookup>(std::move(info));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "kernel/procedures/maps.h"
+#include "frontend/recorded.h"
 #include "ops/ml_attributes.h"
 
 #include <cstring>
@@ -45,7 +45,7 @@ Status infer_cast_map(InferContext& c, NodeView const& n) {
 
 Inferred<frontend::ProcedurePtr> cast_map_procedure(frontend::ProcedureContext const&, NodeView const& n) {
     RG_TRY(info, cast_of(n));
-    return kernel::make_cast_map(info);
+    return frontend::record<kernel::make_cast_map>(info);
 }
 
 // ---------------------------------------------------------------------- DictVectorizer
@@ -62,7 +62,8 @@ Status infer_vectorizer(InferContext& c, NodeView const& n) {
 }
 
 Inferred<frontend::ProcedurePtr> vectorizer_procedure(frontend::ProcedureContext const&, NodeView const& n) {
-    return kernel::make_dict_vectorizer({list_of<std::string>(n, "string_vocabulary"), n.integers("int64_vocabulary")});
+    return frontend::record<kernel::make_dict_vectorizer>(
+        kernel::VocabularyInfo{list_of<std::string>(n, "string_vocabulary"), n.integers("int64_vocabulary")});
 }
 
 // ---------------------------------------------------------------------- ZipMap
@@ -81,10 +82,11 @@ Status infer_zip_map(InferContext& c, NodeView const& n) {
 Inferred<frontend::ProcedurePtr> zip_map_procedure(frontend::ProcedureContext const&, NodeView const& n) {
     RG_TRY(labels, class_labels_of(n, "classlabels_int64s"));
     Dims dims{static_cast<int64_t>(labels.count())};
-    if (!labels.texts.empty()) return kernel::make_zip_map(runtime::Value::strings(dims, labels.texts));
+    if (!labels.texts.empty())
+        return frontend::record<kernel::make_zip_map>(runtime::Value::strings(dims, labels.texts));
     runtime::Value keys;
     std::memcpy(keys.resize(DataType::I64, dims), labels.numbers.data(), labels.numbers.size() * sizeof(int64_t));
-    return kernel::make_zip_map(std::move(keys));
+    return frontend::record<kernel::make_zip_map>(std::move(keys));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "computation/operator.h"
 #include "frontend/expression.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/lookup.h"
-#include "kernel/procedures/lookup.h"
 #include "ops/ml_attributes.h"
 
 #include <set>
@@ -52,7 +52,7 @@ Inferred<frontend::ProcedurePtr> one_hot_procedure(frontend::ProcedureContext co
     kernel::CategoryInfo info;
     info.strict = n.integer("zeros", 1) == 0, info.categories.texts = list_of<std::string>(n, "cats_strings");
     for (auto number : n.integers("cats_int64s")) info.categories.codes.push_back(kernel::lookup_code(number));
-    return kernel::make_one_hot_categories(std::move(info));
+    return frontend::record<kernel::make_one_hot_categories>(std::move(info));
 }
 
 }  // namespace

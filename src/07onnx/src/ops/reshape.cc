@@ -1,6 +1,6 @@
 #include "computation/operator.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/quantize.h"
-#include "kernel/procedures/sequence.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -79,10 +79,10 @@ Status infer_squeeze(InferContext& c, NodeView const& n) {
 
 Inferred<frontend::ProcedurePtr> squeeze_procedure(frontend::ProcedureContext const& p, NodeView const& n) {
     auto c = p.view();
-    if (!c.has(1) && !n.has("axes")) return kernel::make_squeeze(std::nullopt);
+    if (!c.has(1) && !n.has("axes")) return frontend::record<kernel::make_squeeze>(std::nullopt);
     RG_TRY(given, axes_of(c, n));
     RG_TRY(axes, frontend::normalize_axes(given, c.shape(0).size()));
-    return kernel::make_squeeze(axes);
+    return frontend::record<kernel::make_squeeze>(axes);
 }
 
 Status infer_unsqueeze(InferContext& c, NodeView const& n) {

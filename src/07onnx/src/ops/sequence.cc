@@ -1,5 +1,5 @@
-#include "kernel/procedures/sequence.h"
 
+#include "frontend/recorded.h"
 #include "operator_def.h"
 
 // Sequences and optionals. An optional that holds something is that something.
@@ -53,7 +53,7 @@ Status check_position(InferContext const& c, size_t i) {
 
 template <auto kMake>
 Inferred<ProcedurePtr> make(ProcedureContext const&, NodeView const&) {
-    return kMake();
+    return frontend::record<kMake>();
 }
 
 Status infer_empty(InferContext& c, NodeView const& n) {
@@ -127,7 +127,8 @@ Status infer_split(InferContext& c, NodeView const& n) {
 }
 
 Inferred<ProcedurePtr> make_split(ProcedureContext const& p, NodeView const& n) {
-    return kernel::make_split_to_sequence(p.dtype(0), n.integer("axis", 0), n.integer("keepdims", 1) != 0, p.place());
+    return frontend::record<kernel::make_split_to_sequence>(p.dtype(0), n.integer("axis", 0),
+                                                            n.integer("keepdims", 1) != 0, p.place());
 }
 
 Status infer_concat(InferContext& c, NodeView const& n) {
@@ -150,8 +151,8 @@ Status infer_concat(InferContext& c, NodeView const& n) {
 }
 
 Inferred<ProcedurePtr> make_concat(ProcedureContext const& p, NodeView const& n) {
-    return kernel::make_concat_from_sequence(p.inputs[0]->element->dtype, n.integer("axis", 0),
-                                             n.integer("new_axis", 0) != 0, p.place());
+    return frontend::record<kernel::make_concat_from_sequence>(p.inputs[0]->element->dtype, n.integer("axis", 0),
+                                                               n.integer("new_axis", 0) != 0, p.place());
 }
 
 Status infer_optional(InferContext& c, NodeView const& n) {

@@ -1,6 +1,6 @@
 #include "computation/operator.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/movement.h"
-#include "kernel/procedures/select.h"
 #include "operator_def.h"
 
 #include <cmath>
@@ -90,7 +90,7 @@ Status lower_range(LowerContext& c, NodeView const&) {
 }
 
 Inferred<frontend::ProcedurePtr> make_range(frontend::ProcedureContext const& p, NodeView const&) {
-    return kernel::make_range(p.dtype(0), p.place());
+    return frontend::record<kernel::make_range>(p.dtype(0), p.place());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "computation/operator.h"
+#include "frontend/recorded.h"
 #include "kernel/ops/movement.h"
-#include "kernel/procedures/select.h"
 #include "operator_def.h"
 #include "size_values.h"
 
@@ -122,7 +122,7 @@ Status lower_slice(LowerContext& c, NodeView const& n) {
 }
 
 Inferred<frontend::ProcedurePtr> make_slice(frontend::ProcedureContext const& p, NodeView const&) {
-    return kernel::make_slice(p.dtype(0), p.inputs[0]->shape->size(), p.place());
+    return frontend::record<kernel::make_slice>(p.dtype(0), p.inputs[0]->shape->size(), p.place());
 }
 
 }  // namespace

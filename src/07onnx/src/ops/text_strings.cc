@@ -1,5 +1,5 @@
+#include "frontend/recorded.h"
 #include "frontend/shape_rules.h"
-#include "kernel/procedures/text.h"
 #include "operator_def.h"
 
 // StringConcat, StringNormalizer, StringSplit.
@@ -23,7 +23,9 @@ Status infer_concat(InferContext& c, NodeView const&) {
     return c.set(0, DataType::String, shape);
 }
 
-Inferred<ProcedurePtr> concat_procedure(ProcedureContext const&, NodeView const&) { return kernel::make_text_concat(); }
+Inferred<ProcedurePtr> concat_procedure(ProcedureContext const&, NodeView const&) {
+    return frontend::record<kernel::make_text_concat>();
+}
 
 Status infer_split(InferContext& c, NodeView const&) {
     auto shape = c.shape(0);
@@ -33,7 +35,8 @@ Status infer_split(InferContext& c, NodeView const&) {
 }
 
 Inferred<ProcedurePtr> split_procedure(ProcedureContext const&, NodeView const& n) {
-    return kernel::make_text_split({std::string(n.text("delimiter", "")), n.integer("maxsplit", -1)});
+    return frontend::record<kernel::make_text_split>(
+        kernel::TextSplitInfo{std::string(n.text("delimiter", "")), n.integer("maxsplit", -1)});
 }
 
 Inferred<kernel::TextNormalizerInfo::Case> case_of(NodeView const& n) {
@@ -68,7 +71,8 @@ Status infer_normalizer(InferContext& c, NodeView const& n) {
 
 Inferred<ProcedurePtr> normalizer_procedure(ProcedureContext const&, NodeView const& n) {
     RG_TRY(change, case_of(n));
-    return kernel::make_text_normalizer({change, n.integer("is_case_sensitive", 0) != 0, texts(n, "stopwords")});
+    return frontend::record<kernel::make_text_normalizer>(
+        kernel::TextNormalizerInfo{change, n.integer("is_case_sensitive", 0) != 0, texts(n, "stopwords")});
 }
 
 }  // namespace

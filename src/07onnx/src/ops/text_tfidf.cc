@@ -1,5 +1,5 @@
+#include "frontend/recorded.h"
 #include "frontend/shape_rules.h"
-#include "kernel/procedures/tfidf.h"
 #include "operator_def.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ Status infer_tfidf(InferContext& c, NodeView const& n) {
 
 Inferred<ProcedurePtr> tfidf_procedure(ProcedureContext const&, NodeView const& n) {
     RG_TRY(info, info_of(n));
-    return kernel::make_tfidf(std::move(info));
+    return frontend::record<kernel::make_tfidf>(std::move(info));
 }
 
 }  // namespace

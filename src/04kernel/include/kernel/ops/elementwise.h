@@ -1,6 +1,8 @@
 #pragma once
 #include "kernel/kernel.h"
 
+#include <array>
+
 namespace refactor::kernel {
 
 /// Instructions of an Expression program. Operand types are those of the registers; arithmetic is done in the
@@ -91,10 +93,10 @@ std::string_view name_of(ExprOp);
 
 struct ExprInstruction {
     ExprOp op{};
-    DataType dtype{};           ///< type of the result
-    uint16_t operands[3]{};     ///< indices of earlier instructions; the input number for Input
-    float alpha = 0, beta = 0;  ///< parameters; IsInf: alpha ≠ 0 detects +inf, beta ≠ 0 detects -inf
-    double value = 0;           ///< Constant (integers beyond 2^53 are in `integer`)
+    DataType dtype{};                    ///< type of the result
+    std::array<uint16_t, 3> operands{};  ///< indices of earlier instructions; the input number for Input
+    float alpha = 0, beta = 0;           ///< parameters; IsInf: alpha ≠ 0 detects +inf, beta ≠ 0 detects -inf
+    double value = 0;                    ///< Constant (integers beyond 2^53 are in `integer`)
     int64_t integer = 0;
     bool operator==(ExprInstruction const&) const = default;
 };
