@@ -230,8 +230,8 @@ class Executor(_core.Executor):
         InvalidInput
             If the file cannot be written.
         Unsupported
-            Naming every node that cannot be saved: those between the programs of a model (`program.calls` above 1),
-            whose results have sizes that only data tells, or that run Python.
+            Naming every node that cannot be saved: custom operators, and those that are compiled when they run because
+            data decides their types.
         """
         save_program(self.program, path)
 
