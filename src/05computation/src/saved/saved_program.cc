@@ -66,7 +66,7 @@ void check(Target const& target) {
     auto const& cpu = cpu_features();
     if (target.precision > kernel::Precision::F8 || target.isa > Isa::Avx512Vnni)
         throw InvalidModel("not what was written: an unknown precision or instruction set");
-    bool has = target.isa <= cpu.isa && (target.isa != Isa::Avx2Vnni || cpu.avx2_vnni);
+    bool has = target.device != "cpu" || (target.isa <= cpu.isa && (target.isa != Isa::Avx2Vnni || cpu.avx2_vnni));
     if (!has)
         throw Unsupported("the saved model's kernels are for " + std::string(name_of(target.isa)) +
                           ", this processor has " + std::string(name_of(cpu.isa)) + ": compile the model here");
