@@ -451,6 +451,44 @@ TEST(Elementwise, DivisionOfExtremeIntegers) {
         check({{input(0, type), input(1, type), {op, type, {0, 1}}}, {2}}, {a, b}, {Tensor(type, {kCount * kCount})});
 }
 
+/// The definition by fmod, at every position of a block and behind the last; NaN for no number.
+TEST(Elementwise, RemaindersOfExtremeFloats) {
+    constexpr float kInf = INFINITY;
+    float const values[]{0.f,     -0.f,      1.f,        -1.f,          0.1f,       -0.3f,          3.f,
+                         -7.5f,   0x1p-149f, -0x1p-149f, 0x1p-126f,     1e-40f,     1e10f,          -1e10f,
+                         3.4e38f, kInf,      -kInf,      NAN,           16777215.f, 0x1.fffffep27f, 0x1p28f,
+                         0.75f,   1e-38f,    6.25e-2f,   0x1.000002p0f, 5.f,        -5.f,           123.456f};
+    constexpr int kCount = static_cast<int>(std::size(values));
+    constexpr int64_t kPairs = int64_t{kCount} * kCount;
+    auto type = DataType::F32;
+    for (bool clustered : {true, false}) {
+        Tensor a(type, {kPairs}), b = a;
+        for (int i = 0; i < kPairs; ++i) {
+            a.as<float>()[i] = values[clustered ? i / kCount : i % kCount];
+            b.as<float>()[i] = values[clustered ? i % kCount : i / kCount];
+        }
+        for (auto op : {ExprOp::Mod, ExprOp::Fmod}) {
+            std::vector<Tensor> inputs{a, b}, outputs{Tensor(type, {kPairs})};
+            ElementwiseInfo info{{input(0, type), input(1, type), {op, type, {0, 1}}}, {2}};
+            for (auto& answer : run_all(info, inputs, outputs))
+                for (int64_t i = 0; i < kPairs; ++i) {
+                    float x = a.as<float>()[i], y = b.as<float>()[i], want = std::fmod(x, y);
+                    if (op == ExprOp::Mod) {
+                        if (want == 0)
+                            want = std::copysign(want, y);
+                        else if (std::signbit(want) != std::signbit(y))
+                            want += y;
+                    }
+                    float got = answer.outputs[0].as<float>()[i];
+                    EXPECT_TRUE(std::isnan(want) ? std::isnan(got)
+                                                 : got == want && std::signbit(got) == std::signbit(want))
+                        << answer.id << " " << name_of(op) << "(" << x << ", " << y << ") = " << got << ", not "
+                        << want;
+                }
+        }
+    }
+}
+
 TEST(Elementwise, DivisionThatTrapsThrows) {
     for (auto type : {DataType::I32, DataType::I64, DataType::U8})
         for (auto op : {ExprOp::Div, ExprOp::Mod, ExprOp::Fmod}) {
