@@ -146,6 +146,23 @@ TEST(TopK, RefusesMoreThanThereAre) {
 }
 
 #if RG_X86
+TEST(TopK, IntegersRefuse) {
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};
+    auto results = operands_of(outputs);
+    std::vector<Tensor> floats{Tensor(DataType::F32, {3})}, integers{Tensor(DataType::I8, {3})};
+    TopKInfo info{0, true, true};
+    EXPECT_EQ(make_top_k_integers(info, request_of(operands_of(floats), results, Isa::Scalar, 1)).error().reason,
+              "x is f32, expected integers of whole bytes");
+    auto kernel = make_top_k_integers(info, request_of(operands_of(integers), results, Isa::Scalar, 1));
+    ASSERT_TRUE(kernel.ok());
+    PackCache packs;
+    TensorDesc x{DataType::I8, Layout::Plain, {3}}, values{DataType::I8, Layout::Plain, {4}},
+        indices{DataType::I64, Layout::Plain, {4}};
+    TensorDesc const *input = &x, *both[]{&values, &indices};
+    EXPECT_EQ((*kernel)->bind({{&input, 1}, both, {}, packs, 1}).error().reason,
+              "k is 4, expected 0 to 3 (the size of axis 0)");
+}
+
 TEST(TopK, FilterRefuses) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {3})},
         outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};
