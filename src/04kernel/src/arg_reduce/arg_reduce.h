@@ -8,6 +8,8 @@ namespace refactor::kernel {
 MaybeKernel make_arg_reduce_rows(ArgReduceInfo const&, Request const&);
 /// f32, another axis, with AVX2.
 MaybeKernel make_arg_reduce_columns(ArgReduceInfo const&, Request const&);
+/// Integers, any axis, with AVX2.
+MaybeKernel make_arg_reduce_integers(ArgReduceInfo const&, Request const&);
 MaybeKernel make_arg_reduce_reference(ArgReduceInfo const&, Request const&);
 
 }  // namespace refactor::kernel

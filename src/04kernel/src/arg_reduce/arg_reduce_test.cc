@@ -2,6 +2,7 @@
 
 #include "kernel/ops/reduce.h"
 #include "reduce/kernel_test.h"
+#include "reduce/scalar_type.h"
 
 namespace refactor::kernel::test {
 namespace {
@@ -58,6 +59,37 @@ TEST(ArgReduce, CandidatesFollowTheDefinition) {
         }
 }
 
+/// More rows than a block of narrow positions, more columns than a tile, extremes of the type, many ties.
+TEST(ArgReduce, IntegersFollowTheDefinition) {
+    std::mt19937 random(seed_of(22));
+    struct Case {
+        Dims dims, out;
+        int64_t axis;
+    };
+    Case const cases[]{{{5, 131}, {5}, 1},         {{400, 5}, {5}, 0},  {{129, 300}, {300}, 0},
+                       {{3, 257, 35}, {3, 35}, 1}, {{2, 5000}, {2}, 1}, {{4, 1}, {4}, 1},
+                       {{1, 7}, {7}, 0},           {{70, 63}, {70}, 1}, {{2, 3, 256, 1}, {2, 3, 1}, 2}};
+    for (auto type : {DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32,
+                      DataType::I64, DataType::U64})
+        for (auto const& c : cases)
+            for (int bits = 0; bits < 8; ++bits) {
+                ArgReduceInfo info{(bits & 1) != 0, (bits & 2) != 0, c.axis};
+                std::vector<Tensor> inputs{Tensor(type, c.dims)}, outputs{Tensor(DataType::I64, c.out)};
+                visit_numeric(type, [&](auto tag) {
+                    using T = typename decltype(tag)::type;
+                    if constexpr (std::is_integral_v<T>) {
+                        using Limits = std::numeric_limits<T>;
+                        T const few[]{T(3), T(4), T(5), Limits::min(), Limits::max()};
+                        auto count = bits & 4 ? 5u : 3u;
+                        for (int64_t i = 0; i < inputs[0].desc.count(); ++i)
+                            inputs[0].as<T>()[i] = few[random() % count];
+                    }
+                });
+                auto compared = check_candidates(info, inputs, outputs, {});
+                EXPECT_EQ(compared, wide_levels(cpu_features().isa) ? 1 : 0) << name_of(type);
+            }
+}
+
 TEST(ArgReduce, FirstNanWins) {
     auto check = [](Tensor const& x, bool last, std::vector<int64_t> const& indices) {
         auto columns = static_cast<int64_t>(indices.size());
@@ -84,6 +116,18 @@ TEST(ArgReduce, FirstNanWins) {
 }
 
 #if RG_X86
+TEST(ArgReduce, IntegersRefuse) {
+    auto reason = [&](DataType dtype, Isa isa) {
+        std::vector<Tensor> inputs{Tensor(dtype, {3, 5})}, outputs{Tensor(DataType::I64, {5})};
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        auto found = make_arg_reduce_integers({false, false, 0}, request_of(in, results, isa, 1));
+        return found.ok() ? std::string() : found.error().reason;
+    };
+    EXPECT_EQ(reason(DataType::U8, Isa::Avx2), "");
+    EXPECT_EQ(reason(DataType::F32, Isa::Avx2), "x is f32, expected integers of whole bytes");
+    EXPECT_EQ(reason(DataType::I64, Isa::Scalar), "needs avx2, allowed is scalar");
+}
+
 TEST(ArgReduce, ColumnsRefuse) {
     std::vector<Tensor> outputs{Tensor(DataType::I64, {5})};
     auto results = operands_of(outputs);

@@ -25,7 +25,7 @@ constexpr double kEps = 5.97e-8;
 Case const kCases[] = {
     {ExprOp::Exp, -87, 88.7, 1.1, 0, [](double x) { return std::exp(x); }},
     {ExprOp::Log, 1e-30, 1e4, 1.6, 0, [](double x) { return std::log(x); }},
-    {ExprOp::Erf, -5, 5, 1.5, 0, [](double x) { return std::erf(x); }},
+    {ExprOp::Erf, -5, 5, 2.5, 0, [](double x) { return std::erf(x); }},
     {ExprOp::Tanh, -12, 12, 2.5, 0, [](double x) { return std::tanh(x); }},
     {ExprOp::Sigmoid, -80, 80, 2.5, 0, sigmoid},
     {ExprOp::Silu, -80, 80, 3.5, 0, [](double x) { return x * sigmoid(x); }},
@@ -189,7 +189,15 @@ TEST(ElementwiseAccuracy, Limits) {
     EXPECT_EQ(run(ExprOp::Exp, -1000), 0.f);
     EXPECT_EQ(run(ExprOp::Round, 2.5f), 2.f);
     EXPECT_EQ(run(ExprOp::Round, -3.5f), -4.f);
-    EXPECT_EQ(run(ExprOp::Tanh, INFINITY), 1.f);
+    for (auto op : {ExprOp::Tanh, ExprOp::Erf})
+        for (auto sign : {1.f, -1.f}) {
+            EXPECT_EQ(run(op, sign * INFINITY), sign) << name_of(op);
+            EXPECT_EQ(run(op, sign * 9.5f), sign) << name_of(op);
+        }
+    EXPECT_EQ(run(ExprOp::Tanh, 1e-41f), 1e-41f);
+    EXPECT_EQ(run(ExprOp::Exp, -103.f), 0x1p-149f);
+    EXPECT_EQ(run(ExprOp::Sigmoid, -INFINITY), 0.f);
+    EXPECT_EQ(run(ExprOp::Sigmoid, INFINITY), 1.f);
     EXPECT_EQ(run(ExprOp::Log, 0), -INFINITY);
     EXPECT_EQ(run(ExprOp::Acos, 1), 0.f);
     for (auto sign : {1.f, -1.f}) {

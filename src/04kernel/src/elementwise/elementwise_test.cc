@@ -224,11 +224,14 @@ TEST(Elementwise, Casts) {
             auto x = random_tensor(from, {1000}, random);
             if (from == DataType::F32)
                 for (int64_t i = 0; i < 100; ++i) x.as<float>()[i * 7] *= 1e9f, x.as<float>()[i * 9] *= 1e19f;
+            if (is_integer(from) && bits_of(from) >= 32)
+                for (int64_t i = 0; int64_t value : {2049, 2051, 65503, 65519, 65520, 65535, 16777217, 2147483647})
+                    store_number(from, x.data(), 11 * i++ + 3, {0, value});
             check(info, {x}, {Tensor(to, {1000})});
             if (HasFatalFailure()) return;
             // The same as the conversion that folds constants; f64 and wide integers to a small float may round twice
-            // here.
-            if (from == DataType::F64 || is_integer(from)) continue;
+            // here, but not integers to f16.
+            if (from == DataType::F64 || (is_integer(from) && to != DataType::F16)) continue;
             std::vector<Tensor> inputs{x}, outputs{Tensor(to, {1000})};
             auto answers = run_all(info, inputs, outputs);
             ASSERT_TRUE(convert(from, x.data(), to, outputs[0].data(), 1000, true));
@@ -449,6 +452,44 @@ TEST(Elementwise, DivisionOfExtremeIntegers) {
     }
     for (auto op : {ExprOp::Div, ExprOp::Mod, ExprOp::Fmod})
         check({{input(0, type), input(1, type), {op, type, {0, 1}}}, {2}}, {a, b}, {Tensor(type, {kCount * kCount})});
+}
+
+/// The definition by fmod, at every position of a block and behind the last; NaN for no number.
+TEST(Elementwise, RemaindersOfExtremeFloats) {
+    constexpr float kInf = INFINITY;
+    float const values[]{0.f,     -0.f,      1.f,        -1.f,          0.1f,       -0.3f,          3.f,
+                         -7.5f,   0x1p-149f, -0x1p-149f, 0x1p-126f,     1e-40f,     1e10f,          -1e10f,
+                         3.4e38f, kInf,      -kInf,      NAN,           16777215.f, 0x1.fffffep27f, 0x1p28f,
+                         0.75f,   1e-38f,    6.25e-2f,   0x1.000002p0f, 5.f,        -5.f,           123.456f};
+    constexpr int kCount = static_cast<int>(std::size(values));
+    constexpr int64_t kPairs = int64_t{kCount} * kCount;
+    auto type = DataType::F32;
+    for (bool clustered : {true, false}) {
+        Tensor a(type, {kPairs}), b = a;
+        for (int i = 0; i < kPairs; ++i) {
+            a.as<float>()[i] = values[clustered ? i / kCount : i % kCount];
+            b.as<float>()[i] = values[clustered ? i % kCount : i / kCount];
+        }
+        for (auto op : {ExprOp::Mod, ExprOp::Fmod}) {
+            std::vector<Tensor> inputs{a, b}, outputs{Tensor(type, {kPairs})};
+            ElementwiseInfo info{{input(0, type), input(1, type), {op, type, {0, 1}}}, {2}};
+            for (auto& answer : run_all(info, inputs, outputs))
+                for (int64_t i = 0; i < kPairs; ++i) {
+                    float x = a.as<float>()[i], y = b.as<float>()[i], want = std::fmod(x, y);
+                    if (op == ExprOp::Mod) {
+                        if (want == 0)
+                            want = std::copysign(want, y);
+                        else if (std::signbit(want) != std::signbit(y))
+                            want += y;
+                    }
+                    float got = answer.outputs[0].as<float>()[i];
+                    EXPECT_TRUE(std::isnan(want) ? std::isnan(got)
+                                                 : got == want && std::signbit(got) == std::signbit(want))
+                        << answer.id << " " << name_of(op) << "(" << x << ", " << y << ") = " << got << ", not "
+                        << want;
+                }
+        }
+    }
 }
 
 TEST(Elementwise, DivisionThatTrapsThrows) {

@@ -1,5 +1,5 @@
 #pragma once
-// Functors of integer division, powers, bits and shifts for the portable tile functions. Internal linkage.
+// Functors of integer division and powers for the portable tile functions. Internal linkage.
 #include "common/error.h"
 #include "elementwise/tile_functors.h"
 
@@ -62,44 +62,6 @@ struct IntegerPowF {
         for (auto n = static_cast<std::make_unsigned_t<T>>(b); n; n >>= 1, base *= base)
             if (n & 1) result *= base;
         return static_cast<T>(result);
-    }
-};
-
-#define RG_BITS(name, expression)              \
-    struct name##F {                           \
-        explicit name##F(TileOp const&) {}     \
-        template <class T>                     \
-        T operator()(T a, T b) const {         \
-            return static_cast<T>(expression); \
-        }                                      \
-    };
-RG_BITS(BitAnd, a& b)
-RG_BITS(BitOr, a | b)
-RG_BITS(BitXor, a ^ b)
-#undef RG_BITS
-struct BitNotF {
-    explicit BitNotF(TileOp const&) {}
-    template <class T>
-    T operator()(T a) const {
-        return static_cast<T>(~a);
-    }
-};
-/// Shifting by the width or more (or by a negative number) leaves nothing.
-struct ShiftLeftF {
-    explicit ShiftLeftF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        auto n = static_cast<std::make_unsigned_t<T>>(b);
-        return n < sizeof(T) * 8 ? static_cast<T>(static_cast<WrapOf<T>>(a) << n) : T(0);
-    }
-};
-struct ShiftRightF {
-    explicit ShiftRightF(TileOp const&) {}
-    template <class T>
-    T operator()(T a, T b) const {
-        auto n = static_cast<std::make_unsigned_t<T>>(b);
-        if (n < sizeof(T) * 8) return static_cast<T>(a >> n);
-        return a < 0 ? T(-1) : T(0);
     }
 };
 

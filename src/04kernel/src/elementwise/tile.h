@@ -74,5 +74,7 @@ TileFunction tile_f64_avx2(TileCode code);
 TileFunction tile_f64_avx512(TileCode code);
 /// The portable Div, Mod or Fmod of `n` ≤ kBlock pairs of i32; throws where the quotient has no value.
 void exact_i32_division(ExprOp kind, TileOp const& op, int32_t const* a, int32_t const* b, int32_t* out, int64_t n);
+/// The portable Mod or Fmod of `n` pairs of f32.
+void exact_f32_remainder(ExprOp kind, float const* a, float const* b, float* out, int64_t n);
 
 }  // namespace refactor::kernel::elementwise

@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "common/half.h"
+#include "elementwise/integer_functors.h"
 #include "elementwise/scalar_integer.h"
 #include "elementwise/scalar_math.h"
 #include "elementwise/spread_impl.h"
@@ -71,10 +72,6 @@ TileFunction integer_function(TileCode code) {
             break;
     }
     switch (op_of(code)) {
-        case ExprOp::Sign:
-            return unary_loop<T, T, SignF>;
-        case ExprOp::BitNot:
-            return unary_loop<T, T, BitNotF>;
         case ExprOp::Div:
             return exact_binary_loop<T, T, IntegerDivF>;
         case ExprOp::Mod:
@@ -85,20 +82,10 @@ TileFunction integer_function(TileCode code) {
             return exact_binary_loop<T, T, IntegerPowF>;
         case ExprOp::PRelu:
             return binary_loop<T, T, PReluF>;
-        case ExprOp::BitAnd:
-            return binary_loop<T, T, BitAndF>;
-        case ExprOp::BitOr:
-            return binary_loop<T, T, BitOrF>;
-        case ExprOp::BitXor:
-            return binary_loop<T, T, BitXorF>;
-        case ExprOp::ShiftLeft:
-            return binary_loop<T, T, ShiftLeftF>;
-        case ExprOp::ShiftRight:
-            return binary_loop<T, T, ShiftRightF>;
         case ExprOp::Fma:
             return ternary_loop<T, T, FmaF>;
         default:
-            return nullptr;
+            return bit_function<T>(code);
     }
 }
 
@@ -217,6 +204,12 @@ void exact_i32_division(ExprOp kind, TileOp const& op, int32_t const* a, int32_t
     auto bytes = [](int32_t const* p) { return reinterpret_cast<std::byte*>(const_cast<int32_t*>(p)); };
     std::byte* const slots[]{bytes(a), bytes(b), bytes(out)};
     integer_function<int32_t>(code_of(kind))(one, slots, n);
+}
+
+void exact_f32_remainder(ExprOp kind, float const* a, float const* b, float* out, int64_t n) {
+    TileOp const none;
+    for (int64_t i = 0; i < n; ++i)
+        out[i] = kind == ExprOp::Mod ? FloatModF(none)(a[i], b[i]) : FloatFmodF(none)(a[i], b[i]);
 }
 
 SpreadFunction spread_generic(SpreadKey key) { return find_spread_function<16>(key); }

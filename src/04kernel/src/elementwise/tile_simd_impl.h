@@ -1,6 +1,7 @@
 #pragma once
 // The tile functions of an ISA file: include a `simd/vec_*.h` first and define RG_TILE_F64, which has those of f64.
 // Everything has internal linkage.
+#include "elementwise/integer_functors.h"
 #include "elementwise/tile_tables.h"
 #include "elementwise/vec_bytes.h"
 #include "elementwise/vec_half.h"
@@ -9,6 +10,9 @@
 #include "simd/math.h"
 //
 #include "elementwise/vec_math.h"
+#include "elementwise/vec_packs.h"
+#include "elementwise/vec_remainder.h"
+#include "elementwise/vec_widen.h"
 //
 #include "elementwise/vec_functors.h"
 #include "elementwise/vec_table.h"
@@ -48,6 +52,11 @@ void divide_i32(TileOp const& op, std::byte* const* slots, int64_t n) {
         }
     }
 }
+template <class T>
+TileFunction integer_function_of(TileCode code) {
+    auto common = common_function<T>(code);
+    return common ? common : bit_function<T>(code);
+}
 TileFunction i32_function(TileCode code) {
     switch (op_of(code)) {
         case ExprOp::Div:
@@ -57,7 +66,28 @@ TileFunction i32_function(TileCode code) {
         case ExprOp::Fmod:
             return divide_i32<ExprOp::Fmod>;
         default:
-            return common_function<int32_t>(code);
+            return integer_function_of<int32_t>(code);
+    }
+}
+
+struct IsInfV {
+    explicit IsInfV(TileOp const& op) : positive(op.alpha != 0), negative(op.beta != 0) {}
+    uint8_t positive, negative;
+    RG_INLINE uint8_t operator()(float x) const {
+        constexpr float kInf = __builtin_inff();
+        return static_cast<uint8_t>(((x == kInf) & positive) | ((x == -kInf) & negative));
+    }
+};
+TileFunction f32_function(TileCode code) {
+    switch (op_of(code)) {
+        case ExprOp::IsInf:
+            return unary_loop<uint8_t, float, IsInfV>;
+        case ExprOp::Mod:
+            return remainder_f32<ExprOp::Mod>;
+        case ExprOp::Fmod:
+            return remainder_f32<ExprOp::Fmod>;
+        default:
+            return vec_function(code);
     }
 }
 
@@ -94,6 +124,8 @@ TileFunction isa_cast(TileKey key) {
             return cast_from<int64_t>(key.result);
         case DataType::U8:
             return cast_from<uint8_t>(key.result);
+        case DataType::I8:
+            return cast_from<int8_t>(key.result);
         case DataType::Bool:
             return cast_from<Bool8>(key.result);
         default:
@@ -108,18 +140,31 @@ TileFunction find_tile_function(TileKey key) {
     if (cast || key.code == TileCode::Round) {
         if (auto half = half_function(key)) return half;
         if (!cast) return nullptr;
-        auto bytes = byte_function(key);
-        return bytes ? bytes : isa_cast(key);
+        if (auto bytes = byte_function(key)) return bytes;
+        auto widening = widening_function(key);
+        return widening ? widening : isa_cast(key);
     }
     switch (key.operand) {
         case DataType::F32:
-            return vec_function(key.code);
+            return f32_function(key.code);
         case DataType::F64:
             return RG_TILE_F64(key.code);
         case DataType::I32:
             return i32_function(key.code);
         case DataType::I64:
-            return common_function<int64_t>(key.code);
+            return integer_function_of<int64_t>(key.code);
+        case DataType::I8:
+            return integer_function_of<int8_t>(key.code);
+        case DataType::I16:
+            return integer_function_of<int16_t>(key.code);
+        case DataType::U8:
+            return integer_function_of<uint8_t>(key.code);
+        case DataType::U16:
+            return integer_function_of<uint16_t>(key.code);
+        case DataType::U32:
+            return integer_function_of<uint32_t>(key.code);
+        case DataType::U64:
+            return integer_function_of<uint64_t>(key.code);
         case DataType::Bool:
             return logic_function(key.code);
         default:

@@ -42,14 +42,10 @@ RG_VEC_UNARY(Round, round(x))
 RG_VEC_UNARY(Sqrt, sqrt(x))
 RG_VEC_UNARY(Rsqrt, rsqrt(x))
 RG_VEC_UNARY(Reciprocal, Vec::set(1.f) / x)
-RG_VEC_UNARY(Exp, kernel::exp(x))
 RG_VEC_UNARY(Log, kernel::log(x))
-RG_VEC_UNARY(Erf, kernel::erf(x))
 RG_VEC_UNARY(Asin, asin(x))
 RG_VEC_UNARY(Acos, acos(x))
 RG_VEC_UNARY(Atan, atan(x))
-RG_VEC_UNARY(Tanh, kernel::tanh(x))
-RG_VEC_UNARY(Sigmoid, sigmoid(x))
 RG_VEC_UNARY(Relu, max(Vec::zero(), x))
 RG_VEC_UNARY(Silu, x* sigmoid(x))
 RG_VEC_UNARY(Softplus, softplus(x))
@@ -70,6 +66,22 @@ RG_VEC_UNARY(Cube, x* x* x)
 RG_VEC_UNARY(SquareRootPower,
              select(x == Vec::set(-static_cast<Vec::Element>(__builtin_inf())), -x, sqrt(x + Vec::zero())))
 #undef RG_VEC_UNARY
+
+/// Of vectors and of packs of them.
+#define RG_VEC_PACKED(name, function)              \
+    struct name##V {                               \
+        RG_SIMD explicit name##V(TileOp const&) {} \
+        template <class V>                         \
+        RG_SIMD V operator()(V x) const {          \
+            return kernel::function(x);            \
+        }                                          \
+    };
+
+RG_VEC_PACKED(Exp, exp)
+RG_VEC_PACKED(Erf, erf)
+RG_VEC_PACKED(Tanh, tanh)
+RG_VEC_PACKED(Sigmoid, sigmoid)
+#undef RG_VEC_PACKED
 
 #define RG_VEC_BINARY(name, expression)                                   \
     struct name##V {                                                      \

@@ -5,6 +5,12 @@
 namespace refactor::kernel::elementwise {
 namespace {
 
+/// Packs of vectors are of f32.
+template <class F>
+void vec_packed(TileOp const& op, std::byte* const* slots, int64_t n) {
+    vec_unary<F>(op, slots, n);
+}
+
 /// Where the product of a part of pi/2 with a quotient has bits to spare.
 constexpr double kLargestAngle = 1 << 20;
 

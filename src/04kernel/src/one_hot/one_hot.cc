@@ -2,6 +2,9 @@
 
 #include "cuda/movement_kernels.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -26,11 +29,25 @@ namespace {
 template <class T>
 int64_t class_of(T index, int64_t depth) {
     if constexpr (std::is_unsigned_v<T>) return index < static_cast<uint64_t>(depth) ? static_cast<int64_t>(index) : -1;
+    if constexpr (std::is_integral_v<T>) {
+        auto i = static_cast<int64_t>(index);
+        return i < -depth || i >= depth ? -1 : i < 0 ? i + depth : i;
+    }
     auto limit = static_cast<double>(depth), value = static_cast<double>(index);
     if (!(value >= -limit && value < limit)) return -1;
     auto i = static_cast<int64_t>(index);
     if (static_cast<T>(i) != index) return -1;
     return i < 0 ? i + depth : i;
+}
+
+/// Some words by themselves, the others by copies of them.
+template <class W>
+void fill(std::byte* out, W value, int64_t count) {
+    constexpr int64_t kBytes = sizeof(W), kWords = 4096 / kBytes;
+    auto first = std::min(count, kWords);
+    for (int64_t i = 0; i < first; ++i) store(out + i * kBytes, value);
+    for (int64_t i = first; i < count; i += kWords)
+        std::memcpy(out + i * kBytes, out, static_cast<size_t>(std::min(kWords, count - i) * kBytes));
 }
 
 template <class T>
@@ -51,11 +68,12 @@ TaskResult bind_typed(OneHotInfo const& info, BindArgs const& args, Isa) {
         with_word(bytes, [&](auto word) {
             using W = decltype(word);
             auto low = load<W>(off), high = load<W>(on);
-            for (int64_t i = 0; i < outer * depth * inner; ++i) store(out + i * bytes, low);
-            for (int64_t i = 0; i < outer * inner; ++i) {
-                auto at = class_of(index[i], depth);
-                if (at >= 0) store(out + ((i / inner * depth + at) * inner + i % inner) * bytes, high);
-            }
+            fill(out, low, outer * depth * inner);
+            for (int64_t o = 0; o < outer; ++o)
+                for (int64_t i = 0; i < inner; ++i) {
+                    auto at = class_of(index[o * inner + i], depth);
+                    if (at >= 0) store(out + ((o * depth + at) * inner + i) * bytes, high);
+                }
         });
     });
 }

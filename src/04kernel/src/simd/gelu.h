@@ -4,22 +4,6 @@
 namespace refactor::kernel {
 namespace {
 
-#ifdef __AVX512F__
-/// Around the multiples of 3/8.
-constexpr int kPieces = 16, kCoefficients = 6;
-constexpr float kFirst = 0, kLast = 5.75f, kWidthOfPiece = 0.375f, kPiecesPerUnit = 2.66666667f;
-RG_SIMD Vec piece_of(float const (&table)[kPieces], Vec number) {
-    return {_mm512_permutexvar_ps(_mm512_castps_si512(number.v), _mm512_load_ps(table))};
-}
-#else
-/// Around the middles of pieces of 23/32. A little fewer in a unit, so that 0 does not round down to number -1.
-constexpr int kPieces = 8, kCoefficients = 7;
-constexpr float kFirst = 0.359375f, kLast = 5.7f - kFirst, kWidthOfPiece = 0.71875f, kPiecesPerUnit = 1.3913f;
-RG_SIMD Vec piece_of(float const (&table)[kPieces], Vec number) {
-    return {_mm256_permutevar8x32_ps(_mm256_load_ps(table), _mm256_castps_si256(number.v))};
-}
-#endif
-
 /// x (1/2 + f(x)) for an odd f that is 1/2 from 5.4 on: polynomials for pieces of the axis (least squares at Chebyshev
 /// nodes; the highest coefficient first) are picked by a permutation.
 RG_SIMD Vec gated_by_pieces(Vec x, float const (&coefficients)[kCoefficients][kPieces]) {

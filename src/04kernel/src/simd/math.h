@@ -1,5 +1,7 @@
 #pragma once
 #include "simd/vec.h"
+//
+#include "simd/pack.h"
 
 // Elementary functions on `Vec`. Largest errors over all floats are
 // measured against double precision by `math_test.cc`, in units in the last place of the result.
@@ -7,27 +9,28 @@
 namespace refactor::kernel {
 namespace {
 
-/// e^r for |r| at most a little over ln 2 / 2: the Taylor-like minimax polynomial of degree 6 (Cephes expf).
-RG_SIMD Vec exp_of_remainder(Vec r) {
-    Vec p = Vec::set(1.9875691500e-4f);
-    p = fma(p, r, Vec::set(1.3981999507e-3f));
-    p = fma(p, r, Vec::set(8.3334519073e-3f));
-    p = fma(p, r, Vec::set(4.1665795894e-2f));
-    p = fma(p, r, Vec::set(1.6666665459e-1f));
-    p = fma(p, r, Vec::set(5.0000001201e-1f));
-    p = fma(p, r * r, r);
-    return p + Vec::set(1.f);
+/// e^r - 1 for |r| at most a little over ln 2 / 2, off by 3e-9 of e^r: a polynomial of degree 6 by weighted least
+/// squares, each coefficient rounded before the next, in two halves for a shorter chain.
+template <class V>
+RG_SIMD V exp_excess_of_remainder(V r) {
+    V z = r * r;
+    V low = fma(V::set(0.1666652113f), r, V::set(0.4999999404f));
+    V high = fma(V::set(0.00836867746f), r, V::set(0.04166826606f));
+    high = fma(V::set(0.001382073155f), z, high);
+    return fma(fma(high, z, low), z, r);
 }
 
 /// e^x, at most 1.1 ulp for normal results. Overflows to infinity above 88.72, underflows to zero; NaN stays NaN.
-/// Reduction x = n ln 2 + r with a two-part ln 2.
-RG_SIMD Vec exp(Vec x) {
+/// Reduction x = n ln 2 + r with a two-part ln 2; adding 1.5 · 2^23 rounds to an integer in the low bits.
+template <class V>
+RG_SIMD V exp(V x) {
     // max and min return their second operand for NaN.
-    x = min(Vec::set(89.f), max(Vec::set(-104.f), x));
-    Vec n = round(x * Vec::set(1.44269504f));
-    Vec r = fnma(n, Vec::set(0.693359375f), x);
-    r = fnma(n, Vec::set(-2.12194440e-4f), r);
-    return scale2(exp_of_remainder(r), n);
+    x = min(V::set(89.f), max(V::set(-104.f), x));
+    V biased = fma(x, V::set(1.44269504f), V::set(12582912.f + 254.f));
+    V n = biased - V::set(12582912.f + 254.f);
+    V r = fnma(n, V::set(0.693359375f), x);
+    r = fnma(n, V::set(-2.12194440e-4f), r);
+    return scale2_of_low_bits(exp_excess_of_remainder(r) + V::set(1.f), biased, n);
 }
 
 /// e^x for x <= 0, at most 1.1 ulp; 0 below about -87.7 (2^-126.5); NaN stays NaN. Adding 1.5 · 2^23 rounds to an
@@ -38,7 +41,7 @@ RG_SIMD Vec exp_of_negative(Vec x) {
     Vec n = biased - Vec::set(12582912.f + 127.f);
     Vec r = fnma(n, Vec::set(0.693359375f), x);
     r = fnma(n, Vec::set(-2.12194440e-4f), r);
-    return exp_of_remainder(r) * power_of_low_bits(biased);
+    return (exp_excess_of_remainder(r) + Vec::set(1.f)) * power_of_low_bits(biased);
 }
 
 /// 2^x for x <= 0, at most 2.1 ulp; 0 below about -126.5; NaN stays NaN. For scores, which have larger errors of their
@@ -79,48 +82,38 @@ RG_SIMD Vec log(Vec x) {
     return select((x < Vec::zero()) | is_nan(x), Vec::set(__builtin_nanf("")), y);
 }
 
-/// 1 / (1 + e^-x), at most 2.5 ulp for normal results.
-RG_SIMD Vec sigmoid(Vec x) {
-    Vec one = Vec::set(1.f), e = exp_of_negative(bit_or(x, Vec::set(-0.f)));
-    return select(x < Vec::zero(), e, one) / (one + e);
+/// 1 / (1 + e^-x), at most 2.5 ulp for normal results; 0 below -88. As 1 / ((1 + 2^n) + 2^n (e^r - 1)), whose second
+/// sum is the only one that rounds where it counts.
+template <class V>
+RG_SIMD V sigmoid(V x) {
+    V t = min(V::set(88.f), max(V::set(-88.f), x));
+    V biased = fma(t, V::set(-1.44269504f), V::set(12582912.f + 127.f));
+    V n = biased - V::set(12582912.f + 127.f);
+    V r = fnma(n, V::set(0.693359375f), V::set(0.f) - t);
+    r = fnma(n, V::set(-2.12194440e-4f), r);
+    V power = power_of_low_bits(biased), one = V::set(1.f);
+    return zero_where_less(one / fma(exp_excess_of_remainder(r), power, one + power), x, V::set(-88.f));
 }
 
-/// Hyperbolic tangent, at most 1.5 ulp: an odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (e^2x + 1) above,
-/// with e^-2x, which cannot overflow.
-RG_SIMD Vec tanh(Vec x) {
-    Vec a = abs(x), z = x * x;
-    Vec p = Vec::set(-5.70498872745e-3f);
-    p = fma(p, z, Vec::set(2.06390887954e-2f));
-    p = fma(p, z, Vec::set(-5.37397155531e-2f));
-    p = fma(p, z, Vec::set(1.33314422036e-1f));
-    p = fma(p, z, Vec::set(-3.33332819422e-1f));
-    Vec small = fma(p * z, x, x);
-    Vec e = exp_of_negative(a * Vec::set(-2.f));
-    Vec large = Vec::set(1.f) - (e + e) / (e + Vec::set(1.f));
-    return copysign(select(a < Vec::set(0.625f), small, large), x);  // -0 stays -0
-}
-
-/// Error function, at most 1.1 ulp: an odd polynomial below 0.9277, 1 - e^q above (coefficients: N. Juffa,
-/// stackoverflow.com/a/35148199).
-RG_SIMD Vec erf(Vec x) {
-    Vec t = abs(x), s = x * x;
-    Vec q = fma(Vec::set(-1.72853470e-5f), t, Vec::set(3.83197126e-4f));
-    Vec u = fma(Vec::set(-3.88396438e-3f), t, Vec::set(2.42546219e-2f));
-    q = fma(q, s, u);
-    q = fma(q, t, Vec::set(-1.06777877e-1f));
-    q = fma(q, t, Vec::set(-6.34846687e-1f));
-    q = fma(q, t, Vec::set(-1.28717512e-1f));
-    // Beyond 4 the result is 1; the bound keeps q finite.
-    Vec b = min(Vec::set(10.f), t);
-    q = select(t > Vec::set(4.f), Vec::set(-20.f), fma(q, b, -b));
-    Vec large = copysign(Vec::set(1.f) - exp_of_negative(q), x);
-    Vec p = Vec::set(-5.96761703e-4f);
-    p = fma(p, s, Vec::set(4.99119423e-3f));
-    p = fma(p, s, Vec::set(-2.67681349e-2f));
-    p = fma(p, s, Vec::set(1.12819925e-1f));
-    p = fma(p, s, Vec::set(-3.76125336e-1f));
-    p = fma(p, s, Vec::set(1.28379166e-1f));
-    return select(t > Vec::set(0.927734375f), large, fma(p, x, x));
+/// Hyperbolic tangent, at most 2.5 ulp: -k / (k + 2) of k = e^(-2 |x|) - 1, which is 2^n (e^2h - 1) + (2^n - 1), so
+/// that nothing is lost near 0, where n is 0. (e^2h - 1) / 2 is h (1 + h …) to degree 6, off by 2e-8 of itself. Small
+/// ln 2 needs no second part: at 9.1, from where the result is 1, n is -26, and the error counts the less the larger -n
+/// is.
+template <class V>
+RG_SIMD V tanh(V x) {
+    V sign = V::set(-0.f), u = max(V::set(-9.1f), bit_or(x, sign));
+    V biased = fma(u, V::set(2.88539008f), V::set(12582912.f + 127.f));
+    V n = biased - V::set(12582912.f + 127.f);
+    V h = fnma(n, V::set(0.34657359f), u);
+    V p = V::set(0.04438613355f);
+    p = fma(p, h, V::set(0.1338602006f));
+    p = fma(p, h, V::set(0.3333394825f));
+    p = fma(p, h, V::set(0.6666618586f));
+    p = fma(p, h, V::set(0.9999999404f));
+    p = fma(p, h * h, h);
+    V power = power_of_low_bits(biased), half = V::set(0.5f);
+    V k = fnma(p, power, fnma(power, half, half));
+    return bit_or(k / (V::set(1.f) - k), bit_and(x, sign));  // -0 stays -0
 }
 
 RG_SIMD Vec hard_sigmoid(Vec x, Vec alpha, Vec beta) {
@@ -130,4 +123,6 @@ RG_SIMD Vec hard_sigmoid(Vec x, Vec alpha, Vec beta) {
 }  // namespace
 }  // namespace refactor::kernel
 
+#include "simd/pieces.h"
+//
 #include "simd/gelu.h"

@@ -97,6 +97,15 @@ RG_SIMD Vec scale2(Vec a, Vec n) {
     Vec half = floor(n * Vec::set(0.5f));
     return a * power2(half) * power2(n - half);
 }
+/// a * 2^n for n in [-252, 254] from 1.5 · 2^23 + 254 + n in two steps, as `scale2`.
+RG_SIMD Vec scale2_of_low_bits(Vec a, Vec biased, Vec) {
+    __m256i bits = _mm256_castps_si256(biased.v), half = _mm256_srli_epi32(bits, 1);
+    __m256i other = _mm256_sub_epi32(bits, half);
+    __m256 first = _mm256_castsi256_ps(_mm256_slli_epi32(half, 23));
+    return {_mm256_mul_ps(_mm256_mul_ps(a.v, first), _mm256_castsi256_ps(_mm256_slli_epi32(other, 23)))};
+}
+/// x < bound ? 0 : a, lane by lane.
+RG_SIMD Vec zero_where_less(Vec a, Vec x, Vec bound) { return {_mm256_andnot_ps((x < bound).m, a.v)}; }
 /// Splits a positive finite a into m * 2^e with m in [1/sqrt 2, sqrt 2).
 RG_SIMD Vec split2(Vec a, Vec& e) {
     Mask tiny = a < Vec::set(0x1p-126f);

@@ -81,6 +81,10 @@ RG_SIMD Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_blend_ps(mask.
 RG_SIMD Vec scale2(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 /// The low bits of the representation moved into the exponent: 2^n from 1.5 · 2^23 + 127 + n; 0 for n = -127.
 RG_SIMD Vec power_of_low_bits(Vec a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))}; }
+/// a * 2^n; `biased` is 1.5 · 2^23 + 254 + n, for instruction sets that move it into an exponent.
+RG_SIMD Vec scale2_of_low_bits(Vec a, Vec, Vec n) { return scale2(a, n); }
+/// x < bound ? 0 : a, lane by lane.
+RG_SIMD Vec zero_where_less(Vec a, Vec x, Vec bound) { return select(x < bound, Vec::zero(), a); }
 /// Splits a positive finite a into m * 2^e with m in [1/sqrt 2, sqrt 2).
 RG_SIMD Vec split2(Vec a, Vec& e) {
     __m512 m = _mm512_getmant_ps(a.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src), x = _mm512_getexp_ps(a.v);

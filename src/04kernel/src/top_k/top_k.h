@@ -6,6 +6,8 @@ namespace refactor::kernel {
 
 /// f32, with AVX2.
 MaybeKernel make_top_k_filter(TopKInfo const&, Request const&);
+/// Integers, any axis; portable.
+MaybeKernel make_top_k_integers(TopKInfo const&, Request const&);
 MaybeKernel make_top_k_reference(TopKInfo const&, Request const&);
 
 }  // namespace refactor::kernel

@@ -2,6 +2,7 @@
 
 #include "kernel/ops/reduce.h"
 #include "reduce/kernel_test.h"
+#include "reduce/scalar_type.h"
 
 #include <algorithm>
 #include <bit>
@@ -53,6 +54,41 @@ TEST(TopK, CandidatesFollowTheDefinition) {
                 expect_close(outputs[1], indices, {}, kernel->id() + info.attributes());
             }
         }
+}
+
+/// Extremes of the type, many ties, rows that fill the candidates again and again because they ascend.
+TEST(TopK, IntegersFollowTheReference) {
+    std::mt19937 random(seed_of(73));
+    struct Case {
+        Dims dims;
+        int64_t axis, k;
+    };
+    Case const cases[]{{{5, 131}, 1, 7},  {{131, 5}, 0, 131}, {{3, 700, 3}, 1, 40}, {{2, 9}, 1, 0},
+                       {{2, 2000}, 1, 1}, {{7, 7}, 1, 7},     {{2, 1, 5}, 1, 1}};
+    for (auto type : {DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32,
+                      DataType::I64, DataType::U64})
+        for (auto const& c : cases)
+            for (int bits = 0; bits < 4; ++bits) {
+                TopKInfo info{c.axis, (bits & 1) != 0, true};
+                auto out = c.dims;
+                out[c.axis] = c.k;
+                std::vector<Tensor> inputs{Tensor(type, c.dims)};
+                visit_numeric(type, [&](auto tag) {
+                    using T = typename decltype(tag)::type;
+                    if constexpr (std::is_integral_v<T>) {
+                        auto* x = inputs[0].as<T>();
+                        auto count = inputs[0].desc.count();
+                        using Limits = std::numeric_limits<T>;
+                        for (int64_t i = 0; i < count; ++i) {
+                            auto any = static_cast<T>(static_cast<uint64_t>(random()) << 32 | random());
+                            x[i] = i % 50 == 3 ? Limits::min() : i % 50 == 9 ? Limits::max() : any;
+                        }
+                        if (bits & 2) std::sort(x, x + count);
+                    }
+                });
+                auto compared = check_candidates(info, inputs, {Tensor(type, out), Tensor(DataType::I64, out)}, {});
+                EXPECT_EQ(compared, 1) << name_of(type);
+            }
 }
 
 /// NaN is above every number, the zeros are equal; the greatest elements come last, so that most pass every filter.
@@ -110,6 +146,23 @@ TEST(TopK, RefusesMoreThanThereAre) {
 }
 
 #if RG_X86
+TEST(TopK, IntegersRefuse) {
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};
+    auto results = operands_of(outputs);
+    std::vector<Tensor> floats{Tensor(DataType::F32, {3})}, integers{Tensor(DataType::I8, {3})};
+    TopKInfo info{0, true, true};
+    EXPECT_EQ(make_top_k_integers(info, request_of(operands_of(floats), results, Isa::Scalar, 1)).error().reason,
+              "x is f32, expected integers of whole bytes");
+    auto kernel = make_top_k_integers(info, request_of(operands_of(integers), results, Isa::Scalar, 1));
+    ASSERT_TRUE(kernel.ok());
+    PackCache packs;
+    TensorDesc x{DataType::I8, Layout::Plain, {3}}, values{DataType::I8, Layout::Plain, {4}},
+        indices{DataType::I64, Layout::Plain, {4}};
+    TensorDesc const *input = &x, *both[]{&values, &indices};
+    EXPECT_EQ((*kernel)->bind({{&input, 1}, both, {}, packs, 1}).error().reason,
+              "k is 4, expected 0 to 3 (the size of axis 0)");
+}
+
 TEST(TopK, FilterRefuses) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {3})},
         outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};

@@ -71,11 +71,13 @@ Status infer_cast(InferContext& c, NodeView const& n) {
 Status infer_cast_like(InferContext& c, NodeView const& n) { return infer_to(c, n, c.dtype(1)); }
 
 /// Whether the Expression engine converts as the standard asks: it has no packed types, saturates, and passes through
-/// f32 on the way to smaller floats, which rounds wider numbers twice.
+/// f32 on the way to smaller floats, which rounds wider numbers twice; not integers on the way to f16, whose range f32
+/// holds exactly.
 bool is_expression(DataType from, DataType to, bool saturate) {
     auto whole = [](DataType type) { return bits_of(type) >= 8 && type != DataType::F8E8M0; };
     bool small = is_float(to) && bits_of(to) <= 16, wide = bits_of(from) > 16 && from != DataType::F32;
-    return whole(from) && whole(to) && !(small && wide) && (saturate || !is_float(to) || bits_of(to) > 8);
+    bool twice = small && wide && !(to == DataType::F16 && is_integer(from));
+    return whole(from) && whole(to) && !twice && (saturate || !is_float(to) || bits_of(to) > 8);
 }
 
 Status lower_cast(LowerContext& c, NodeView const& n) {
