@@ -31,6 +31,41 @@ constexpr size_t field_count() {
         return field_count<T, N - 1>();
 }
 
+template <size_t N>
+using Count = std::integral_constant<size_t, N>;
+
+template <class T>
+constexpr std::tuple<> tie_fields(T&, Count<0>) {
+    return {};
+}
+#define RG_TIE(count, ...)                          \
+    template <class T>                              \
+    constexpr auto tie_fields(T& x, Count<count>) { \
+        auto& [__VA_ARGS__] = x;                    \
+        return std::tie(__VA_ARGS__);               \
+    }
+RG_TIE(1, a)
+RG_TIE(2, a, b)
+RG_TIE(3, a, b, c)
+RG_TIE(4, a, b, c, d)
+RG_TIE(5, a, b, c, d, e)
+RG_TIE(6, a, b, c, d, e, f)
+RG_TIE(7, a, b, c, d, e, f, g)
+RG_TIE(8, a, b, c, d, e, f, g, h)
+RG_TIE(9, a, b, c, d, e, f, g, h, i)
+RG_TIE(10, a, b, c, d, e, f, g, h, i, j)
+RG_TIE(11, a, b, c, d, e, f, g, h, i, j, k)
+RG_TIE(12, a, b, c, d, e, f, g, h, i, j, k, l)
+RG_TIE(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+RG_TIE(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+RG_TIE(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+RG_TIE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+RG_TIE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
+RG_TIE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
+RG_TIE(19, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s)
+RG_TIE(20, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
+#undef RG_TIE
+
 }  // namespace detail
 
 /// References to the fields of an aggregate without base classes and C arrays, in the order of their declaration.
@@ -39,90 +74,8 @@ template <class T>
 constexpr auto fields_of(T& x) {
     static_assert(std::is_aggregate_v<T>);
     constexpr auto kCount = detail::field_count<std::remove_const_t<T>>();
-    static_assert(kCount <= detail::kMostFields, "add a case below");
-    if constexpr (kCount == 0) {
-        return std::tuple<>();
-    }
-    if constexpr (kCount == 1) {
-        auto& [a] = x;
-        return std::tie(a);
-    }
-    if constexpr (kCount == 2) {
-        auto& [a, b] = x;
-        return std::tie(a, b);
-    }
-    if constexpr (kCount == 3) {
-        auto& [a, b, c] = x;
-        return std::tie(a, b, c);
-    }
-    if constexpr (kCount == 4) {
-        auto& [a, b, c, d] = x;
-        return std::tie(a, b, c, d);
-    }
-    if constexpr (kCount == 5) {
-        auto& [a, b, c, d, e] = x;
-        return std::tie(a, b, c, d, e);
-    }
-    if constexpr (kCount == 6) {
-        auto& [a, b, c, d, e, f] = x;
-        return std::tie(a, b, c, d, e, f);
-    }
-    if constexpr (kCount == 7) {
-        auto& [a, b, c, d, e, f, g] = x;
-        return std::tie(a, b, c, d, e, f, g);
-    }
-    if constexpr (kCount == 8) {
-        auto& [a, b, c, d, e, f, g, h] = x;
-        return std::tie(a, b, c, d, e, f, g, h);
-    }
-    if constexpr (kCount == 9) {
-        auto& [a, b, c, d, e, f, g, h, i] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i);
-    }
-    if constexpr (kCount == 10) {
-        auto& [a, b, c, d, e, f, g, h, i, j] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j);
-    }
-    if constexpr (kCount == 11) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k);
-    }
-    if constexpr (kCount == 12) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
-    }
-    if constexpr (kCount == 13) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
-    }
-    if constexpr (kCount == 14) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
-    }
-    if constexpr (kCount == 15) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
-    }
-    if constexpr (kCount == 16) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
-    }
-    if constexpr (kCount == 17) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
-    }
-    if constexpr (kCount == 18) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
-    }
-    if constexpr (kCount == 19) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
-    }
-    if constexpr (kCount == 20) {
-        auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = x;
-        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
-    }
+    static_assert(kCount <= detail::kMostFields, "add a case above");
+    return detail::tie_fields(x, detail::Count<kCount>());
 }
 
 }  // namespace refactor
