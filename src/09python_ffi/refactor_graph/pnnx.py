@@ -7,9 +7,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +15,7 @@ from refactor_graph import _core, onnx
 from refactor_graph._core import find_device
 from refactor_graph._custom import CustomOp, LibraryOp, natives
 from refactor_graph._errors import InvalidInput, InvalidModel, Unsupported, quote
+from refactor_graph._files import read_file
 
 __all__ = ["Compiler", "check", "find_device", "make_compiler", "supported_operators"]
 
@@ -92,14 +91,14 @@ def make_compiler(
         raise InvalidInput(f"param_path: expected a path, got {type(param_path).__name__}")
     path = str(os.fspath(param_path))
     name = quote(path, 200)
-    param = bytes(_map_file(path, name)[: _MAX_PARAM + 1])
+    param = bytes(read_file(path, name)[: _MAX_PARAM + 1])
     if len(param) > _MAX_PARAM:
         raise InvalidInput(f"{name} is larger than {_MAX_PARAM} bytes")
     if bin_path is None:
         beside = path.removesuffix(".param") + ".bin"
-        data = _map_file(beside, quote(beside, 200)) if os.path.exists(beside) else None  # noqa: PTH110
+        data = read_file(beside, quote(beside, 200)) if os.path.exists(beside) else None  # noqa: PTH110
     else:
-        data = _map_file(str(os.fspath(bin_path)), quote(str(os.fspath(bin_path)), 200))
+        data = read_file(str(os.fspath(bin_path)), quote(str(os.fspath(bin_path)), 200))
     return Compiler(Files(name, path.endswith(".ncnn.param"), param, data), input_shapes or {}, custom_ops)
 
 
@@ -120,23 +119,3 @@ def check(
 def supported_operators() -> list[str]:
     """Return the names of all pnnx operators that are lowered, sorted."""
     return _core.pnnx_operators()
-
-
-def _map_file(path: str, name: str) -> memoryview:
-    try:
-        # O_NONBLOCK: opening a pipe must not wait.
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"{name} cannot be opened: {reason}") from None
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidInput(f"{name} is not a regular file")
-        if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise InvalidInput(f"{name} cannot be read: {error.strerror}") from None
-    finally:
-        os.close(handle)

@@ -1,30 +1,13 @@
 #include "arg_reduce/arg_integers.h"
 #include "arg_reduce/position.h"
 
+#include <type_traits>
+
 namespace refactor::kernel {
 namespace {
 
 /// Rows whose numbers fit the narrowest element.
 constexpr int64_t kRows = 128;
-
-template <int kBytes>
-struct PositionOfBytes {
-    using type = uint64_t;
-};
-template <>
-struct PositionOfBytes<1> {
-    using type = uint8_t;
-};
-template <>
-struct PositionOfBytes<2> {
-    using type = uint16_t;
-};
-template <>
-struct PositionOfBytes<4> {
-    using type = uint32_t;
-};
-template <class T>
-using PositionOf = typename PositionOfBytes<sizeof(T)>::type;
 
 template <bool kMin, bool kLast, class T>
 [[gnu::always_inline]] inline bool better(T x, T best) {
@@ -43,7 +26,7 @@ int64_t search_row(T const* x, int64_t size) {
 /// Neighbouring columns go down some rows with positions as wide as an element, so that both share a vector's lanes.
 template <class T, bool kMin, bool kLast>
 void search_columns(T const* x, int64_t* y, int64_t size, int64_t stride, int64_t columns) {
-    using Position = PositionOf<T>;
+    using Position = std::make_unsigned_t<T>;
     T best[kArgColumns], all[kArgColumns];
     Position at[kArgColumns];
     for (int64_t first = 0; first < size; first += kRows) {

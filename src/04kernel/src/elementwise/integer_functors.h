@@ -2,30 +2,10 @@
 // Functors of signs, bits and shifts of integers. Internal linkage.
 #include "elementwise/tile_functors.h"
 
+#include <type_traits>
+
 namespace refactor::kernel::elementwise {
 namespace {
-
-/// Unsigned type of the size of T.
-template <int kBytes>
-struct Unsigned;
-template <>
-struct Unsigned<1> {
-    using type = uint8_t;
-};
-template <>
-struct Unsigned<2> {
-    using type = uint16_t;
-};
-template <>
-struct Unsigned<4> {
-    using type = uint32_t;
-};
-template <>
-struct Unsigned<8> {
-    using type = uint64_t;
-};
-template <class T>
-using UnsignedOf = typename Unsigned<sizeof(T)>::type;
 
 struct IntegerSignF {
     explicit IntegerSignF(TileOp const&) {}
@@ -58,7 +38,7 @@ struct ShiftLeftF {
     explicit ShiftLeftF(TileOp const&) {}
     template <class T>
     RG_INLINE T operator()(T a, T b) const {
-        auto n = static_cast<UnsignedOf<T>>(b);
+        auto n = static_cast<std::make_unsigned_t<T>>(b);
         return n < sizeof(T) * 8 ? static_cast<T>(static_cast<WrapOf<T>>(a) << n) : T(0);
     }
 };
@@ -66,7 +46,7 @@ struct ShiftRightF {
     explicit ShiftRightF(TileOp const&) {}
     template <class T>
     RG_INLINE T operator()(T a, T b) const {
-        auto n = static_cast<UnsignedOf<T>>(b);
+        auto n = static_cast<std::make_unsigned_t<T>>(b);
         if (n < sizeof(T) * 8) return static_cast<T>(a >> n);
         return a < 0 ? T(-1) : T(0);
     }
