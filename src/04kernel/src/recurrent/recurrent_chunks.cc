@@ -40,12 +40,19 @@ void ChunkedRecurrent::reset_step(Direction const& d, CellBlock b, int64_t first
     functions_.cell.reset(b);
 }
 
+/// R is read in turns forwards and backwards: what was read last is still in L2.
 void ChunkedRecurrent::update_step(Direction const& d, CellBlock b, int64_t first, int64_t first_block,
                                    int64_t last_block, int worker) const {
-    multiply_states(d, p_.split ? Weights::Part : Weights::R, p_.split ? b.reset : b.h, first, b.rows, first_block,
-                    last_block, worker);
-    b.first_block = first_block, b.last_block = last_block;
-    functions_.cell.update(b);
+    // Bytes are made of the states once for all blocks.
+    auto wide = info_.quantized ? last_block - first_block : p_.blocks_at_once();
+    auto groups = ceil_div(last_block - first_block, wide);
+    for (int64_t i = 0; i < groups; ++i) {
+        b.first_block = first_block + (b.step & 1 ? groups - 1 - i : i) * wide;
+        b.last_block = std::min(last_block, b.first_block + wide);
+        multiply_states(d, p_.split ? Weights::Part : Weights::R, p_.split ? b.reset : b.h, first, b.rows,
+                        b.first_block, b.last_block, worker);
+        functions_.cell.update(b);
+    }
 }
 
 void ChunkedRecurrent::walk_together(Direction const* all, int64_t step, int64_t count, ThreadPool& pool) const {
@@ -104,7 +111,7 @@ void ChunkedRecurrent::walk(Direction const* all, ThreadPool& pool) const {
 
 std::unique_ptr<runtime::Task> recurrent_task(RecurrentFunctions functions, RecurrentInfo const& info,
                                               RecurrentShape const& shape, PackedWeights packed, int threads) {
-    if (RecurrentPlan::is_streamed(info, shape))
+    if (RecurrentPlan::is_streamed(functions, info, shape))
         return streamed_recurrent_task(functions, info, shape, std::move(packed), threads);
     return std::make_unique<ChunkedRecurrent>(functions, info, shape, std::move(packed), threads);
 }

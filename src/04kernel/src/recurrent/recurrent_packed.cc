@@ -73,14 +73,15 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Rec
 MaybeKernel make_recurrent_avx512(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
     return make(info, request, Isa::Avx512,
-                {product_functions_avx512(), cell_functions_avx512(), stream_functions_avx512()});
+                {product_functions_avx512(), cell_functions_avx512(), nullptr, row_product_avx512()});
 #else
     return reject("not built for this architecture");
 #endif
 }
 MaybeKernel make_recurrent_avx2(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
-    return make(info, request, Isa::Avx2, {product_functions_avx2(), cell_functions_avx2(), stream_functions_avx2()});
+    return make(info, request, Isa::Avx2,
+                {product_functions_avx2(), cell_functions_avx2(), &stream_functions_avx2(), nullptr});
 #else
     return reject("not built for this architecture");
 #endif

@@ -2,6 +2,7 @@
 #include "matmul/product.h"
 #include "recurrent/cell.h"
 #include "recurrent/recurrent.h"
+#include "recurrent/row_product.h"
 #include "recurrent/stream.h"
 
 namespace refactor::kernel {
@@ -9,7 +10,8 @@ namespace refactor::kernel {
 struct RecurrentFunctions {
     ProductFunctions const& product;
     CellFunctions const& cell;
-    StreamFunctions const& stream;
+    StreamFunctions const* stream;  ///< null: input products are not made beside steps
+    RowProduct row_product;         ///< null: one row is multiplied as several are
 };
 
 /// Packed weights: the rows of `gates` gates (from `first_gate` on) of a matrix [directions, G·H, K], reordered so that
@@ -47,7 +49,10 @@ struct RecurrentPlan {
     RecurrentPlan(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&, int threads, bool constant_w,
                   bool constant_r);
     /// One sequence whose end is known and whose steps need one product.
-    static bool is_streamed(RecurrentInfo const&, RecurrentShape const&);
+    static bool is_streamed(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&);
+    /// Blocks of units that are multiplied before their cells, which then are computed while the weights after them
+    /// arrive: at least two, whose chains of dependent instructions overlap.
+    int64_t blocks_at_once() const { return group == 1 ? 2 : group; }
 };
 
 }  // namespace refactor::kernel

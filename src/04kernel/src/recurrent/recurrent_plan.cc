@@ -33,7 +33,9 @@ void pack_gates(ProductFunctions const& product, GateMatrix const& m, int64_t hi
     }
 }
 
-bool RecurrentPlan::is_streamed(RecurrentInfo const& info, RecurrentShape const& s) {
+bool RecurrentPlan::is_streamed(RecurrentFunctions const& functions, RecurrentInfo const& info,
+                                RecurrentShape const& s) {
+    if (!functions.stream) return false;
     bool split = info.cell == RecurrentCell::Gru && !info.linear_before_reset;
     return s.batch == 1 && !split && s.lengths < 0 && !info.quantized;
 }
@@ -41,7 +43,7 @@ bool RecurrentPlan::is_streamed(RecurrentInfo const& info, RecurrentShape const&
 RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo const& info, RecurrentShape const& s,
                              int threads, bool constant_w, bool constant_r) {
     width = functions.product.width, blocks = std::max<int64_t>(1, ceil_div(s.hidden, width)), padded = blocks * width;
-    split = info.cell == RecurrentCell::Gru && !info.linear_before_reset, streamed = is_streamed(info, s);
+    split = info.cell == RecurrentCell::Gru && !info.linear_before_reset, streamed = is_streamed(functions, info, s);
     auto first = split ? 2 : s.gates;
     w = {0, s.gates, s.inputs, padded * s.gates}, r = {0, first, s.hidden, padded * first};
     r_part = {2, split ? 1 : 0, s.hidden, split ? padded : 0};
@@ -73,7 +75,7 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
         at += (static_cast<size_t>(floats) + 15) / 16 * 16;
         return place;
     };
-    gx = take((streamed ? 2 * functions.stream.rows : chunk * s.batch) * w.columns), gr = take(s.batch * r.columns),
+    gx = take((streamed ? 2 * functions.stream->rows : chunk * s.batch) * w.columns), gr = take(s.batch * r.columns),
     part = take(s.batch * r_part.columns);
     h = take(2 * s.batch * padded), c = take(s.batch * padded), reset = take(split ? s.batch * padded : 0);
     bias = take(w.columns), r_bias = take(padded), peepholes = take(3 * padded);

@@ -198,7 +198,7 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Byt
 MaybeKernel make_recurrent_quantized_avx512vnni(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
     return make(info, request, Isa::Avx512Vnni, byte_product_functions_avx512vnni(),
-                {product_functions_avx512(), cell_functions_avx512(), stream_functions_avx512()});
+                {product_functions_avx512(), cell_functions_avx512(), nullptr, row_product_avx512()});
 #else
     return reject("not built for this architecture");
 #endif
@@ -206,7 +206,7 @@ MaybeKernel make_recurrent_quantized_avx512vnni(RecurrentInfo const& info, Reque
 MaybeKernel make_recurrent_quantized_avx2vnni(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
     return make(info, request, Isa::Avx2Vnni, byte_product_functions_avx2vnni(),
-                {product_functions_avx2(), cell_functions_avx2(), stream_functions_avx2()});
+                {product_functions_avx2(), cell_functions_avx2(), &stream_functions_avx2(), nullptr});
 #else
     return reject("not built for this architecture");
 #endif
@@ -214,7 +214,7 @@ MaybeKernel make_recurrent_quantized_avx2vnni(RecurrentInfo const& info, Request
 MaybeKernel make_recurrent_quantized_avx2(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
     return make(info, request, Isa::Avx2, byte_product_functions_avx2(),
-                {product_functions_avx2(), cell_functions_avx2(), stream_functions_avx2()});
+                {product_functions_avx2(), cell_functions_avx2(), &stream_functions_avx2(), nullptr});
 #else
     return reject("not built for this architecture");
 #endif

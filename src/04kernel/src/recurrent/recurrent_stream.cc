@@ -13,13 +13,13 @@ class StreamedRecurrent final : public RecurrentTask {
     };
 
     Group group_of(int64_t step) const {
-        int64_t rows = functions_.stream.rows, first = (s_.steps - 1) % rows + 1;
+        int64_t rows = functions_.stream->rows, first = (s_.steps - 1) % rows + 1;
         if (step < first) return {0, first, 0};
         auto index = (step - first) / rows;
         return {first + index * rows, first + (index + 1) * rows, (index + 1) % 2};
     }
     float* gx_of(Direction const& d, int64_t slot) const {
-        return d.base + p_.gx + slot * functions_.stream.rows * p_.w.columns;
+        return d.base + p_.gx + slot * functions_.stream->rows * p_.w.columns;
     }
     float const* x_of(Direction const& d, int64_t step) const {
         return input(d.arguments, 0, (is_reverse(d) ? s_.steps - 1 - step : step) * s_.x_step);
@@ -34,9 +34,8 @@ class StreamedRecurrent final : public RecurrentTask {
         if (to > from) functions_.product.multiply(t);
     }
 
-    /// One step for blocks [first, last) of units, some blocks at a time, so that cells are computed while the weights
-    /// after them arrive: at least two blocks, whose chains of dependent instructions overlap. R is read in turns
-    /// forwards and backwards: what was read last is still in L2.
+    /// One step for blocks [first, last) of units. R is read in turns forwards and backwards: what was read last is
+    /// still in L2.
     void run_step(Direction const& d, int64_t step, int64_t first, int64_t last) const {
         auto group = group_of(step);
         auto cell = cell_of(d, step, 0, 1);
@@ -49,7 +48,7 @@ class StreamedRecurrent final : public RecurrentTask {
         auto part = step - group.begin, parts = group.end - group.begin;
         t.from = p_.w.depth * part / parts, t.to = p_.w.depth * (part + 1) / parts;
         t.x = x_of(d, next.begin), t.gx_row = p_.w.columns;
-        auto wide = p_.group == 1 ? 2 : p_.group, groups = (last - first + wide - 1) / wide;
+        auto wide = p_.blocks_at_once(), groups = (last - first + wide - 1) / wide;
         for (int64_t i = 0; i < groups; ++i) {
             cell.first_block = first + (step & 1 ? groups - 1 - i : i) * wide;
             cell.last_block = std::min(last, cell.first_block + wide);
@@ -57,7 +56,7 @@ class StreamedRecurrent final : public RecurrentTask {
             t.panels = (to - from) / functions_.product.panel;
             t.r = d.r + from * t.depth, t.w = d.w + from * t.x_depth, t.bias = d.base + p_.bias + from;
             t.y = d.base + p_.gr + from, t.gx = gx_of(d, next.slot) + from;
-            functions_.stream.multiply(t);
+            functions_.stream->multiply(t);
             if (auto rest = from + t.panels * functions_.product.panel; rest < to) finish(d, cell, next, t, rest, to);
             functions_.cell.update(cell);
         }

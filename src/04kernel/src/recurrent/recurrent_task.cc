@@ -90,6 +90,12 @@ void RecurrentTask::multiply_states(Direction const& d, Weights weights, float c
     auto const& m = matrix_of(weights);
     auto column = first_block * m.gates * p_.width, columns = (last_block - first_block) * m.gates * p_.width;
     auto* y = d.base + (weights == Weights::Part ? p_.part : p_.gr) + first * m.columns + column;
+    if (functions_.row_product && rows == 1 && !info_.quantized) {
+        auto panels = columns / functions_.product.panel, whole = panels * functions_.product.panel;
+        functions_.row_product(panels, m.depth, h, (weights == Weights::Part ? d.part : d.r) + column * m.depth, y);
+        column += whole, columns -= whole, y += whole;
+        if (columns == 0) return;
+    }
     multiply(d, weights, {h, p_.padded, rows, column, columns, nullptr, y}, worker);
 }
 
