@@ -7,6 +7,13 @@
 namespace refactor::kernel {
 namespace {
 
+/// `v` in a register: what is used several times would be loaded as often, by each instruction that takes it from
+/// memory.
+RG_SIMD Vec held(Vec v) {
+    asm("" : "+v"(v.v));
+    return v;
+}
+
 /// Bᵀ d with the points 0, ±1, ∞.
 RG_SIMD void input_1d(Vec const (&d)[4], Vec (&t)[4]) {
     t[0] = d[2] - d[0];
@@ -115,8 +122,10 @@ struct Place {
         int64_t planes = tile / (j.tile_rows * j.tile_cols);
         image = planes / j.out_planes, plane = planes % j.out_planes;
     }
-    void next(WinogradJob const& j) {
-        if (++col < j.tile_cols) return;
+    /// Moves on by `tiles`, of which all but the last end before the row does.
+    void next(WinogradJob const& j, int64_t tiles = 1) {
+        col += tiles;
+        if (col < j.tile_cols) return;
         col = 0;
         if (++row < j.tile_rows) return;
         row = 0;
