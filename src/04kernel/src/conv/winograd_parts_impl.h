@@ -7,13 +7,6 @@
 namespace refactor::kernel {
 namespace {
 
-/// `v` in a register: what is used several times would be loaded as often, by each instruction that takes it from
-/// memory.
-RG_SIMD Vec held(Vec v) {
-    asm("" : "+v"(v.v));
-    return v;
-}
-
 /// Bᵀ d with the points 0, ±1, ∞.
 RG_SIMD void input_1d(Vec const (&d)[4], Vec (&t)[4]) {
     t[0] = d[2] - d[0];
