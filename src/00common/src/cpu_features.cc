@@ -63,10 +63,18 @@ Isa detect_isa(bool avx2_vnni) {
     return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;
 }
 
-/// Whether it is of AMD's family 19h, whose only members with AVX-512 are Zen 4.
-bool detect_halves_512() {
+/// The family of a processor of AMD; 0: of others.
+uint32_t amd_family() {
     auto base = cpuid(1).eax >> 8 & 15, extended = cpuid(1).eax >> 20 & 255;
-    return cpuid(0).ecx == 0x444d4163 && base + extended == 0x19;  // "cAMD"
+    return cpuid(0).ecx == 0x444d4163 ? base + extended : 0;  // "cAMD"
+}
+
+/// Whether it is of AMD's family 19h, whose only members with AVX-512 are Zen 4.
+bool detect_halves_512() { return amd_family() == 0x19; }
+
+/// Whether it is of AMD's family 1Ah, Zen 5, and not one whose units have 256 bits ("FP256").
+bool detect_whole_512() {
+    return amd_family() == 0x1a && cpuid(0x80000000).eax >= 0x8000001a && !has(cpuid(0x8000001a).eax, {2});
 }
 
 std::string detect_brand() {
@@ -135,6 +143,7 @@ CpuFeatures detect() {
     features.isa = detect_isa(features.avx2_vnni);
     features.avx2_vnni = features.avx2_vnni && features.isa >= Isa::Avx2;
     features.halves_512 = features.isa >= Isa::Avx512 && detect_halves_512();
+    features.whole_512 = features.isa >= Isa::Avx512 && detect_whole_512();
     features.brand = detect_brand();
     detect_caches(features);
 #endif

@@ -30,6 +30,10 @@ struct CpuFeatures {
     /// Has AVX-512, and works on its vectors in two halves, so that one of multiply-adds takes a cycle instead of half
     /// of one: Zen 4 ("Software Optimization Guide for the AMD Zen4 Microarchitecture").
     bool halves_512 = false;
+    /// Has AVX-512, works on its vectors whole, adds on units beside those of multiply-adds, and reads 64 bytes a cycle
+    /// from L2: Zen 5 but for those with units of 256 bits ("Software Optimization Guide for the AMD Zen5
+    /// Microarchitecture").
+    bool whole_512 = false;
     std::string brand;
 };
 /// Detected once. The environment variable `REFACTOR_GRAPH_ISA` (a name of `Isa`) lowers `isa`; a level that the

@@ -23,6 +23,8 @@ template <bool Edge>
 StripFunction const* sliding_for(DepthwiseJob const& j) {
     using All = MakeStrips<kPositions>;
     if (j.col_dilation != 1 || j.col_stride > 2) return nullptr;
+    // Every position has an input under it.
+    if (j.col_pad >= j.kernel_cols || (j.out_cols - 1) * j.col_stride - j.col_pad >= j.in_cols) return nullptr;
     bool one = j.col_stride == 1;
     if (j.width > 1) {
         if (j.kernel_cols != 3) return nullptr;

@@ -11,6 +11,9 @@ namespace {
 /// the latency.
 constexpr int kPositions = W == 16 ? 14 : 12;
 
+/// Whether a register is left for an input that several taps meet.
+constexpr bool kHolds = W == 16;
+
 /// Positions along a row or a column that see the same part of the window.
 struct Strip {
     float const* x;               ///< input under the first tap of the part, of the first position
@@ -129,7 +132,7 @@ template <int Q>
 }
 
 /// `strip` along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
-/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist.
+/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist, one at least under each position.
 template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
 [[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
     Vec acc[Q];
@@ -144,8 +147,9 @@ template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
             for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * width * W);
 #pragma GCC unroll 32
             for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
-                if (Edge && (i < s.first_in || i >= s.end_in)) continue;
+                if (Edge && ((i < Cols - 1 && i < s.first_in) || (i > (Q - 1) * Stride && i >= s.end_in))) continue;
                 Vec value = Vec::load(x + i * W);
+                if (kHolds) value = held(value);
                 if (Grouped) value = pick(value, lanes.nth[k]);
 #pragma GCC unroll 5
                 for (int v = 0; v < Cols; ++v)

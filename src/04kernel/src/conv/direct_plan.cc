@@ -54,6 +54,7 @@ std::string ChunkList::format() const {
 }
 
 bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* packed) const {
+    if (source.taps.empty()) return true;
     constexpr int64_t kScratch = 8192;  // as L1 keeps
     auto in_group = in_channels / group, out_group = out_channels / group, count = int64_t{chunk.blocks} * block;
     auto first = int64_t{chunk.first} * block, present = std::min(count, out_channels - first);

@@ -10,6 +10,13 @@ namespace {
 
 constexpr int W = Vec::width;
 
+/// `v` in a register: what is used several times would be loaded as often, by each instruction that takes it from
+/// memory.
+RG_SIMD Vec held(Vec v) {
+    asm("" : "+v"(v.v));
+    return v;
+}
+
 bool simple(ActivationKind kind) {
     return kind == ActivationKind::None || kind == ActivationKind::Relu || kind == ActivationKind::Clip;
 }

@@ -32,6 +32,7 @@ class WinogradKernel final : public NamedKernel {
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
+    bool whole() const { return isa_ == Isa::Avx512 && cpu_features().whole_512; }
     WinogradIsa const& transforms(WinogradForm const& form) const {
         bool wide = isa_ == Isa::Avx512;
         if (form.strided()) return wide ? winograd_strided_avx512(outputs_) : winograd_strided_avx2(outputs_);
@@ -90,8 +91,8 @@ public:
         auto groups = static_cast<double>(g->group), tiles = groups * static_cast<double>(plan.tiles),
              in = static_cast<double>(g->in_channels * g->kernel[0]), out = round(g->out_channels);
         // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight (four
-        // lose an eighth, measured on Zen 4).
-        auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / 8);
+        // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
+        auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole() ? 16 : 8));
         auto products = 2. * inputs * tiles * in * out / (0.85 * filled * cost.flops);
         if (form.strided()) products *= 0.85 / kPeakOfStride * (in + kStepsOfStride) / in;
         auto weights = 4. * groups * count * in * out;
@@ -101,6 +102,11 @@ public:
         auto transforms = 4. * tiles *
                           ((inputs + fresh) * round(g->in_channels * g->kernel[0]) + (inputs + outputs) * out) /
                           (0.5 * cost.l2);
+        // Elsewhere the rate of the transforms allows for what X and Y take from further away.
+        if (whole()) {
+            auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+            transforms += bytes / (2 * cost.bandwidth(bytes));
+        }
         auto time = std::max((products + transforms) / cost.threads, reading) +
                     0.25 * std::min(products / cost.threads, reading);
         if (outputs_ == 4 && form.strided()) return kMarginOfStride * time;

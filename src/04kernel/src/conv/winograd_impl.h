@@ -30,11 +30,11 @@ public:
         if constexpr (kStrided) return each_[r * inputs + c] + at_;
         return first_ + (r * inputs + c) * step_;
     }
-    RG_SIMD void next() {
+    RG_SIMD void next(int64_t tiles = 1) {
         if constexpr (kStrided)
-            at_ += W;
+            at_ += tiles * W;
         else
-            first_ += W;
+            first_ += tiles * W;
     }
 };
 
@@ -46,124 +46,223 @@ struct Planes {
 
     /// First row (column) of outputs of a tile.
     RG_SIMD static int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
+        if (dilation == 1) return tile * outputs;
         return tile / phase_tiles + tile % phase_tiles * outputs * dilation;
     }
     /// Rows (columns) of a tile that lie inside the output.
     RG_SIMD static int64_t inside_of(int64_t first, int64_t dilation, int64_t size) {
-        int64_t count = first < size ? (size - first + dilation - 1) / dilation : 0;
+        int64_t count = size - first;
+        if (dilation > 1) count = (count + dilation - 1) / dilation;
+        if (count < 0) count = 0;
         return count < outputs ? count : outputs;
     }
 
-    static void transform_tile(float const* x, int64_t x_row, int64_t x_col, Stream const& v) {
-        // Rows behind these are rows of x, every second one.
-        constexpr int transformed = stride > 1 ? outputs + 1 : inputs;
-        Vec columns[transformed][inputs];
-#pragma GCC unroll 9
-        for (int c = 0; c < inputs; ++c) {
-            Vec d[inputs], t[inputs];
-#pragma GCC unroll 9
-            for (int r = 0; r < inputs; ++r) d[r] = Vec::load(x + r * x_row + c * x_col);
-            input_1d(d, t);
-#pragma GCC unroll 9
-            for (int r = 0; r < transformed; ++r) columns[r][c] = t[r];
+    /// Tiles side by side that share the transformed columns: as many as half of L1 holds beside the rows of X.
+    static constexpr int kStep = stride * outputs;
+    static constexpr int kRunFloats = 2048;
+    static constexpr int kRun = (kRunFloats / (inputs * W) - inputs) / kStep + 1;
+    static constexpr int kColumns = (kRun - 1) * kStep + inputs;
+
+    /// Rows of the input under a tile, from column `col` on.
+    struct Rows {
+        float const* x[inputs];
+        int present = 0;           ///< bit r: row r lies inside the plane
+        int64_t first, end, step;  ///< columns [first, end) lie inside; floats between them
+
+        RG_SIMD Rows(WinogradJob const& j, float const* plane, int64_t row, int64_t col, int64_t columns) {
+            int64_t const dilation = j.col_dilation;
+            step = dilation * W;
+            first = col < 0 ? (-col + dilation - 1) / dilation : 0;
+            end = col < j.in_cols ? (j.in_cols - 1 - col) / dilation + 1 : 0;
+            if (end > columns) end = columns;
+            if (first > end) first = end;
+            for (int r = 0; r < inputs; ++r) {
+                int64_t y = row + r * j.row_dilation;
+                bool const inside = y >= 0 && y < j.in_rows;
+                present |= inside << r;
+                x[r] = plane + ((inside ? y : 0) * j.in_cols + col) * W;
+            }
         }
+    };
+
+    /// Transforms columns [first, end), [column][row].
+    template <bool Whole>
+    RG_SIMD static void transform_columns(Rows const& rows, float* to) {
+        int64_t const step = rows.step;
+        int const present = rows.present;
+        float const* x[inputs];
 #pragma GCC unroll 9
-        for (int r = 0; r < inputs; ++r) {
+        for (int r = 0; r < inputs; ++r) x[r] = rows.x[r];
+        for (int64_t i = rows.first, end = rows.end; i < end; ++i) {
             Vec d[inputs], t[inputs];
 #pragma GCC unroll 9
-            for (int c = 0; c < inputs; ++c)
-                d[c] = r < transformed ? columns[r][c] : Vec::load(x + (2 * (r - transformed) + 1) * x_row + c * x_col);
+            for (int r = 0; r < inputs; ++r)
+                d[r] = held(Whole || present >> r & 1 ? Vec::load(x[r] + i * step) : Vec::zero());
             input_1d(d, t);
 #pragma GCC unroll 9
-            for (int c = 0; c < inputs; ++c) t[c].store(v.of(r, c));
+            for (int r = 0; r < inputs; ++r) t[r].store(to + (i * inputs + r) * W);
         }
     }
 
-    /// The part of a tile at (row, col) that lies inside the plane, zeros around it.
-    static void gather_tile(WinogradJob const& j, float const* plane, int64_t row, int64_t col, float* tile) {
-        for (int64_t r = 0; r < inputs; ++r)
-            for (int64_t c = 0; c < inputs; ++c) {
-                int64_t y = row + r * j.row_dilation, x = col + c * j.col_dilation;
-                bool inside = y >= 0 && y < j.in_rows && x >= 0 && x < j.in_cols;
-                Vec v = inside ? Vec::load(plane + (y * j.in_cols + x) * W) : Vec::zero();
-                v.store(tile + (r * inputs + c) * W);
+    /// Transforms `n` tiles side by side: first down the columns, once for all tiles that read them, then along rows.
+    static void transform_run(Rows const& rows, int64_t n, Stream const& v) {
+        alignas(64) float columns[kColumns * inputs * W];
+        int64_t const count = (n - 1) * kStep + inputs;
+        for (int64_t i = 0; i < rows.first * inputs; ++i) Vec::zero().store(columns + i * W);
+        if (rows.present == (1 << inputs) - 1)
+            transform_columns<true>(rows, columns);
+        else
+            transform_columns<false>(rows, columns);
+        for (int64_t i = rows.end * inputs; i < count * inputs; ++i) Vec::zero().store(columns + i * W);
+#pragma GCC unroll 1
+        for (int r = 0; r < inputs; ++r) {
+            float* to[inputs];
+#pragma GCC unroll 9
+            for (int c = 0; c < inputs; ++c) to[c] = v.of(r, c);
+            float const* from = columns + r * W;
+#pragma GCC unroll 1
+            for (int64_t t = 0; t < n * W; t += W, from += kStep * inputs * W) {
+                Vec d[inputs], u[inputs];
+#pragma GCC unroll 9
+                for (int c = 0; c < inputs; ++c) d[c] = held(Vec::load(from + c * inputs * W));
+                input_1d(d, u);
+#pragma GCC unroll 9
+                for (int c = 0; c < inputs; ++c) u[c].store(to[c] + t);
             }
+        }
     }
 
     static void input(WinogradJob const& j) {
-        alignas(64) float edge[inputs * inputs * W];
         for (int64_t u = j.first_unit; u < j.end_unit; ++u) {
             Place at(j, j.first_tile);
             int64_t b = u % j.blocks, depth = u / j.blocks * j.plane_dilation - j.plane_pad;
             Stream v(j, u);
-            for (int64_t t = 0; t < j.tiles; ++t, v.next(), at.next(j)) {
+            for (int64_t t = 0, n; t < j.tiles; t += n, v.next(n), at.next(j, n)) {
+                n = j.phase_cols - at.col % j.phase_cols;
+                if (n > kRun) n = kRun;
+                if (n > j.tiles - t) n = j.tiles - t;
                 int64_t z = at.plane * j.plane_stride + depth;
                 if (z < 0 || z >= j.in_planes) {
-                    for (int p = 0; p < inputs * inputs; ++p) Vec::zero().store(v.of(p / inputs, p % inputs));
+                    for (int p = 0; p < inputs * inputs; ++p)
+                        for (int64_t i = 0; i < n; ++i) Vec::zero().store(v.of(p / inputs, p % inputs) + i * W);
                     continue;
                 }
                 float const* plane =
                     j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
                 int64_t row = stride * first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
                 int64_t col = stride * first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
-                bool inside = row >= 0 && col >= 0 && row + (inputs - 1) * j.row_dilation < j.in_rows &&
-                              col + (inputs - 1) * j.col_dilation < j.in_cols;
-                if (inside) {
-                    transform_tile(plane + (row * j.in_cols + col) * W, j.row_dilation * j.in_cols * W,
-                                   j.col_dilation * W, v);
-                } else {
-                    gather_tile(j, plane, row, col, edge);
-                    transform_tile(edge, inputs * W, W, v);
-                }
+                transform_run(Rows(j, plane, row, col, (n - 1) * kStep + inputs), n, v);
             }
         }
     }
 
+    /// What comes behind the sums of a job.
+    struct After {
+        Range range;
+        Mask mask;
+        Vec bias;
+        float const *before, *after;  ///< residual in front of or behind the activation, addressed as y
+
+        RG_SIMD After(WinogradJob const& j, int64_t b, int lanes)
+            : range(simple(j.activation.kind) ? j.activation : Activation{}),
+              mask(first_lanes(lanes)),
+              bias(j.bias ? Vec::load_first(j.bias + b * W, lanes) : Vec::zero()),
+              before(j.residual_last ? nullptr : j.residual),
+              after(j.residual_last && simple(j.activation.kind) ? j.residual : nullptr) {}
+    };
+    struct Target {
+        float* y;
+        int64_t offset, row_step, step;
+        int64_t rows, cols;  ///< that lie inside the output
+    };
+
+    /// Transforms along columns, to [row][column].
+    RG_SIMD static void output_columns(Stream const& m, Vec bias, float* half) {
+#pragma GCC unroll 1
+        for (int c = 0; c < inputs; ++c, half += W) {
+            Vec d[inputs], y[outputs];
+#pragma GCC unroll 9
+            for (int r = 0; r < inputs; ++r) d[r] = held(Vec::load(m.of(r, c)));
+            // The product of the point 1 along both axes is part of every output once.
+            if (c == 1) d[1] = d[1] + bias;
+            output_1d(d, y);
+#pragma GCC unroll 9
+            for (int r = 0; r < outputs; ++r) y[r].store(half + r * inputs * W);
+        }
+    }
+
+    template <bool Whole, class Result>
+    RG_SIMD static void output_rows(float const* half, Target const& to, Mask mask, Result&& result) {
+        int64_t const rows = Whole ? outputs : to.rows, cols = Whole ? outputs : to.cols;
+        int64_t const step = to.step, row_step = to.row_step;
+        int64_t at = to.offset;
+        float* const out = to.y;
+#pragma GCC unroll 1
+        for (int64_t r = 0; r < rows; ++r, half += inputs * W, at += row_step) {
+            Vec d[inputs], y[outputs];
+#pragma GCC unroll 9
+            for (int c = 0; c < inputs; ++c) d[c] = held(Vec::load(half + c * W));
+            output_1d(d, y);
+#pragma GCC unroll 9
+            for (int c = 0; c < outputs; ++c) {
+                if (!Whole && c >= cols) break;
+                select(mask, result(y[c], at + c * step), Vec::zero()).store(out + at + c * step);
+            }
+        }
+    }
+
+    RG_SIMD static void output_tile(float const* half, Target const& to, After const& a) {
+        Range const range = a.range;
+        Mask const mask = a.mask;
+        float const *before = a.before, *after = a.after;
+        auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+        if (to.rows < outputs || to.cols < outputs)
+            output_rows<false>(
+                half, to, mask, [&](Vec v, int64_t at) __attribute__((always_inline)) {
+                    if (before) v = v + Vec::load(before + at);
+                    v = limited(v);
+                    return after ? v + Vec::load(after + at) : v;
+                });
+        else if (before)
+            output_rows<true>(
+                half, to, mask, [&](Vec v, int64_t at) __attribute__((always_inline)) {
+                    return limited(v + Vec::load(before + at));
+                });
+        else if (after)
+            output_rows<true>(
+                half, to, mask, [&](Vec v, int64_t at) __attribute__((always_inline)) {
+                    return limited(v) + Vec::load(after + at);
+                });
+        else
+            output_rows<true>(
+                half, to, mask, [&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
+    }
+
     static void output(WinogradJob const& j) {
-        bool const clamp = simple(j.activation.kind);
-        Range const range(clamp ? j.activation : Activation{});
-        bool const before = j.residual && !j.residual_last, after = j.residual && j.residual_last && clamp;
+        alignas(64) float half[outputs * inputs * W];
         for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
             int lanes = b + 1 == j.blocks ? j.last_lanes : W;
-            Mask const mask = first_lanes(lanes);
-            Vec const bias = j.bias ? Vec::load_first(j.bias + b * W, lanes) : Vec::zero();
+            After const a(j, b, lanes);
             Stream m(j, b);
             for (int64_t t = 0; t < j.tiles; ++t, m.next(), at.next(j)) {
-                Vec half[outputs][inputs];
-#pragma GCC unroll 9
-                for (int c = 0; c < inputs; ++c) {
-                    Vec d[inputs], y[outputs];
-#pragma GCC unroll 9
-                    for (int r = 0; r < inputs; ++r) d[r] = Vec::load(m.of(r, c));
-                    output_1d(d, y);
-#pragma GCC unroll 9
-                    for (int r = 0; r < outputs; ++r) half[r][c] = y[r];
-                }
                 int64_t row = first_of(at.row, j.phase_rows, j.row_dilation);
                 int64_t col = first_of(at.col, j.phase_cols, j.col_dilation);
-                int64_t rows = inside_of(row, j.row_dilation, j.out_rows),
-                        cols = inside_of(col, j.col_dilation, j.out_cols);
-                int64_t const step = j.col_dilation * W;
                 int64_t plane = ((at.image * j.image_blocks + b) * j.out_planes + at.plane) * j.out_rows;
-#pragma GCC unroll 9
-                for (int r = 0; r < outputs; ++r) {
-                    if (r >= rows || cols == 0) break;
-                    Vec y[outputs];
-                    output_1d(half[r], y);
-                    int64_t offset = ((plane + row + r * j.row_dilation) * j.out_cols + col) * W;
-#pragma GCC unroll 9
-                    for (int c = 0; c < outputs; ++c) {
-                        if (c >= cols) break;
-                        Vec v = y[c] + bias;
-                        if (before) v = v + Vec::load(j.residual + offset + c * step);
-                        v = min(range.high, max(range.low, v));
-                        if (after) v = v + Vec::load(j.residual + offset + c * step);
-                        select(mask, v, Vec::zero()).store(j.y + offset + c * step);
-                    }
-                    if (!clamp)
-                        activate_stored(j.y + offset, j.residual && j.residual_last ? j.residual + offset : nullptr,
-                                        step, static_cast<int>(cols), lanes, j.activation);
+                Target const to{j.y,
+                                ((plane + row) * j.out_cols + col) * W,
+                                j.row_dilation * j.out_cols * W,
+                                j.col_dilation * W,
+                                inside_of(row, j.row_dilation, j.out_rows),
+                                inside_of(col, j.col_dilation, j.out_cols)};
+                output_columns(m, a.bias, half);
+                output_tile(half, to, a);
+                if (simple(j.activation.kind)) continue;
+                float const* residual = j.residual_last ? j.residual : nullptr;
+                for (int64_t r = 0; r < to.rows && to.cols > 0; ++r) {
+                    int64_t offset = to.offset + r * to.row_step;
+                    activate_stored(j.y + offset, residual ? residual + offset : nullptr, to.step,
+                                    static_cast<int>(to.cols), lanes, j.activation);
                 }
             }
         }

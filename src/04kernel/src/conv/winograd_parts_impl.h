@@ -115,8 +115,10 @@ struct Place {
         int64_t planes = tile / (j.tile_rows * j.tile_cols);
         image = planes / j.out_planes, plane = planes % j.out_planes;
     }
-    void next(WinogradJob const& j) {
-        if (++col < j.tile_cols) return;
+    /// Moves on by `tiles`, of which all but the last end before the row does.
+    void next(WinogradJob const& j, int64_t tiles = 1) {
+        col += tiles;
+        if (col < j.tile_cols) return;
         col = 0;
         if (++row < j.tile_rows) return;
         row = 0;

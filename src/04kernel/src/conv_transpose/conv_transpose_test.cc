@@ -108,5 +108,16 @@ TEST(ConvTranspose, AllCandidatesMatchTheReference) {
     }
 }
 
+/// Of one tap and a stride of 2 along an axis every other output has no tap, and so no weights.
+TEST(ConvTranspose, PhasesMayHaveNoTaps) {
+    std::mt19937 rng(1);
+    for (bool constant : {true, false}) {
+        Case c{{1, 40, 9}, {40, 1, 1}, {1, 1, 17}, {}, constant};
+        c.info.window = {{2}, {1}, {0}, {0}};
+        c.info.epilogue.bias = true;
+        check(c, rng);
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel
