@@ -14,8 +14,8 @@ RG_SIMD __m512 every_second(__m512 a, __m512 b, int first) {
     return _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(first)), b);
 }
 RG_SIMD __m512d every_second(__m512d a, __m512d b, int first) {
-    return first ? _mm512_permutex2var_pd(a, _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15), b)
-                 : _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b);
+    __m512i at = _mm512_setr_epi32(0, 0, 2, 0, 4, 0, 6, 0, 8, 0, 10, 0, 12, 0, 14, 0);
+    return _mm512_permutex2var_pd(a, _mm512_add_epi32(at, _mm512_set1_epi32(first)), b);
 }
 #else
 RG_SIMD __m256 but(__m256 a, __m256 b) { return _mm256_andnot_ps(b, a); }
