@@ -1,8 +1,7 @@
 #include "range/range.h"
 
 #include "cuda/movement_kernels.h"
-
-#include <algorithm>
+#include "range/fill_range.h"
 
 namespace refactor::kernel {
 
@@ -22,31 +21,6 @@ Candidates candidates(RangeInfo const& info, Request const& request) {
 
 namespace {
 
-/// A multiple of all vectors, in loops of a constant length, which compilers need for them.
-constexpr int64_t kTogether = 16;
-
-template <class T>
-void fill(void* y, int64_t n, T start, T delta) {
-    auto* out = static_cast<T*>(y);
-    int64_t i = 0;
-    if constexpr (std::is_integral_v<T>) {
-        using U = std::make_unsigned_t<T>;
-        U lanes[kTogether];
-        for (int64_t k = 0; k < kTogether; ++k) lanes[k] = static_cast<U>(static_cast<U>(k) * static_cast<U>(delta));
-        auto first = static_cast<U>(start), step = static_cast<U>(static_cast<U>(kTogether) * static_cast<U>(delta));
-        for (; i + kTogether <= n; i += kTogether, first = static_cast<U>(first + step))
-            for (int64_t k = 0; k < kTogether; ++k) out[i + k] = static_cast<T>(static_cast<U>(first + lanes[k]));
-        for (int64_t k = 0; i < n; ++i, ++k) out[i] = static_cast<T>(static_cast<U>(first + lanes[k]));
-    } else {
-        // Integers of 32 bits have conversions of vectors.
-        auto const narrow = std::min<int64_t>(n, INT32_MAX - kTogether);
-        for (; i + kTogether <= narrow; i += kTogether)
-            for (int32_t k = 0; k < kTogether; ++k)
-                out[i + k] = start + static_cast<T>(static_cast<int32_t>(i) + k) * delta;
-        for (; i < n; ++i) out[i] = start + static_cast<T>(i) * delta;
-    }
-}
-
 template <class T>
 TaskResult bind_typed(RangeInfo const&, BindArgs const& args, Isa) {
     auto n = args.outputs[0]->count();
@@ -54,10 +28,11 @@ TaskResult bind_typed(RangeInfo const&, BindArgs const& args, Isa) {
         if (args.params.size() != 2)
             return Err{Rejection{std::to_string(args.params.size()) + " params, expected start and delta"}};
         auto start = static_cast<T>(args.params[0]), delta = static_cast<T>(args.params[1]);
-        return make_task([=](void* const* a, runtime::RunContext const&) { fill<T>(a[0], n, start, delta); });
+        return make_task(
+            [=](void* const* a, runtime::RunContext const&) { fill_range<T>(static_cast<T*>(a[0]), n, start, delta); });
     }
     return make_task([=](void* const* a, runtime::RunContext const&) {
-        fill<T>(a[2], n, *static_cast<T const*>(a[0]), *static_cast<T const*>(a[1]));
+        fill_range<T>(static_cast<T*>(a[2]), n, *static_cast<T const*>(a[0]), *static_cast<T const*>(a[1]));
     });
 }
 
