@@ -35,6 +35,8 @@
 #undef _mm512_getmant_ps
 #undef _mm512_inserti32x4
 #undef _mm512_inserti64x4
+#undef _mm512_mask_cmp_pd_mask
+#undef _mm512_mask_cmp_ps_mask
 #undef _mm512_roundscale_pd
 #undef _mm512_roundscale_ps
 #undef _mm512_setr_epi32

@@ -118,6 +118,12 @@ RG_EMULATED __m512d _mm512_shuffle_f64x2(__m512d a, __m512d b, int order) {
     for (int i = 0; i < 8; ++i) z.x[i] = (i < 4 ? x : y).x[(order >> i / 2 * 2 & 3) * 2 + i % 2];
     return z.vector();
 }
+RG_EMULATED __m512d _mm512_permutex2var_pd(__m512d a, __m512i index, __m512d b) {
+    Elements<uint64_t, __m512i> from(index);
+    Elements<double, __m512d> x(a), y(b), z(a);
+    for (int i = 0; i < 8; ++i) z.x[i] = (from.x[i] & 8 ? y : x).x[from.x[i] & 7];
+    return z.vector();
+}
 RG_EMULATED __m512i _mm512_castpd_si512(__m512d a) {
     return join(_mm256_castpd_si256(halves(a).low), _mm256_castpd_si256(halves(a).high));
 }
@@ -146,18 +152,29 @@ RG_EMULATED __mmask8 _mm512_cmp_pd_mask(__m512d a, __m512d b, int predicate) {
             return compared<_CMP_LE_OQ>(a, b);
         case _CMP_LT_OQ:
             return compared<_CMP_LT_OQ>(a, b);
+        case _CMP_ORD_Q:
+            return compared<_CMP_ORD_Q>(a, b);
         case _CMP_UNORD_Q:
             return compared<_CMP_UNORD_Q>(a, b);
         default:
             __builtin_trap();
     }
 }
+RG_EMULATED __mmask8 _mm512_mask_cmp_pd_mask(__mmask8 mask, __m512d a, __m512d b, int predicate) {
+    return static_cast<__mmask8>(mask & _mm512_cmp_pd_mask(a, b, predicate));
+}
 RG_EMULATED __m512d _mm512_mask_blend_pd(__mmask8 mask, __m512d a, __m512d b) { return chosen<double>(mask, b, a); }
 RG_EMULATED __m512d _mm512_mask_add_pd(__m512d other, __mmask8 mask, __m512d a, __m512d b) {
     return chosen<double>(mask, _mm512_add_pd(a, b), other);
 }
+RG_EMULATED __m512d _mm512_mask_max_pd(__m512d other, __mmask8 mask, __m512d a, __m512d b) {
+    return chosen<double>(mask, _mm512_max_pd(a, b), other);
+}
 RG_EMULATED __m512d _mm512_mask_mul_pd(__m512d other, __mmask8 mask, __m512d a, __m512d b) {
     return chosen<double>(mask, _mm512_mul_pd(a, b), other);
+}
+RG_EMULATED __m512d _mm512_mask_loadu_pd(__m512d other, __mmask8 mask, void const* p) {
+    return loaded<double>(other, mask, p);
 }
 RG_EMULATED __m512d _mm512_maskz_loadu_pd(__mmask8 mask, void const* p) {
     return loaded<double>(_mm512_setzero_pd(), mask, p);

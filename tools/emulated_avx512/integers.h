@@ -91,6 +91,12 @@ RG_EMULATED __m512i _mm512_permutexvar_epi32(__m512i index, __m512i a) {
     for (int i = 0; i < 16; ++i) z.x[i] = x.x[from.x[i] & 15];
     return z.vector();
 }
+RG_EMULATED __m512 _mm512_permutex2var_ps(__m512 a, __m512i index, __m512 b) {
+    Elements<uint32_t, __m512i> from(index);
+    Elements<float, __m512> x(a), y(b), z(a);
+    for (int i = 0; i < 16; ++i) z.x[i] = (from.x[i] & 16 ? y : x).x[from.x[i] & 15];
+    return z.vector();
+}
 RG_EMULATED __m512i _mm512_permutex2var_epi8(__m512i a, __m512i index, __m512i b) {
     Elements<uint8_t, __m512i> from(index), x(a), y(b), z(a);
     for (int i = 0; i < 64; ++i) z.x[i] = (from.x[i] & 64 ? y : x).x[from.x[i] & 63];

@@ -53,6 +53,9 @@ RG_EMULATED __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int predicate) {
             __builtin_trap();
     }
 }
+RG_EMULATED __mmask16 _mm512_mask_cmp_ps_mask(__mmask16 mask, __m512 a, __m512 b, int predicate) {
+    return static_cast<__mmask16>(mask & _mm512_cmp_ps_mask(a, b, predicate));
+}
 RG_EMULATED __mmask64 _mm512_movepi8_mask(__m512i a) {
     auto bits = [](__m256i x) { return static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(x))); };
     return bits(halves(a).low) | bits(halves(a).high) << 32;
@@ -66,6 +69,9 @@ RG_EMULATED __m512i _mm512_maskz_mov_epi8(__mmask64 mask, __m512i a) {
 RG_EMULATED __m512 _mm512_mask_add_ps(__m512 other, __mmask16 mask, __m512 a, __m512 b) {
     return chosen<float>(mask, _mm512_add_ps(a, b), other);
 }
+RG_EMULATED __m512 _mm512_mask_max_ps(__m512 other, __mmask16 mask, __m512 a, __m512 b) {
+    return chosen<float>(mask, _mm512_max_ps(a, b), other);
+}
 RG_EMULATED __m512 _mm512_mask_mul_ps(__m512 other, __mmask16 mask, __m512 a, __m512 b) {
     return chosen<float>(mask, _mm512_mul_ps(a, b), other);
 }
@@ -76,6 +82,9 @@ RG_EMULATED __m128i _mm512_maskz_cvtusepi32_epi8(__mmask16 mask, __m512i a) {
     return chosen<uint8_t>(mask, _mm512_cvtusepi32_epi8(a), _mm_setzero_si128());
 }
 
+RG_EMULATED __m512 _mm512_mask_loadu_ps(__m512 other, __mmask16 mask, void const* p) {
+    return loaded<float>(other, mask, p);
+}
 RG_EMULATED __m512 _mm512_maskz_loadu_ps(__mmask16 mask, void const* p) {
     return loaded<float>(_mm512_setzero_ps(), mask, p);
 }

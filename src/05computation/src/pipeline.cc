@@ -29,6 +29,7 @@
 #include "passes/merge_projections.h"
 #include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
+#include "passes/multiply_positions.h"
 #include "passes/narrow_attention.h"
 #include "passes/pool_means.h"
 #include "passes/recognise_activations.h"
@@ -95,6 +96,7 @@ std::span<Pass const> pipeline() {
         {"store_weights", store_weights},
         {"lower_precision", lower_precision},
         {"channels_last_convolutions", channels_last_convolutions},
+        {"multiply_positions", multiply_positions},
         {"remove_dead_nodes", remove_dead_nodes},
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},

@@ -4,7 +4,8 @@
 
 namespace refactor::kernel {
 
-MaybeKernel make_cumsum_strips(CumSumInfo const&, Request const&);
+MaybeKernel make_cumsum_strips_avx512(CumSumInfo const&, Request const&);
+MaybeKernel make_cumsum_strips_avx2(CumSumInfo const&, Request const&);
 MaybeKernel make_cumsum_reference(CumSumInfo const&, Request const&);
 
 }  // namespace refactor::kernel

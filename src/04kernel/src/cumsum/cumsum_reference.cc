@@ -41,8 +41,10 @@ class CumSumTask final : public runtime::Task {
     template <class T, bool product, bool exclusive>
     static void carry(T const* x, T* y, int64_t size, int64_t step, int64_t count) {
 #if RG_X86
-        if constexpr (isa == Isa::Avx2 && kHasStrips<T> && !product)
-            return cumsum_strip_avx2(CumSumStrip<T>{x, y, size, step, count, exclusive});
+        if constexpr (isa != Isa::Scalar && kHasStrips<T> && !product) {
+            CumSumStrip<T> strip{x, y, size, step, count, exclusive};
+            return isa == Isa::Avx512 ? cumsum_strip_avx512(strip) : cumsum_strip_avx2(strip);
+        }
 #endif
         constexpr int64_t kLanes = 16;
         Wide<T> totals[kStrip];
@@ -85,7 +87,10 @@ public:
         return std::unique_ptr<runtime::Task>(new CumSumTask(info, args));
     }
     static Result<double, Rejection> cost(CumSumInfo const&, BindArgs const& args) {
-        return static_cast<double>(args.inputs[0]->count()) * kNsPerElement / (isa == Isa::Avx2 ? 4 : 1);
+        return static_cast<double>(args.inputs[0]->count()) * kNsPerElement /
+               (isa == Isa::Avx512 ? 5
+                : isa == Isa::Avx2 ? 4
+                                   : 1);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto ns = static_cast<double>(split_.size * std::min(kStrip, split_.inner)) * kNsPerElement;
@@ -102,15 +107,27 @@ public:
 }  // namespace
 
 #if RG_X86
-MaybeKernel make_cumsum_strips(CumSumInfo const& info, Request const& request) {
+namespace {
+
+template <Isa isa>
+MaybeKernel make_strips(CumSumInfo const& info, Request const& request) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
-    if (auto why = why_not_isa(request, Isa::Avx2); !why.empty()) return reject(why);
+    if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
     auto dtype = request.inputs[0].dtype;
     if (dtype != DataType::F32 && dtype != DataType::I32 && dtype != DataType::I64)
         return reject("dtype " + std::string(refactor::name_of(dtype)) + ", expected f32, i32 or i64");
     if (info.product) return reject("adds, does not multiply");
     return std::unique_ptr<Kernel>(
-        new InfoKernel<CumSumInfo, CumSumTask<Isa::Avx2>>(id_of("cumsum", "strips", dtype, Isa::Avx2), info));
+        new InfoKernel<CumSumInfo, CumSumTask<isa>>(id_of("cumsum", "strips", dtype, isa), info));
+}
+
+}  // namespace
+
+MaybeKernel make_cumsum_strips_avx512(CumSumInfo const& info, Request const& request) {
+    return make_strips<Isa::Avx512>(info, request);
+}
+MaybeKernel make_cumsum_strips_avx2(CumSumInfo const& info, Request const& request) {
+    return make_strips<Isa::Avx2>(info, request);
 }
 #endif
 

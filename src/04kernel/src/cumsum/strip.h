@@ -15,5 +15,8 @@ struct CumSumStrip {
 void cumsum_strip_avx2(CumSumStrip<float> const& strip);
 void cumsum_strip_avx2(CumSumStrip<int32_t> const& strip);
 void cumsum_strip_avx2(CumSumStrip<int64_t> const& strip);
+void cumsum_strip_avx512(CumSumStrip<float> const& strip);
+void cumsum_strip_avx512(CumSumStrip<int32_t> const& strip);
+void cumsum_strip_avx512(CumSumStrip<int64_t> const& strip);
 
 }  // namespace refactor::kernel

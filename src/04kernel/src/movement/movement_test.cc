@@ -33,6 +33,16 @@ TEST(Transpose, LargeOnThreads) {
     });
 }
 
+TEST(Transpose, RowsThatShareSetsOfTheCaches) {
+    for_seeds(1, [](auto& random, DataType type) {
+        expect_equal(TransposeInfo{{1, 0}}, {Tensor(type, {512, 150}).fill(random)}, {Tensor(type, {150, 512})});
+        // Rows of 64 elements, 512 and 4096 apart.
+        expect_equal(TransposeInfo{{0, 3, 2, 1}}, {Tensor(type, {2, 64, 8, 65}).fill(random)},
+                     {Tensor(type, {2, 65, 8, 64})});
+        expect_equal(TransposeInfo{{2, 0, 1}}, {Tensor(type, {8, 64, 128}).fill(random)}, {Tensor(type, {128, 8, 64})});
+    });
+}
+
 TEST(Transpose, FewColumns) {
     for_seeds(1, [](auto& random, DataType type) {
         for (int64_t columns = 1; columns <= 5; ++columns) {

@@ -2,6 +2,8 @@
 
 #include "cuda/movement_kernels.h"
 
+#include <vector>
+
 namespace refactor::kernel {
 
 using namespace movement;
@@ -48,6 +50,22 @@ struct Shapes {
     Dims in, out, begins, strides;
     int64_t bytes;
     bool has_value;
+    /// Of the last axis: outputs [first, last) are a run of the input; what the ones in front and behind show.
+    int64_t first = 0, last = 0;
+    std::vector<int64_t> front = {}, behind = {};
+    std::vector<int64_t> rows = {};  ///< offset of the row that each output of the axis before it shows; -1: none
+
+    void find_sources() {
+        auto size = in.back(), n = out.back(), begin = begins.back();
+        first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
+        for (int64_t i = 0; i < first; ++i) front.push_back(source_of(mode, i - begin, size));
+        for (auto i = last; i < n; ++i) behind.push_back(source_of(mode, i - begin, size));
+        auto rank = in.size();
+        for (int64_t i = 0; rank > 1 && i < out[rank - 2]; ++i) {
+            auto source = source_of(mode, i - begins[rank - 2], in[rank - 2]);
+            rows.push_back(source < 0 ? -1 : source * strides[rank - 2]);
+        }
+    }
 };
 
 Result<Shapes, Rejection> shapes_of(PadInfo const& info, BindArgs const& args) {
@@ -77,36 +95,37 @@ std::byte const* value_of(Shapes const& s, void* const* a) {
 /// One row of the innermost axis; `x` is the input's row, or null if the whole row lies outside.
 template <class T>
 void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
-    auto size = s.in.back(), n = s.out.back(), begin = s.begins.back();
-    auto first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
     constexpr int64_t kBytes = sizeof(T);
-    auto edge = [&](int64_t from, int64_t to) {
-        for (auto i = from; i < to; ++i) {
-            auto at = x ? source_of(s.mode, i - begin, size) : -1;
-            store(y + i * kBytes, at < 0 ? value : load<T>(x + at * kBytes));
-        }
+    if (!x) {
+        for (int64_t i = 0; i < s.out.back(); ++i) store(y + i * kBytes, value);
+        return;
+    }
+    auto edge = [&](std::vector<int64_t> const& sources, std::byte* to) {
+        for (auto at : sources) store(to, at < 0 ? value : load<T>(x + at * kBytes)), to += kBytes;
     };
-    if (!x) return edge(0, n);
-    edge(0, first);
-    std::memcpy(y + first * kBytes, x + (first - begin) * kBytes, (last - first) * kBytes);
-    edge(last, n);
+    edge(s.front, y);
+    std::memcpy(y + s.first * kBytes, x + (s.first - s.begins.back()) * kBytes, (s.last - s.first) * kBytes);
+    edge(s.behind, y + s.last * kBytes);
 }
 
+/// Rows [begin, end), in runs along the axis before the last.
 template <class T>
 void pad_rows_of(Shapes const& s, std::byte const* x, T value, std::byte* y, int64_t begin, int64_t end) {
-    auto outer = s.in.size() - 1;
-    Dims at(outer);
-    for (auto i = outer, rest = static_cast<size_t>(begin); i-- > 0; rest /= s.out[i]) at[i] = rest % s.out[i];
-    for (auto row = begin; row < end; ++row) {
-        int64_t from = 0;
+    auto const row_bytes = s.out.back() * int64_t{sizeof(T)}, run = static_cast<int64_t>(s.rows.size());
+    if (s.in.size() == 1) return pad_row<T>(s, x, value, y);
+    auto outer = s.in.size() - 2;
+    for (auto row = begin; row < end;) {
+        int64_t from = 0, rest = row / run, at = row % run;
         bool inside = true;
-        for (size_t i = 0; i < outer && inside; ++i) {
-            auto source = source_of(s.mode, at[i] - s.begins[i], s.in[i]);
-            inside = source >= 0;
+        for (auto i = outer; i-- > 0; rest /= s.out[i]) {
+            auto source = source_of(s.mode, rest % s.out[i] - s.begins[i], s.in[i]);
+            inside = inside && source >= 0;
             from += source * s.strides[i];
         }
-        pad_row<T>(s, inside ? x + from * sizeof(T) : nullptr, value, y + row * s.out.back() * sizeof(T));
-        for (auto i = outer; i-- > 0 && ++at[i] == s.out[i];) at[i] = 0;
+        for (; at < run && row < end; ++at, ++row) {
+            bool shown = inside && s.rows[at] >= 0;
+            pad_row<T>(s, shown ? x + (from + s.rows[at]) * int64_t{sizeof(T)} : nullptr, value, y + row * row_bytes);
+        }
     }
 }
 
@@ -114,6 +133,7 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
     if (shapes->in.empty()) shapes->in = shapes->out = {1}, shapes->begins = {0}, shapes->strides = {1};
+    shapes->find_sources();
     auto output = args.inputs.size();
     return make_task([s = *shapes, output](void* const* a, runtime::RunContext const& c) {
         auto rows = count_of(s.out, 0, s.out.size() - 1), bytes = rows * s.out.back() * s.bytes;
@@ -145,6 +165,7 @@ Result<Shapes, Rejection> shapes_of_planes(PadInfo const& info, BindArgs const& 
             return Err{Rejection{"pads axis " + std::to_string(axis) + ", which is none of the positions"}};
     s.in = Dims(s.in.begin() + 2, s.in.end()), s.out = Dims(s.out.begin() + 2, s.out.end());
     s.begins = Dims(s.begins.begin() + 2, s.begins.end()), s.strides = strides_of(s.in);
+    s.find_sources();
     return shapes;
 }
 

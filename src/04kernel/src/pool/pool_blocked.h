@@ -13,6 +13,7 @@ struct PoolJobOf {
     int64_t row_pad_end, col_pad_end;
     int64_t planes, plane_step;  ///< of the window inside the input: number and distance in elements, the first at `x`
     int64_t counted_planes;      ///< that an average counts
+    T const* counted_columns;    ///< [out_cols]
     bool maximum;
     bool total;          ///< sums instead of averages
     bool count_padding;  ///< averages divide by the elements inside the padded input
@@ -27,23 +28,27 @@ struct GlobalPoolJob {
     bool maximum;
 };
 
-/// Windows at every column, or, of one lane, at every second; averages and sums have one lane.
-/// x: [planes][in_rows][in_cols][lanes]. `memory`: `lines` padded rows of `line_size` elements that the windows of as
-/// many output rows see, behind them as much again for windows at every second column, and 2 * out_cols for averages.
+/// The largest of windows at every column of blocks of `lanes` channels. x: [planes][in_rows][in_cols][lanes].
+/// `memory`: `lines` padded rows of `line_size` elements that the windows of as many output rows see.
+using PoolSeparable = void (*)(PoolJob const&, int64_t lanes, float* memory, int64_t lines, int64_t line_size);
+
+/// Windows at every column, or at every second, of one lane. x: [planes][in_rows][in_cols]. Output rows are made
+/// `together` at a time; `memory`: a vector for each row of each plane that they read.
 template <class T>
-using PoolSeparable = void (*)(PoolJobOf<T> const&, int64_t lanes, T* memory, int64_t lines, int64_t line_size);
+using PoolStrips = void (*)(PoolJobOf<T> const&, int64_t together, T* memory);
 
 /// One instruction set.
 struct PoolIsa {
     int block;
     void (*rows)(PoolJob const&);
-    PoolSeparable<float> separable;
+    PoolSeparable separable;
+    PoolStrips<float> strips;
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };
 PoolIsa const& pool_avx2();
 PoolIsa const& pool_avx512();
-PoolSeparable<double> pool_f64_avx2();
-PoolSeparable<double> pool_f64_avx512();
+PoolStrips<double> pool_f64_avx2();
+PoolStrips<double> pool_f64_avx512();
 
 }  // namespace refactor::kernel

@@ -3,13 +3,14 @@
 #include "pool/pool_blocked.h"
 #include "pool/pool_maximum.h"
 #include "pool/pool_separable_impl.h"
+#include "pool/pool_strips_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
 constexpr int kPositions = W == 16 ? 14 : 8;
 
-struct Strip {
+struct Positions {
     float const* x;
     int64_t x_step, planes, rows, cols, x_plane, x_row, x_col;
     float* y;
@@ -18,7 +19,7 @@ struct Strip {
 };
 
 template <bool Maximum, int Q>
-[[gnu::noinline]] void strip(Strip const& s) {
+[[gnu::noinline]] void strip(Positions const& s) {
     Vec acc[Q];
 #pragma GCC unroll 14
     for (int q = 0; q < Q; ++q) acc[q] = Maximum ? Vec::set(-kInf) : Vec::zero();
@@ -42,7 +43,7 @@ template <bool Maximum, int Q>
     for (int q = 0; q < Q; ++q) (Maximum ? acc[q] : acc[q] * scale).store(y + q * y_step);
 }
 
-using StripFunction = void (*)(Strip const&);
+using StripFunction = void (*)(Positions const&);
 template <bool Maximum, int... q>
 struct Strips {
     static constexpr StripFunction table[] = {nullptr, strip<Maximum, q + 1>...};
@@ -66,19 +67,19 @@ void run_strip(PoolJob const& j, int64_t row, int64_t col, int64_t count, bool d
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     int64_t in_col = col * j.col_stride - j.col_pad + cols.first * j.col_dilation;
     int64_t divisor = j.counted_planes * counted(j, row, col, rows, cols);
-    Strip s{j.x + (in_row * j.in_cols + in_col) * W,
-            (down ? j.row_stride * j.in_cols : j.col_stride) * W,
-            j.planes,
-            rows.end - rows.first,
-            cols.end - cols.first,
-            j.plane_step,
-            j.row_dilation * j.in_cols * W,
-            j.col_dilation * W,
-            j.y + (row * j.out_cols + col) * W,
-            (down ? j.out_cols : 1) * W,
-            j.total       ? 1.f
-            : divisor > 0 ? 1.f / static_cast<float>(divisor)
-                          : 0.f};
+    Positions s{j.x + (in_row * j.in_cols + in_col) * W,
+                (down ? j.row_stride * j.in_cols : j.col_stride) * W,
+                j.planes,
+                rows.end - rows.first,
+                cols.end - cols.first,
+                j.plane_step,
+                j.row_dilation * j.in_cols * W,
+                j.col_dilation * W,
+                j.y + (row * j.out_cols + col) * W,
+                (down ? j.out_cols : 1) * W,
+                j.total       ? 1.f
+                : divisor > 0 ? 1.f / static_cast<float>(divisor)
+                              : 0.f};
     if (s.cols == 0) s.rows = 0;
     int64_t strips = (count + kPositions - 1) / kPositions;
     for (int64_t t = 0, done = 0; t < strips; ++t) {
@@ -132,7 +133,7 @@ void whole_plain(GlobalPoolJob const& j) {
     *j.y = any(is_nan(best)) ? __builtin_nanf("") : max_of(best);
 }
 
-constexpr PoolIsa kPoolIsa{W, run_rows, separable, whole_blocked, whole_plain};
+constexpr PoolIsa kPoolIsa{W, run_rows, separable, strips, whole_blocked, whole_plain};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -1,9 +1,9 @@
 #include "simd/vec_f64_avx2.h"
 //
-#include "pool/pool_separable_impl.h"
+#include "pool/pool_strips_impl.h"
 
 namespace refactor::kernel {
 
-PoolSeparable<double> pool_f64_avx2() { return separable; }
+PoolStrips<double> pool_f64_avx2() { return strips; }
 
 }  // namespace refactor::kernel

@@ -1,5 +1,6 @@
 #include "pool/pool_job.h"
 
+#include "conv/cost.h"
 #include "pool/pool.h"
 
 #include <algorithm>
@@ -47,6 +48,10 @@ std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa is
     return {};
 }
 
+double memory_bandwidth(int threads, double bytes) {
+    return CostModel(without_vnni(cpu_features().isa), threads).bandwidth(bytes);
+}
+
 template <class T>
 PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info) {
     return {nullptr,
@@ -69,6 +74,7 @@ PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info) {
             1,
             0,
             1,
+            nullptr,
             info.kind == PoolKind::Max,
             info.kind == PoolKind::Sum,
             info.count_include_pad};

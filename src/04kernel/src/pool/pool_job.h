@@ -9,6 +9,9 @@ Result<Geometry, Rejection> vector_geometry(PoolInfo const& info, BindArgs const
 /// Why vectors do not take these operands in their layout, or nothing.
 std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa isa, DataType dtype = DataType::F32);
 
+/// Bytes per ns from where `bytes` fit, whatever the instruction set of the kernel that moves them.
+double memory_bandwidth(int threads, double bytes);
+
 /// What all output planes share; `x`, `y` and the rows are left to the caller.
 template <class T>
 PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info);

@@ -10,23 +10,23 @@ namespace refactor::kernel {
 
 namespace {
 
-/// The largest of a window as the largest of its columns' largest, and sums alike, in vectors along the rows of Plain
-/// tensors or of blocks of channels: rows + columns steps for an output instead of rows × columns.
-template <class T>
+/// The largest of a window as the largest of its columns' largest, in vectors along the rows of blocks of channels:
+/// rows
+/// + columns steps for an output instead of rows × columns.
 class SeparableTask final : public runtime::Task {
     Geometry g_;
-    PoolSeparable<T> separable_;
-    PoolJobOf<T> job_;
+    PoolSeparable separable_;
+    PoolJob job_;
     int64_t lanes_;   ///< elements of a position
     int64_t blocks_;  ///< of lanes, in all samples
     int64_t line_size_, lines_, scratch_size_, bands_ = 1;
     int threads_;
 
 public:
-    SeparableTask(Geometry const& g, PoolInfo const& info, PoolSeparable<T> separable, int64_t lanes, int threads)
+    SeparableTask(Geometry const& g, PoolInfo const& info, PoolSeparable separable, int64_t lanes, int threads)
         : g_(g),
           separable_(separable),
-          job_(job_of<T>(g, info)),
+          job_(job_of<float>(g, info)),
           lanes_(lanes),
           blocks_(g.batch * ((g.in_channels + lanes - 1) / lanes)),
           threads_(threads) {
@@ -34,23 +34,22 @@ public:
         auto reach = std::max(g.pad[2] + g.in[2], (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1);
         line_size_ = (reach * lanes + 15) / 16 * 16;
         // The rows of a pass and what it makes of them stay in L1 (8 KiB of 32).
-        lines_ = std::clamp<int64_t>((8 << 10) / (int64_t{sizeof(T)} * line_size_ * g.stride[2]), 1, 16);
-        scratch_size_ = lines_ * line_size_ * g.stride[2];
-        if (info.kind == PoolKind::Average) scratch_size_ += (2 * g.out[2] + 15) / 16 * 16;
+        lines_ = std::clamp<int64_t>((8 << 10) / (int64_t{sizeof(float)} * line_size_), 1, 16);
+        scratch_size_ = lines_ * line_size_;
         // Rows of one band share most of what they read.
         auto planes = blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_size_ * threads_) * sizeof(T); }
+    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_size_ * threads_) * sizeof(float); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto* x = static_cast<T const*>(arguments[0]);
-        auto* y = static_cast<T*>(arguments[1]);
-        auto* memory = reinterpret_cast<T*>(context.workspace);
+        auto* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        auto* memory = reinterpret_cast<float*>(context.workspace);
         context.pool.parallel_for(blocks_ * g_.out[0] * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
             auto job = job_;
@@ -62,7 +61,6 @@ public:
     }
 };
 
-template <class T>
 class SeparableKernel final : public NamedKernel {
     PoolInfo info_;
     Isa isa_;
@@ -70,19 +68,11 @@ class SeparableKernel final : public NamedKernel {
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = vector_geometry(info_, args);
         if (!g) return g;
-        auto most = args.inputs[0]->layout == Layout::Plain ? 2 : 1;
-        if (g->stride[2] > most)
-            return Err{Rejection{"takes strides of the last axis of at most " + std::to_string(most) + ", got " +
-                                 std::to_string(g->stride[2])}};
+        if (g->stride[2] > 1)
+            return Err{Rejection{"takes windows at every column, got strides of " + std::to_string(g->stride[2])}};
         return g;
     }
-    PoolSeparable<T> function() const {
-        bool wide = isa_ == Isa::Avx512;
-        if constexpr (sizeof(T) == 8)
-            return wide ? pool_f64_avx512() : pool_f64_avx2();
-        else
-            return wide ? pool_avx512().separable : pool_avx2().separable;
-    }
+    PoolIsa const& functions() const { return isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2(); }
 
 public:
     SeparableKernel(std::string id, PoolInfo info, Isa isa)
@@ -92,51 +82,38 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        auto width = (isa_ == Isa::Avx512 ? 64 : 32) / static_cast<int64_t>(sizeof(T));
         auto lanes = block_of(args.inputs[0]->layout), blocks = (g->out_channels + lanes - 1) / lanes;
         auto rows = static_cast<double>(g->batch * blocks * g->out[0] * g->out[1]);
-        auto floats_of = [&](int64_t cols) { return static_cast<double>((cols * lanes + width - 1) / width * width); };
-        auto strided = g->stride[2] > 1 ? 2 : 0;
-        auto steps = floats_of(g->in[2]) * static_cast<double>(g->kernel[0] * g->kernel[1] + strided) +
-                     floats_of(g->out[2]) * static_cast<double>(g->kernel[2]);
-        auto bytes =
-            double{sizeof(T)} * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
+        auto steps = static_cast<double>(lanes * (g->in[2] * g->kernel[0] * g->kernel[1] + g->out[2] * g->kernel[2]));
+        auto bytes = 4. * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
         constexpr double kRowNs = 8;
-        return (rows * (kRowNs + 2 * steps * (sizeof(T) / 4) / (0.3 * cost.flops)) + bytes / cost.bandwidth(bytes)) /
+        return (rows * (kRowNs + 2 * steps / (0.3 * cost.flops)) + bytes / memory_bandwidth(args.threads, bytes)) /
                cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        return std::unique_ptr<runtime::Task>(std::make_unique<SeparableTask<T>>(
-            *g, info_, function(), block_of(args.inputs[0]->layout), std::max(1, args.threads)));
+        return std::unique_ptr<runtime::Task>(std::make_unique<SeparableTask>(
+            *g, info_, functions().separable, block_of(args.inputs[0]->layout), std::max(1, args.threads)));
     }
 };
 
-template <class T>
 KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
-    constexpr auto kType = sizeof(T) == 8 ? DataType::F64 : DataType::F32;
-    if (auto reason = vector_mismatch(info, request, isa, kType); !reason.empty()) return Err{Rejection{reason}};
-    if ((info.kind != PoolKind::Max || sizeof(T) == 8) && request.inputs[0].layout != Layout::Plain)
-        return Err{Rejection{"takes the largest of blocks of channels of f32, not averages or sums"}};
+    if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
+    if (info.kind != PoolKind::Max || request.inputs[0].layout == Layout::Plain)
+        return Err{Rejection{"takes the largest of blocks of channels, not averages or sums"}};
     return std::unique_ptr<Kernel>(
-        std::make_unique<SeparableKernel<T>>(id_of("pool", "separable", kType, isa), info, isa));
+        std::make_unique<SeparableKernel>(id_of("pool", "separable", DataType::F32, isa), info, isa));
 }
 
 }  // namespace
 
 KernelResult pool_separable_avx512(PoolInfo const& info, Request const& request) {
-    return make<float>(info, request, Isa::Avx512);
+    return make(info, request, Isa::Avx512);
 }
 KernelResult pool_separable_avx2(PoolInfo const& info, Request const& request) {
-    return make<float>(info, request, Isa::Avx2);
-}
-KernelResult pool_separable_f64_avx512(PoolInfo const& info, Request const& request) {
-    return make<double>(info, request, Isa::Avx512);
-}
-KernelResult pool_separable_f64_avx2(PoolInfo const& info, Request const& request) {
-    return make<double>(info, request, Isa::Avx2);
+    return make(info, request, Isa::Avx2);
 }
 
 }  // namespace refactor::kernel

@@ -94,8 +94,8 @@ public:
         auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = 4 * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
         auto copies = plain_ ? bytes / cost.l2 : 0.;
-        return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) + bytes / cost.bandwidth(bytes) +
-                copies) /
+        return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) +
+                bytes / memory_bandwidth(args.threads, bytes) + copies) /
                cost.threads;
     }
 

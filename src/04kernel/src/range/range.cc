@@ -1,6 +1,7 @@
 #include "range/range.h"
 
 #include "cuda/movement_kernels.h"
+#include "range/fill_range.h"
 
 namespace refactor::kernel {
 
@@ -21,29 +22,17 @@ Candidates candidates(RangeInfo const& info, Request const& request) {
 namespace {
 
 template <class T>
-void fill(void* y, int64_t n, T start, T delta) {
-    auto* out = static_cast<T*>(y);
-    for (int64_t i = 0; i < n; ++i) {
-        if constexpr (std::is_integral_v<T>) {
-            using U = std::make_unsigned_t<T>;
-            out[i] = static_cast<T>(static_cast<U>(start) + static_cast<U>(i) * static_cast<U>(delta));
-        } else {
-            out[i] = start + static_cast<T>(i) * delta;
-        }
-    }
-}
-
-template <class T>
 TaskResult bind_typed(RangeInfo const&, BindArgs const& args, Isa) {
     auto n = args.outputs[0]->count();
     if (args.inputs.empty()) {
         if (args.params.size() != 2)
             return Err{Rejection{std::to_string(args.params.size()) + " params, expected start and delta"}};
         auto start = static_cast<T>(args.params[0]), delta = static_cast<T>(args.params[1]);
-        return make_task([=](void* const* a, runtime::RunContext const&) { fill<T>(a[0], n, start, delta); });
+        return make_task(
+            [=](void* const* a, runtime::RunContext const&) { fill_range<T>(static_cast<T*>(a[0]), n, start, delta); });
     }
     return make_task([=](void* const* a, runtime::RunContext const&) {
-        fill<T>(a[2], n, *static_cast<T const*>(a[0]), *static_cast<T const*>(a[1]));
+        fill_range<T>(static_cast<T*>(a[2]), n, *static_cast<T const*>(a[0]), *static_cast<T const*>(a[1]));
     });
 }
 

@@ -1,5 +1,6 @@
 #include "common/half.h"
 #include "cuda/device_selects.h"
+#include "range/fill_range.h"
 #include "range/range_length.h"
 
 namespace refactor::kernel {
@@ -15,7 +16,7 @@ void fill(std::span<Value const* const> inputs, Value& output, DataType computed
     auto* target = output.resize(dtype, Dims{count});
     std::vector<T> scratch(dtype == computed ? 0 : static_cast<size_t>(count));
     auto* elements = dtype == computed ? static_cast<T*>(target) : scratch.data();
-    for (int64_t i = 0; i < count; ++i) elements[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+    fill_range<T>(elements, count, start, delta);
     if (dtype != computed) convert(computed, scratch.data(), dtype, target, count);
 }
 

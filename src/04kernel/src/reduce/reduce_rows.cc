@@ -10,8 +10,10 @@ namespace {
 constexpr double kNsPerElement = 0.15;
 /// Elements whose sum is taken at once; those sums are added in f64.
 constexpr int64_t kSumLength = 8192;
-/// Columns, or short rows, of one call: four vectors of AVX-512.
-constexpr int kMostTogether = 64;
+/// Columns, or short rows, of one call: eight vectors of AVX-512.
+constexpr int kMostTogether = 128;
+/// From here on the rows of a column are worth runs of 512 bytes; fewer are done before the next run is fetched ahead.
+constexpr int64_t kManyRows = 32;
 /// A call for a row costs about 20 ns, as much as this many elements from L1.
 constexpr int64_t kShortRow = 256;
 
@@ -160,7 +162,8 @@ public:
         for (auto const& run : shape_.reduced) runs_.push_back({run.size, run.stride});
         auto ns = static_cast<double>(shape_.reduced_count) * kNsPerElement;
         if (!shape_.reduces_last) {
-            inner_ = shape_.kept.back().size, step_ = int64_t{4} * functions.width;
+            inner_ = shape_.kept.back().size,
+            step_ = shape_.reduced_count < kManyRows ? 4 * functions.width : functions.together;
             bool behind = !runs_.empty() && runs_.back().stride == inner_;
             if (behind && 2 * inner_ <= step_ && runs_.back().size >= 2 * (step_ / inner_)) folds_ = step_ / inner_;
         } else if (has_short_rows()) {

@@ -26,10 +26,10 @@ struct NormRowOf {
 
 template <class T>
 struct RowFunctionsOf {
-    int width;
+    int width, together;  ///< elements of a vector; columns that `columns` takes at once
     /// Combines `count` contiguous elements; NaN arrives in Max and Min.
     T (*partial)(RowOp, T const* x, int64_t count, T shift);
-    /// For each of `columns` ≤ 4 * width contiguous columns: combines the elements at all offsets of `runs`. `shift`:
+    /// For each of `columns` ≤ `together` contiguous columns: combines the elements at all offsets of `runs`. `shift`:
     /// one value per column, for Exp.
     void (*columns)(RowOp, T const* x, int64_t columns, RowRun const* runs, int count, T const* shift, T* y);
     /// For each of `rows` rows of `size` elements behind each other: combines its elements. `shift`: one value per row,

@@ -8,8 +8,9 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr RowFunctionsOf<Element> kFunctions{kWidth,          partial,    columns,    short_rows, divide,     softmax,
-                                             softmax_columns, layer_norm, group_norm, lane_sums,  lane_affine};
+constexpr RowFunctionsOf<Element> kFunctions{
+    kWidth,  kColumnVectors* kWidth, partial,    columns,    short_rows, divide,
+    softmax, softmax_columns,        layer_norm, group_norm, lane_sums,  lane_affine};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -102,17 +102,18 @@ struct Columns {
     int tail, rows = 0;
 
     RG_SIMD void flush() {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) total[v] = join<op>(total[v], acc[v]), acc[v] = Vec::set(kIdentity<op>);
         rows = 0;
     }
-    void add(Element const* x, RowRun const* runs, int count) {
-        if (count > 1) {
-            for (int64_t i = 0; i < runs->size; ++i) add(x + i * runs->stride, runs + 1, count - 1);
-            return;
-        }
-        for (int64_t i = 0; i < (count ? runs->size : 1); ++i, x += count ? runs->stride : 0) {
-#pragma GCC unroll 4
+    RG_SIMD void store(Element* y) {
+        flush();
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) store_part(total[v], y + v * kWidth, v + 1 == vectors ? tail : kWidth);
+    }
+    RG_SIMD void add_rows(Element const* x, int64_t size, int64_t stride) {
+        for (int64_t i = 0; i < size; ++i, x += stride) {
+#pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v)
                 acc[v] = combine<op>(
                     acc[v], mapped<op>(v + 1 == vectors ? load_part(x + v * kWidth, tail) : Vec::load(x + v * kWidth),
@@ -120,31 +121,44 @@ struct Columns {
             if (++rows == kRowsOfOneSum) flush();
         }
     }
+    void add(Element const* x, RowRun const* runs, int count) {
+        if (count > 1) {
+            for (int64_t i = 0; i < runs->size; ++i) add(x + i * runs->stride, runs + 1, count - 1);
+            return;
+        }
+        // In registers: in memory every load might be of the sums.
+        Columns sums = *this;
+        sums.add_rows(x, count ? runs->size : 1, count ? runs->stride : 0);
+        *this = sums;
+    }
 };
 template <RowOp op, int vectors>
-void columns_of(Element const* x, int64_t columns, RowRun const* runs, int count, Element const* shift, Element* y) {
-    Columns<op, vectors> c;
-    c.tail = static_cast<int>(columns - (vectors - 1) * kWidth);
+void column_vectors_of(Element const* x, int64_t columns, RowRun const* runs, int count, Element const* shift,
+                       Element* y) {
+    Columns<op, vectors> fresh;
+    fresh.tail = static_cast<int>(columns - (vectors - 1) * kWidth);
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
-        c.acc[v] = c.total[v] = Vec::set(kIdentity<op>);
-        c.shift[v] = shift ? load_part(shift + v * kWidth, v + 1 == vectors ? c.tail : kWidth) : Vec::zero();
+        fresh.acc[v] = fresh.total[v] = Vec::set(kIdentity<op>);
+        fresh.shift[v] = shift ? load_part(shift + v * kWidth, v + 1 == vectors ? fresh.tail : kWidth) : Vec::zero();
     }
-    c.add(x, runs, count);
-    c.flush();
-    for (int v = 0; v < vectors; ++v) store_part(c.total[v], y + v * kWidth, v + 1 == vectors ? c.tail : kWidth);
+    if (count == 1) {
+        fresh.add_rows(x, runs->size, runs->stride);
+        return fresh.store(y);
+    }
+    auto several = fresh;
+    several.add(x, runs, count);
+    several.store(y);
 }
-template <RowOp op>
+
+/// Columns side by side: sums, their parts and shifts of AVX-512 take 24 of 32 registers, those of AVX2 12 of 16.
+constexpr int kColumnVectors = sizeof(Vec) == 64 ? 8 : 4;
+
+template <RowOp op, int vectors = kColumnVectors>
 void columns_of(Element const* x, int64_t columns, RowRun const* runs, int count, Element const* shift, Element* y) {
-    switch ((columns + kWidth - 1) / kWidth) {
-        case 1:
-            return columns_of<op, 1>(x, columns, runs, count, shift, y);
-        case 2:
-            return columns_of<op, 2>(x, columns, runs, count, shift, y);
-        case 3:
-            return columns_of<op, 3>(x, columns, runs, count, shift, y);
-        default:
-            return columns_of<op, 4>(x, columns, runs, count, shift, y);
-    }
+    if constexpr (vectors > 1)
+        if (columns <= (vectors - 1) * kWidth) return columns_of<op, vectors - 1>(x, columns, runs, count, shift, y);
+    column_vectors_of<op, vectors>(x, columns, runs, count, shift, y);
 }
 void columns(RowOp op, Element const* x, int64_t n, RowRun const* runs, int count, Element const* shift, Element* y) {
     using enum RowOp;
