@@ -56,6 +56,7 @@
 #include "masked.h"
 //
 #include "doubles.h"
+#include "masked_doubles.h"
 
 #ifdef RG_EMULATE_AVX512
 // Its arguments have types of the global namespace, where it would be found as well.

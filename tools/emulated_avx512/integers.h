@@ -41,6 +41,7 @@ RG_EMULATED void _mm512_store_si512(void* p, __m512i a) {
     }
 RG_OF_TWO(add_epi16, add_epi16)
 RG_OF_TWO(add_epi32, add_epi32)
+RG_OF_TWO(add_epi64, add_epi64)
 RG_OF_TWO(adds_epi16, adds_epi16)
 RG_OF_TWO(and_si512, and_si256)
 RG_OF_TWO(madd_epi16, madd_epi16)
