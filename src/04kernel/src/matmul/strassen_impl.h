@@ -33,7 +33,7 @@ RG_SIMD int64_t vector_step(ProductBlock const& t) { return t.run == kWidth ? t.
 struct PairBlock {
     Range range;
     int64_t half;  ///< of the depth
-    float* t;      ///< T1 … T4
+    float* t;      ///< T1 … T4, or T2 alone
     float* a;      ///< for each pair of row tiles: whether it is combined (else 0), and its operands
 
     RG_SIMD int64_t operands(int64_t pairs) const {
@@ -94,10 +94,10 @@ RG_SIMD void combine_rows(ProductBlock const& t, PairBlock const& block, float c
     }
 }
 
-/// What follows the clamp of a tile, on columns that are `y_vector` apart.
-void activate_tile(ProductBlock const& t, int64_t at, int64_t rows) {
+/// What follows the clamp of a tile, on vectors that are `y_vector` apart.
+void activate_tile(ProductBlock const& t, int64_t at, int64_t rows, int64_t vectors) {
     float const* residual = t.residual && t.residual_last ? t.residual + at : nullptr;
-    for (int64_t v = 0; v < kVectors; ++v)
+    for (int64_t v = 0; v < vectors; ++v)
         activate_block(t, t.y + at + v * t.y_vector, residual ? residual + v * t.y_vector : nullptr, rows, kWidth);
 }
 
@@ -130,73 +130,100 @@ NextPair next_pair(ProductBlock const& t, PairBlock const& block, int64_t j) {
     return next;
 }
 
-/// Rows that are not paired, on both panels of `tile`.
-void multiply_unpaired(ProductBlock const& t, PairBlock const& block, PairTile const& tile, Range const& unpaired,
-                       int64_t column, bool activates) {
+/// Rows of the next of tiles that are about as high as each other.
+RG_SIMD int64_t pair_rows_of(int64_t left) {
+    int64_t tiles = (left + kPairRows - 1) / kPairRows;
+    return (left + tiles - 1) / tiles;
+}
+
+/// Two panels of columns.
+struct PairOfPanels {
+    ProductBlock const& t;
+    PairBlock const& block;
+    int64_t j;       ///< first column
+    int64_t column;  ///< where Y has it
+    float const* b;
+    Finish finish;   ///< of the first column
+    bool activates;  ///< `activate_block` follows
+
+    PairOfPanels(ProductBlock const& t_, PairBlock const& block_, int64_t j_)
+        : t(t_),
+          block(block_),
+          j(j_),
+          column(j_ / kWidth * t_.y_vector),
+          b(t_.b + j_ * t_.k + block_.range.depth * kPanel),
+          finish(finish_of(t_, activates)) {
+        finish.load = block.range.depth > 0, finish.last = block.range.depth + block.range.k >= t.k;
+        activates = activates && finish.last;
+        if (finish.bias && !finish.scalar_bias) finish.bias += j;
+    }
+    /// Likewise, for columns `vectors` further and rows whose first has its results at `at`.
+    RG_SIMD Finish finish_at(int64_t at, int64_t vectors) const {
+        Finish result = finish;
+        if (result.residual) result.residual = t.residual + at;
+        if (result.bias && !result.scalar_bias) result.bias += vectors * kWidth;
+        return result;
+    }
+    /// Rows that are not paired.
+    void multiply_unpaired(int64_t row, int64_t rows) const;
+    /// The columns of tiles that begin at vector `v` of either panel.
+    void multiply_pairs(int64_t v, NextPair& next) const;
+};
+
+void PairOfPanels::multiply_unpaired(int64_t row, int64_t count) const {
     int64_t const run = smaller(t.run, block.range.k);
-    for (int64_t i = unpaired.row, end = i + unpaired.rows; i < end;) {
+    for (int64_t i = row, end = row + count; i < end;) {
         int64_t rows = rows_of(end - i);
         float const* a = t.a + i * t.a_row + place_of(t, block.range.depth);
-        for (int q = 0; q < 2; ++q) {
+        for (int64_t q = 0; q < 2; ++q) {
             int64_t at = i * t.y_row + column + q * t.y_vector * kVectors;
-            Finish finish = tile.finish[q];
-            if (finish.residual) finish.residual = t.residual + at;
-            kRestTiles.of[rows](
-                {block.range.k, a, tile.b[q], t.a_row, run, t.run_step, t.y + at, t.y_row, t.y_vector, finish});
-            if (activates) activate_tile(t, at, rows);
+            kRestTiles.of[rows]({block.range.k, a, b + q * kPanel * t.k, t.a_row, run, t.run_step, t.y + at, t.y_row,
+                                 t.y_vector, finish_at(at, q * kVectors)});
+            if (activates) activate_tile(t, at, rows, kVectors);
         }
         i += rows;
     }
 }
 
-/// Two panels of columns, from `j`; the first make the operands of A.
-void multiply_pair_of_panels(ProductBlock const& t, PairBlock const& block, int64_t j) {
-    bool after, first = true;
-    Finish whole = finish_of(t, after);
-    whole.load = block.range.depth > 0, whole.last = block.range.depth + block.range.k >= t.k;
-    float const* panel = t.b + j * t.k + block.range.depth * kPanel;
+void PairOfPanels::multiply_pairs(int64_t v, NextPair& next) const {
+    bool first = true;
     float* a = block.a;
-    int64_t half = block.half, quadrant = half * kPanel, right = t.y_vector * kVectors;
-    int64_t column = j / kWidth * t.y_vector;
+    int64_t const half = block.half, quadrant = half * kPanel;
     PairTile tile{half, nullptr, {}, {}, {}, t.y_row, t.y_vector, {}, {}, {}};
-    NextRows const no_rows{nullptr, nullptr, block.right(t), vector_step(t), t.a_row};
     for (int q = 0; q < 4; ++q) {
-        tile.b[q] = panel + (q & 1) * kPanel * t.k + (q >> 1) * quadrant, tile.t[q] = block.t + (q + 3) % 4 * quadrant;
-        tile.finish[q] = whole;
-        if (whole.bias && !whole.scalar_bias) tile.finish[q].bias = whole.bias + j + (q & 1) * kPanel;
+        tile.b[q] = b + (q & 1) * kPanel * t.k + (q >> 1) * quadrant + v * kWidth;
+        tile.t[q] = block.t + (kKeepsSums ? (q + 3) % 4 * quadrant : 0) + v * kWidth;
     }
-    NextPair next = next_pair(t, block, j);
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0, rows; i < pairs; i += rows, a += kWidth + block.operands(rows)) {
-            rows = rows_of(pairs - i);
-            tile.next = no_rows, tile.a = a + kWidth;
-            if (j == 0) {
+            rows = pair_rows_of(pairs - i);
+            tile.next = {nullptr, nullptr, block.right(t), vector_step(t), t.a_row, 0}, tile.a = a + kWidth;
+            if (j == 0 && v == 0) {
                 float const* upper = t.a + (row + i) * t.a_row + place_of(t, block.range.depth);
                 float const* lower = upper + pairs * t.a_row;
                 *a = are_alike(t, block, upper, lower, rows);
                 if (*a) combine_rows(t, block, upper, lower, rows, a + kWidth);
-                if (i + rows < pairs)
-                    tile.next.upper = upper + rows * t.a_row, tile.next.lower = lower + rows * t.a_row;
+                tile.next.upper = upper + rows * t.a_row, tile.next.lower = lower + rows * t.a_row;
+                tile.next.rows = i + rows < pairs ? pair_rows_of(pairs - i - rows) : 0;
             }
             if (!*a) {
                 for (int64_t r : {row + i, row + i + pairs})
-                    multiply_unpaired(t, block, tile, {r, rows, 0, 0}, column, after && whole.last);
+                    if (v == 0) multiply_unpaired(r, rows);
                 continue;
             }
             int64_t at[4];
-            tile.ahead = next.part(7 * half, (pairs + kRows - 1) / kRows);
+            tile.ahead = next.part(7 * half, (pairs + kPairRows - 1) / kPairRows * (kVectors / kPairVectors));
             for (int q = 0; q < 4; ++q) {
-                int64_t r = row + i + (q >> 1) * pairs;
-                at[q] = r * t.y_row + column + (q & 1) * right;
-                tile.y[q] = t.y + at[q];
-                if (whole.residual) tile.finish[q].residual = whole.residual + at[q];
+                int64_t vector = (q & 1) * kVectors + v;
+                at[q] = (row + i + (q >> 1) * pairs) * t.y_row + column + vector * t.y_vector;
+                tile.y[q] = t.y + at[q], tile.finish[q] = finish_at(at[q], vector);
             }
             kPairTiles.of[rows][first](tile);
             first = false;
-            for (int q = 0; after && whole.last && q < 4; ++q) activate_tile(t, at[q], rows);
+            for (int q = 0; activates && q < 4; ++q) activate_tile(t, at[q], rows, kPairVectors);
         }
-        multiply_unpaired(t, block, tile, {row + 2 * pairs, group - 2 * pairs, 0, 0}, column, after && whole.last);
+        if (v == 0) multiply_unpaired(row + 2 * pairs, group - 2 * pairs);
     });
 }
 
@@ -206,8 +233,12 @@ void multiply_strassen(ProductBlock const& t) {
         Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         for (; r.depth < t.k; r.depth += r.k) {
             r.k = smaller(t.block_k, t.k - r.depth);
-            PairBlock block{r, r.k / 2, t.scratch, t.scratch + 2 * r.k * kPanel};
-            for (int64_t j = 0; j < paired; j += 2 * kPanel) multiply_pair_of_panels(t, block, j);
+            PairBlock block{r, r.k / 2, t.scratch, t.scratch + (kKeepsSums ? 4 : 1) * r.k / 2 * kPanel};
+            for (int64_t j = 0; j < paired; j += 2 * kPanel) {
+                NextPair next = next_pair(t, block, j);
+                PairOfPanels panels(t, block, j);
+                for (int64_t v = 0; v < kVectors; v += kPairVectors) panels.multiply_pairs(v, next);
+            }
             for (int64_t j = paired; j < t.n; j += kPanel) {
                 int64_t wide = width_of(smaller(kPanel, t.n - j));
                 multiply_panel(t, r, j, t.b + j * t.k + r.depth * wide, wide);

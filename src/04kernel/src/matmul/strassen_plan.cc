@@ -15,9 +15,10 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /// a cycle): the first rows make the sums of B, 6 cycles a vector; the operands of A take 8; U, V, Y and what a tile
 /// begins and ends with 14 for each quadrant (depths of 96 are level or behind, of 128 ahead); an odd row as long as
 /// three. Where vectors of AVX-512 take half a cycle, the cycles count double, and products are up to a fifth slower
-/// than without halves (measured on Emerald Rapids).
+/// than without halves (measured on Emerald Rapids); not on Zen 5, whose additions have units of their own.
 double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
-    bool const fast = wide && !cpu_features().halves_512;
+    auto const& cpu = cpu_features();
+    bool const fast = wide && !cpu.halves_512 && !cpu.whole_512;
     double const pace = fast ? 1.2 : 1, cycle = fast ? 2 : 1;
     auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
     return pace * 7 * m * n * k + cycle * (4 * 6 * n * k + 4 * 8 * m * k + 4 * 14 * m * n) + (rows % 2 ? 8 * n * k : 0);
@@ -26,15 +27,15 @@ double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
 }  // namespace
 
 /// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: the operands that A
-/// makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order. Several whole
-/// matrices that share B and fit into a block make one of more rows. Parts: the best of cutting rows and pairs of
-/// panels.
+/// makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order; half as many rows
+/// with AVX-512, whose narrow tiles read them twice. Several whole matrices that share B and fit into a block make one
+/// of more rows. Parts: the best of cutting rows and pairs of panels.
 StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, bool blocked) {
     threads = std::max(1, threads);
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
     auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
-    auto most = std::max<int64_t>(4 * functions.rows, floats / block_k);
+    auto most = std::max<int64_t>(4 * functions.rows, floats / (functions.width == 16 ? 2 : 1) / block_k);
     bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
     auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
     auto row_unit = gathers ? shape.m : std::min<int64_t>(2 * functions.rows, m);
