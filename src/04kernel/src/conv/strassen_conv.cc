@@ -42,7 +42,9 @@ public:
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         CostModel cost(Isa::Avx512, args.threads);
-        auto work = 2 * strassen_plan(functions(), *shape, args.threads, true).work / (0.85 * cost.flops);
+        // Of ResNet-50's layers some gain 4 %, some lose 12 (Zen 5).
+        auto pace = cpu_features().whole_512 ? 1.1 : 1;
+        auto work = pace * 2 * strassen_plan(functions(), *shape, args.threads, true).work / (0.85 * cost.flops);
         auto weights = 4. * static_cast<double>(shape->k * shape->n);
         auto bytes = 4. * static_cast<double>(shape->batches * shape->m * (shape->n + shape->k));
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
