@@ -143,8 +143,8 @@ struct PairOfPanels {
     int64_t j;       ///< first column
     int64_t column;  ///< where Y has it
     float const* b;
-    Finish finish;   ///< of the first column
-    bool activates;  ///< `activate_block` follows
+    bool activates = false;  ///< `activate_block` follows
+    Finish finish;           ///< of the first column
 
     PairOfPanels(ProductBlock const& t_, PairBlock const& block_, int64_t j_)
         : t(t_),

@@ -12,10 +12,11 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
-/// a cycle): the first rows make the sums of B, 6 cycles a vector; the operands of A take 8; U, V, Y and what a tile
-/// begins and ends with 14 for each quadrant (depths of 96 are level or behind, of 128 ahead); an odd row as long as
-/// three. Where vectors of AVX-512 take half a cycle, the cycles count double, and products are up to a fifth slower
-/// than without halves (measured on Emerald Rapids); not on Zen 5, whose additions have units of their own.
+/// a cycle, and before AVX-512 made sums of B anew): the first rows make the sums of B, 6 cycles a vector; the operands
+/// of A take 8; U, V, Y and what a tile begins and ends with 14 for each quadrant (depths of 96 are level or behind, of
+/// 128 ahead); an odd row as long as three. Where vectors of AVX-512 take half a cycle, the cycles count double, and
+/// products are up to a fifth slower than without halves (measured on Emerald Rapids); not on Zen 5, whose additions
+/// have units of their own.
 double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
     auto const& cpu = cpu_features();
     bool const fast = wide && !cpu.halves_512 && !cpu.whole_512;
@@ -35,7 +36,8 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
     auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
-    auto most = std::max<int64_t>(4 * functions.rows, floats / (functions.width == 16 ? 2 : 1) / block_k);
+    bool const narrow = functions.width == 16;  // tiles of half a panel, for which T2 alone is stored
+    auto most = std::max<int64_t>(4 * functions.rows, floats / (narrow ? 2 : 1) / block_k);
     bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
     auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
     auto row_unit = gathers ? shape.m : std::min<int64_t>(2 * functions.rows, m);
@@ -58,7 +60,7 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
     best.group = gathers ? shape.m : ceil_div(rows, ceil_div(rows, most));
     best.block_m = gathers ? std::min(rows, most / shape.m * shape.m) : best.group;
     auto pair_floats = functions.width + 7 * round_up(block_k / 2, functions.width);
-    auto scratch = 2 * block_k * functions.panel + (best.block_m / 2) * pair_floats;
+    auto scratch = (narrow ? 1 : 4) * block_k / 2 * functions.panel + (best.block_m / 2) * pair_floats;
     best.scratch_bytes = static_cast<size_t>(round_up(scratch * 4, 64));
     return best;
 }

@@ -8,7 +8,7 @@ namespace {
 /// A tile: 6 × 2 of 16 registers, 12 × 2 of 32. So narrow a tile of AVX-512 reads few enough vectors of B that T1, T3
 /// and T4 can be made anew for each pair of row tiles, on the ports that add where processors have them beside those
 /// that multiply, instead of written and read again: 2 to 4 loads and 2 to 4 sums for 24 multiply-adds.
-constexpr int kPairRows = kLong ? 12 : 6, kPairVectors = 2, kPairWidth = kPairVectors * kWidth;
+constexpr int kPairRows = kLong ? 12 : 6, kPairVectors = 2;
 constexpr bool kKeepsSums = !kLong;  ///< T1, T3 and T4 are stored as T2 is
 
 /// Where a pair of row tiles has its operands, in the order of use, so that they are one stream of memory.

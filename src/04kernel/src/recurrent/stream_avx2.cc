@@ -82,11 +82,7 @@ void multiply(StreamBlock const& t) {
             for (int set = 0; set < kSets; ++set) s.add(set);
         for (; left > 0; --left) s.add(0);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-            Vec sum = s.sums[0][v];
-            if (kSets == 2) sum = sum + s.sums[kSets - 1][v];
-            sum.store(t.y + j * kPanel + v * kWidth);
-        }
+        for (int v = 0; v < kVectors; ++v) (s.sums[0][v] + s.sums[1][v]).store(t.y + j * kPanel + v * kWidth);
     }
 }
 
