@@ -1,6 +1,9 @@
 #pragma once
+#include "integer_conv/depthwise_windows.h"
 #include "integer_conv/staged_image.h"
 #include "mem_manager/blob.h"
+
+#include <optional>
 
 namespace refactor::kernel {
 
@@ -15,6 +18,19 @@ struct WindowRuns {
     std::vector<int64_t> offsets(IntegerFunctions const& f) const;
 };
 
+/// What `IntegerFunctions::terms` makes of the columns of a group: four arrays in a row.
+struct ColumnTerms {
+    int32_t *add, *zero, *sum;
+    float* scale;
+
+    ColumnTerms(int32_t* first, int64_t columns)
+        : add(first),
+          zero(first + columns),
+          sum(first + 2 * columns),
+          scale(reinterpret_cast<float*>(first + 3 * columns)) {}
+    static int64_t bytes(int64_t columns) { return 4 * 4 * columns; }
+};
+
 /// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
 struct IntegerConvPlan {
     IntegerFunctions const& f;
@@ -23,9 +39,9 @@ struct IntegerConvPlan {
     bool depthwise;  ///< one channel in, one out, for each group
     StagedImage image;
     WindowRuns window;
-    int64_t run_depth;  ///< dwords of a run
-    PackedSize size;    ///< of one group
-    int64_t quads;      ///< of a depthwise window, if its positions are computed in pairs, see `DepthwiseBlock`; or 0
+    int64_t run_depth;                       ///< dwords of a run
+    PackedSize size;                         ///< of one group
+    std::optional<DepthwiseWindows> strips;  ///< of a depthwise convolution that can be computed so
 
     /// `spills`: the most of any group of W.
     IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape,
@@ -33,19 +49,14 @@ struct IntegerConvPlan {
 
     /// Bytes of W when packed, for all groups.
     size_t packed_bytes() const;
-    /// W of a depthwise convolution once more, as bytes; null if they do not fit. `packed` is what `pack` filled.
-    int8_t const* depthwise_bytes(void const* packed) const;
-    /// Dwords of `depthwise_bytes` for each channel.
-    int64_t depthwise_groups() const;
+    /// W for `strips`; null if it is not bytes. `packed` is what `pack` filled.
+    int8_t const* strip_weights(void const* packed) const;
     /// Text that tells packings of one W apart.
     std::string format() const;
     /// Packs group `group` of W (depthwise: all of it, with its zero points, which may be null).
     void pack(void const* w, void const* w_zero, int64_t group, void* target) const;
-
-private:
-    void pack_depthwise_bytes(int32_t const* words, void* target) const;
-
-public:
+    /// `weights`: of the group, packed.
+    void fill_terms(void* const* arguments, int32_t const* weights, int64_t group, ColumnTerms const&) const;
     /// Number that a zero point of X has among staged elements.
     int32_t x_zero(void const* zero) const;
 };
@@ -54,5 +65,10 @@ public:
 std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
                                                       std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
                                                       int threads);
+
+/// The same for a depthwise convolution to bytes by `plan.strips`; `weights`: its `strip_weights`.
+std::unique_ptr<runtime::Task> make_depthwise_strips_task(IntegerConvPlan const& plan,
+                                                          std::shared_ptr<mem_manager::Blob const> packed,
+                                                          int8_t const* weights, int threads);
 
 }  // namespace refactor::kernel

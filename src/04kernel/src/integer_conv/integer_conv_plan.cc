@@ -6,11 +6,8 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Channels that `depthwise_bytes` takes together; bytes in front of the packed weights.
-constexpr int64_t kByteChannels = 64;
+/// In front of the bytes of depthwise weights: whether there are any.
 constexpr size_t kByteHeader = 64;
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool is_depthwise(IntegerConvShape const& s) { return s.group > 1 && s.group_in() == 1 && s.group_out() == 1; }
 
@@ -45,57 +42,27 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
                       : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
       window(s.taps(), s.kernel[2], s.dilation[2], s.group_in()),
       run_depth(window.depth(f)),
-      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : window.runs * run_depth, spills),
-      // Two positions share the pixels of a window's line if these are next to each other.
-      quads(depthwise && f.depthwise_bytes && s.stride[2] == 1 && s.dilation[2] == 1
-                ? s.kernel[0] * s.kernel[1] * ceil_div(s.kernel[2] + 1, 4)
-                : 0) {}
-
-int64_t IntegerConvPlan::depthwise_groups() const { return quads ? 2 * quads : ceil_div(s.taps(), 4); }
-
-// Behind the words of depthwise weights: whether they are bytes (64 bytes), and the bytes.
+      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : window.runs * run_depth, spills) {
+    if (!depthwise || !f.depthwise_strips || !s.channels_last) return;
+    DepthwiseWindows windows(s);
+    if (windows.fits()) strips = std::move(windows);
+}
 
 size_t IntegerConvPlan::packed_bytes() const {
     if (!depthwise) return size.bytes() * static_cast<size_t>(s.group);
-    auto bytes = ceil_div(s.in_channels, kByteChannels) * kByteChannels * depthwise_groups() * 4;
-    return size.bytes() + (f.depthwise_bytes ? kByteHeader + static_cast<size_t>(bytes) : 0);
+    return size.bytes() + (strips ? kByteHeader + strips->packed_bytes() : 0);
 }
 
-int8_t const* IntegerConvPlan::depthwise_bytes(void const* packed) const {
-    if (!depthwise || !f.depthwise_bytes) return nullptr;
+int8_t const* IntegerConvPlan::strip_weights(void const* packed) const {
+    if (!strips) return nullptr;
     auto const* header = static_cast<int8_t const*>(packed) + size.bytes();
     return header[0] ? header + kByteHeader : nullptr;
 }
 
-void IntegerConvPlan::pack_depthwise_bytes(int32_t const* words, void* target) const {
-    auto* header = static_cast<int8_t*>(target);
-    std::memset(header, 0, packed_bytes() - size.bytes());
-    header[0] = 1;
-    auto groups = depthwise_groups(), line_quads = ceil_div(s.kernel[2] + 1, 4);
-    for (int64_t c = 0; c < s.in_channels; ++c)
-        for (int64_t tap = 0; tap < s.taps(); ++tap) {
-            auto value = words[tap * size.columns + c];
-            if (value < -128 || value > 127) header[0] = 0;
-            auto block = c / kByteChannels, lane = c % kByteChannels / 16, vector = c % 16 / 4, dword = c % 4;
-            auto put = [&](int64_t group, int64_t byte) {
-                auto at = ((block * groups + group) * 4 + vector) * 64 + lane * 16 + dword * 4 + byte;
-                header[kByteHeader + static_cast<size_t>(at)] = static_cast<int8_t>(value);
-            };
-            if (!quads) {
-                put(tap / 4, tap % 4);
-                continue;
-            }
-            auto quad = tap / s.kernel[2] * line_quads, pixel = tap % s.kernel[2];
-            put((quad + pixel / 4) * 2, pixel % 4);
-            put((quad + (pixel + 1) / 4) * 2 + 1, (pixel + 1) % 4);
-        }
-}
-
 std::string IntegerConvPlan::format() const {
-    return "integer_conv:" + (depthwise ? f.depthwise_bytes ? "bytes" : "words" : std::to_string(f.group)) + ":" +
-           std::to_string(f.panel) + ":" + (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" +
-           std::to_string(window.run) + (f.spills ? ":spills" : "") +
-           (quads ? ":pairs" + std::to_string(s.kernel[2]) : "");
+    return "integer_conv:" + (depthwise ? "words" : std::to_string(f.group)) + ":" + std::to_string(f.panel) + ":" +
+           (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(window.run) +
+           (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
@@ -109,7 +76,11 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
                 auto value = byte_at(w, s.w_signed, c * s.taps() + tap) - zero;
                 words[tap * size.columns + c] = value, words[size.dwords + c] += value;
             }
-        if (f.depthwise_bytes) pack_depthwise_bytes(words, static_cast<std::byte*>(target) + size.bytes());
+        if (strips) {
+            auto* header = static_cast<int8_t*>(target) + size.bytes();
+            std::memset(header, 0, kByteHeader);
+            header[0] = strips->pack(words, size.columns, header + kByteHeader);
+        }
         return;
     }
     auto step = s.group_in() * s.taps();
@@ -117,6 +88,32 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
     auto const* first = static_cast<uint8_t const*>(w) + group * s.group_out() * step;
     pack_columns(f, {first, s.w_signed, static_cast<int64_t>(offsets.size()), s.group_out(), offsets, step}, size,
                  run_depth, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
+}
+
+void IntegerConvPlan::fill_terms(void* const* arguments, int32_t const* weights, int64_t group,
+                                 ColumnTerms const& t) const {
+    using I = IntegerMatMulInfo;
+    auto columns = depthwise ? s.out_channels : s.group_out(), first = group * columns;
+    auto const* zeros = depthwise ? nullptr : static_cast<uint8_t const*>(arguments[I::kBZero]);
+    auto const* bias = static_cast<int32_t const*>(arguments[I::kBias]);
+    auto const* scales = static_cast<float const*>(arguments[I::kScale]);
+    IntegerTerms job{.n = columns,
+                     .columns = size.columns,
+                     .k = static_cast<int32_t>(s.taps() * s.group_in()),
+                     .sums = weights + size.dwords,
+                     .zeros = zeros ? zeros + (s.many_zeros ? first : 0) : nullptr,
+                     .zeros_signed = s.w_signed,
+                     .many_zeros = s.many_zeros && zeros,
+                     .zero_shift = depthwise ? 0 : b_shift(f, s.w_signed),
+                     .row_zero = x_zero(arguments[I::kAZero]),
+                     .bias = bias ? bias + first : nullptr,
+                     .scales = scales ? scales + (s.many_scales ? first : 0) : nullptr,
+                     .many_scales = s.many_scales,
+                     .zero = t.zero,
+                     .sum = t.sum,
+                     .add = t.add,
+                     .scale = t.scale};
+    f.terms(job);
 }
 
 int32_t IntegerConvPlan::x_zero(void const* zero) const {

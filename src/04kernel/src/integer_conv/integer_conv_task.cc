@@ -32,23 +32,17 @@ class IntegerConvTask final : public runtime::Task {
     int threads_;
     int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
-    std::vector<int64_t> taps_;      ///< bytes from a position to each run
-    int8_t const* bytes_ = nullptr;  ///< weights for `depthwise_bytes`
-    bool windowed_ = false;          ///< a depthwise convolution that reads X in place
-    bool linear_ = false;            ///< positions of X and Y are the same
-    size_t border_ = 0;              ///< with `windowed_`: channels outside of X
-    WindowPointers windows_;         ///< and where X lies under the windows
+    std::vector<int64_t> taps_;  ///< bytes from a position to each run
+    bool windowed_ = false;      ///< a depthwise convolution that reads X in place
+    bool linear_ = false;        ///< positions of X and Y are the same
+    size_t border_ = 0;          ///< with `windowed_`: channels outside of X
+    WindowPointers windows_;     ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
 
-    struct Terms {
-        int32_t *add, *zero, *sum;
-        float* scale;
-    };
-    Terms terms(std::byte* workspace, int64_t group) const {
+    ColumnTerms terms(std::byte* workspace, int64_t group) const {
         auto step = p_.size.columns;
-        auto* first = reinterpret_cast<int32_t*>(workspace + terms_) + group * 4 * step;
-        return {first, first + step, first + 2 * step, reinterpret_cast<float*>(first + 3 * step)};
+        return {reinterpret_cast<int32_t*>(workspace + terms_ + group * ColumnTerms::bytes(step)), step};
     }
     int32_t const* weights(std::byte* workspace, int64_t group) const {
         auto const* all = packed_ ? static_cast<std::byte const*>(packed_->data()) : workspace + weights_;
@@ -64,7 +58,7 @@ class IntegerConvTask final : public runtime::Task {
         staged_ = take(p_.image.in_place || windowed_ ? 0 : p_.image.bytes());
         border_ = take(windowed_ ? static_cast<size_t>(p_.s.in_channels) : 0);
         weights_ = take(packed_ ? 0 : p_.packed_bytes());
-        terms_ = take(static_cast<size_t>(groups_ * 4 * p_.size.columns) * 4);
+        terms_ = take(static_cast<size_t>(groups_ * ColumnTerms::bytes(p_.size.columns)));
         // A tile of Y, offsets and sums of its rows; or a line of X.
         auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
         if (windowed_)
@@ -74,30 +68,8 @@ class IntegerConvTask final : public runtime::Task {
     }
 
     void prepare_group(void* const* arguments, std::byte* workspace, int64_t group) const {
-        auto const& s = p_.s;
         if (!packed_) p_.pack(arguments[I::kB], arguments[I::kBZero], group, workspace + weights_);
-        auto t = terms(workspace, group);
-        auto columns = p_.depthwise ? s.out_channels : s.group_out(), first = group * columns;
-        auto const* zeros = p_.depthwise ? nullptr : static_cast<uint8_t const*>(arguments[I::kBZero]);
-        auto const* bias = static_cast<int32_t const*>(arguments[I::kBias]);
-        auto const* scales = static_cast<float const*>(arguments[I::kScale]);
-        IntegerTerms job{.n = columns,
-                         .columns = p_.size.columns,
-                         .k = static_cast<int32_t>(s.taps() * s.group_in()),
-                         .sums = weights(workspace, group) + p_.size.dwords,
-                         .zeros = zeros ? zeros + (s.many_zeros ? first : 0) : nullptr,
-                         .zeros_signed = s.w_signed,
-                         .many_zeros = s.many_zeros && zeros,
-                         .zero_shift = p_.depthwise ? 0 : b_shift(p_.f, s.w_signed),
-                         .row_zero = p_.x_zero(arguments[I::kAZero]),
-                         .bias = bias ? bias + first : nullptr,
-                         .scales = scales ? scales + (s.many_scales ? first : 0) : nullptr,
-                         .many_scales = s.many_scales,
-                         .zero = t.zero,
-                         .sum = t.sum,
-                         .add = t.add,
-                         .scale = t.scale};
-        p_.f.terms(job);
+        p_.fill_terms(arguments, weights(workspace, group), group, terms(workspace, group));
     }
     bool has_w_zeros(std::byte* workspace) const {
         for (int64_t g = 0; !p_.depthwise && g < groups_; ++g) {
@@ -121,7 +93,8 @@ class IntegerConvTask final : public runtime::Task {
     }
 
     template <class Block>
-    Block block_of(void* const* arguments, Terms const& t, int64_t column, uint8_t* tile, int64_t tile_row) const {
+    Block block_of(void* const* arguments, ColumnTerms const& t, int64_t column, uint8_t* tile,
+                   int64_t tile_row) const {
         Block b{};
         b.column_add = t.add + column, b.scale = t.scale + column;
         b.tail = tail_of(p_.result, p_.s.y, arguments[I::kYZero], p_.s.residual);
@@ -139,10 +112,9 @@ class IntegerConvTask final : public runtime::Task {
         int64_t y_row;
         uint8_t const* residual;
         DepthwiseWindow const* windows;
-        int64_t window_count;
     };
     void multiply(void* const* arguments, std::byte* workspace, uint8_t const* x, Part const& p, bool sums) const {
-        auto [group, column, columns, first, positions, offsets, row_sums, tile, y_row, residual, windows, count] = p;
+        auto [group, column, columns, first, positions, offsets, row_sums, tile, y_row, residual, windows] = p;
         auto t = terms(workspace, group);
         x += group * p_.image.group_bytes();
         auto const* w = weights(workspace, group);
@@ -152,11 +124,9 @@ class IntegerConvTask final : public runtime::Task {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
             b.channels = columns, b.w = w + column, b.w_row = p_.size.columns;
             if (windowed_) {
-                b.taps = p_.s.taps(), b.windows = windows, b.window_count = count;
+                b.taps = p_.s.taps(), b.positions = positions, b.windows = windows;
                 b.flip = p_.s.x_signed ? 0x80 : 0;
-                if (!bytes_) return p_.f.depthwise_in_place(b);
-                b.bytes = bytes_ + column * p_.depthwise_groups() * 4, b.quads = p_.quads;
-                return p_.f.depthwise_bytes(b);
+                return p_.f.depthwise_in_place(b);
             }
             b.shift = shift, b.residual = residual;
             b.positions = positions, b.x = x + column, b.offsets = offsets;
@@ -202,7 +172,7 @@ class IntegerConvTask final : public runtime::Task {
         auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
         if (!windowed_ && !linear_) locate(first, positions, offsets);
         Part p{group,    column, columns, first,   positions, linear_ ? nullptr : offsets,
-               row_sums, tile,   columns, nullptr, nullptr,   0};
+               row_sums, tile,   columns, nullptr, nullptr};
         if (s.channels_last) {
             auto at = (n * s.out_size() + first) * s.out_channels + group * all_columns + column;
             p.y = static_cast<uint8_t*>(arguments[I::kInputs]) + at * y_bytes_, p.y_row = s.out_channels;
@@ -212,9 +182,8 @@ class IntegerConvTask final : public runtime::Task {
                 auto* windows = reinterpret_cast<DepthwiseWindow*>(tile);
                 auto* places = reinterpret_cast<int64_t*>(windows + kPositions);
                 p.windows = windows;
-                p.window_count =
-                    windows_.point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first,
-                                   positions, windows, places);
+                windows_.point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first,
+                               positions, windows, places);
             }
             return multiply(arguments, workspace, x, p, sums);
         }
@@ -258,12 +227,11 @@ public:
         linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
         bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) {
-            bytes_ = p_.depthwise_bytes(packed_->data());
             auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);
-            windowed_ = bytes_ || (p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&
-                                   s.taps() <= p_.f.most_taps_in_place);
+            windowed_ = p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&
+                        s.taps() <= p_.f.most_taps_in_place;
         }
-        if (windowed_) windows_ = WindowPointers(s, p_.quads != 0);
+        if (windowed_) windows_ = WindowPointers(s);
         lay_out();
     }
 
@@ -303,6 +271,9 @@ public:
 std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
                                                       std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
                                                       int threads) {
+    bool to_bytes = bits_of(plan.s.y) == 8 && plan.s.residual == DataType::Undefined && !shifted;
+    if (auto const* weights = packed && to_bytes ? plan.strip_weights(packed->data()) : nullptr)
+        return make_depthwise_strips_task(plan, std::move(packed), weights, threads);
     return std::make_unique<IntegerConvTask>(plan, std::move(packed), shifted, threads);
 }
 

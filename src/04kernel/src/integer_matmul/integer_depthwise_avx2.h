@@ -52,8 +52,7 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t c
         __m128i bytes = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
         return _mm256_cvtepu8_epi16(in_place ? _mm_xor_si128(bytes, flip) : bytes);
     };
-    int64_t const count = in_place ? t.window_count : t.positions;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < t.positions; ++i) {
         uint8_t const* x = (in_place ? t.windows[i].corner : t.x + t.offsets[i]) + channel;
         int64_t const* taps_at = in_place ? t.windows[i].offsets : t.tap_offsets;
         __m256i sum[2] = {add[0], add[1]};

@@ -1,5 +1,5 @@
 #pragma once
-#include <cstdint>
+#include "integer_matmul/integer_depthwise.h"
 
 // The boundary between what integer products and convolutions prepare (baseline code) and the loops over it (one file
 // for each instruction set).
@@ -12,20 +12,6 @@
 // takes the time in which B arrives: `narrow` loops keep its two i16 as two bytes, widened on the way.
 
 namespace refactor::kernel {
-
-enum class IntegerStore : uint8_t { I32, F32, U8, I8 };
-
-/// What becomes of sums, the same for all of a block; see `IntegerResult`.
-struct IntegerTail {
-    IntegerStore store;
-    int32_t y_zero;
-    float low, high;
-    bool rounded;
-    float middle_low, middle_high, middle_scale;
-    IntegerStore residual;  ///< its type; I32: none
-    float residual_scale;
-    int32_t residual_zero;
-};
 
 /// What was taken out of B's dwords so that no sum of two products leaves i16, whatever the bytes of A: dwords of their
 /// own, multiplied by the same dwords of A.
@@ -60,41 +46,6 @@ struct IntegerBlock {
     IntegerTail tail;
     void* y;
     int64_t y_row;  ///< elements between rows of Y and residual
-};
-
-/// Where the pixels under one position of a depthwise convolution lie, or under two that are next to each other.
-struct DepthwiseWindow {
-    uint8_t const* corner;
-    int64_t const* offsets;  ///< bytes from `corner` to the channels of each pixel
-    int64_t position;        ///< the first
-    bool both;
-};
-
-/// Channels of a depthwise convolution, next to each other in memory: one i32 sum for each, over `taps`.
-struct DepthwiseBlock {
-    int64_t positions, channels;
-    uint8_t const* x;        ///< unsigned bytes, all channels of a position together
-    int64_t const* offsets;  ///< bytes from `x` to each position
-    int64_t taps;
-    int64_t const* tap_offsets;
-    /// For `depthwise_bytes` and `depthwise_in_place` instead of the four above; elements are exclusive-ored with
-    /// `flip`.
-    DepthwiseWindow const* windows;
-    int64_t window_count;
-    uint8_t flip;
-    int8_t const* bytes;  ///< of `depthwise_bytes`, W: [channels / 64][taps / 4][4][64], see `integer_depthwise_vnni.h`
-    /// Or windows of two positions: their offsets are [quads][4], where four pixels of a line make a quad, and `bytes`
-    /// is [channels / 64][quads][2][4][64]: what a quad adds to the first position, and to the second. 0: of one.
-    int64_t quads;
-    int32_t const* w;  ///< [taps][`w_row`], each in the range of an i16; whole vectors can be read
-    int64_t w_row;
-    int32_t const* column_add;
-    float const* scale;
-    float const* shift;
-    uint8_t const* residual;
-    IntegerTail tail;
-    void* y;
-    int64_t y_row;
 };
 
 /// Makes of the sums of B's columns what `IntegerBlock` adds to a product; `columns` is whole panels, of which `n` are
@@ -160,13 +111,12 @@ struct IntegerFunctions {
     void (*widen)(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target);
     /// Sum of `n` elements of A.
     int32_t (*sum)(uint8_t const* row, int64_t n);
-    /// Depthwise convolution with W of bytes, stored as bytes without shift and residual; null: none.
-    void (*depthwise_bytes)(DepthwiseBlock const&) = nullptr;
+    void (*depthwise_strips)(DepthwiseStrips const&) = nullptr;  ///< null: none
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
     void (*winograd_filters)(IntegerFilters const&) = nullptr;
-    /// As `depthwise_bytes`, with W as for `depthwise`, of at least so many channels and at most so many taps; null:
-    /// none.
+    /// As `depthwise`, where X lies, stored as bytes without shift and residual, of at least so many channels and at
+    /// most so many taps; null: none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
     /// Of so many vectors of packed B, those with two neighbours whose products may not fit i16 together, as they must;

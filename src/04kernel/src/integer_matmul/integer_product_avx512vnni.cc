@@ -17,6 +17,7 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 //
 #include "integer_matmul/integer_depthwise_vnni.h"
 #include "integer_matmul/integer_pack_vnni.h"
+#include "integer_matmul/integer_strips_vnni.h"
 #include "integer_matmul/integer_winograd_impl.h"
 //
 #include "integer_matmul/integer_winograd_filters.h"
@@ -25,7 +26,7 @@ namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx512vnni() {
     static constexpr IntegerFunctions kWithBytes{RG_GROUP,  kWidth,   kPanel,          kRows, multiply,
-                                                 depthwise, terms,    widen,           sum,   depthwise_bytes,
+                                                 depthwise, terms,    widen,           sum,   depthwise_strips,
                                                  pack_rows, winograd, winograd_filters};
     return kWithBytes;
 }

@@ -1,0 +1,171 @@
+#pragma once
+// Strips of depthwise convolutions; include behind `integer_depthwise_vnni.h`.
+//
+// A dword holds four pixels of a column that are below each other. They serve every window of a strip that covers them,
+// with other weights for each row of windows: of 3 × 3 windows, two rows share four rows of pixels, so that eight
+// instructions that interleave bytes serve six windows of 64 channels.
+
+namespace refactor::kernel {
+namespace {
+
+/// 64 channels of strips, or with `kHalves` up to 32 of two parts of them at once. `kRows`: of windows.
+template <int kRows, bool kHalves, bool kWhole, bool kPlain>
+class StripBlock {
+    DepthwiseStrips const& t_;
+    ByteBounds const& bounds_;
+    int64_t channel_;
+    Pixels<kHalves, kWhole> pixels_;
+    int8_t const* weights_;
+    __m512i add_[4], scale_[4];
+
+    RG_SIMD void add_quad(__m512i (&c)[4], __m512i const (&x)[4], int8_t const* w) const {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) c[k] = _mm512_dpbusd_epi32(c[k], x[k], _mm512_loadu_si512(w + k * 64));
+    }
+    /// Results at `y`, and `apart` bytes behind it.
+    RG_SIMD void store(__m512i const (&c)[4], uint8_t* y, int64_t apart, bool both) const {
+        pixels_.store(finish_unpacked<kPlain>(c, scale_, bounds_), y, y + apart, both);
+    }
+
+    /// Windows of three columns of one quad, `kStride` apart: columns stay in registers.
+    template <int kStride>
+    RG_SIMD void run_three(int64_t strip) const {
+        int64_t part = kHalves ? (t_.out_columns + 1) / 2 : t_.out_columns;
+        Columns<kHalves, kWhole> columns(t_, t_.rows + strip * 4, pixels_, channel_, t_.first, part * kStride);
+        uint8_t* y = t_.y + strip * kRows * t_.y_row + channel_;
+        int64_t const rows = t_.out_rows - strip * kRows, row = t_.y_row, step = t_.y_column;
+        int8_t const* const w = weights_;
+        __m512i x[3][4];
+        columns.next(x[0]);
+        if (kStride == 1) columns.next(x[1]);
+        for (int64_t i = 0; i < part; ++i, y += step) {
+            if (kStride == 2) columns.next(x[1]);
+            columns.next(x[2]);
+#pragma GCC unroll 2
+            for (int r = 0; r < kRows; ++r) {
+                if (r >= rows) break;
+                __m512i c[4] = {add_[0], add_[1], add_[2], add_[3]};
+#pragma GCC unroll 3
+                for (int tap = 0; tap < 3; ++tap) add_quad(c, x[tap], w + (tap * kRows + r) * kQuadBytes);
+                store(c, y + r * row, part * step, part + i < t_.out_columns);
+            }
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; ++k) {
+                x[0][k] = x[kStride][k];
+                if (kStride == 1) x[1][k] = x[2][k];
+            }
+        }
+    }
+
+    /// Other windows: `count` from `begin` on, whose columns are interleaved before they are multiplied.
+    RG_SIMD void run_buffered(int64_t strip, int64_t begin, int64_t count) const {
+        alignas(64) uint8_t buffer[kDepthwiseQuads * kQuadBytes];
+        int64_t const column_bytes = t_.quads * kQuadBytes, extent = (t_.taps - 1) * t_.dilation + 1;
+        for (int64_t q = 0; q < t_.quads; ++q) {
+            Columns<kHalves, kWhole> columns(t_, t_.rows + (strip * t_.quads + q) * 4, pixels_, channel_,
+                                             begin * t_.stride + t_.first, count * t_.stride);
+            uint8_t* to = buffer + q * kQuadBytes;
+            for (int64_t i = 0; i < (count - 1) * t_.stride + extent; ++i, to += column_bytes) {
+                __m512i quad[4];
+                columns.next(quad);
+#pragma GCC unroll 4
+                for (int k = 0; k < 4; ++k) _mm512_store_si512(to + 64 * k, quad[k]);
+            }
+        }
+        uint8_t* y = t_.y + strip * kRows * t_.y_row + begin * t_.y_column + channel_;
+        int64_t const rows = t_.out_rows - strip * kRows;
+        for (int64_t i = 0; i < count; ++i, y += t_.y_column) {
+            __m512i c[kRows][4];
+#pragma GCC unroll 4
+            for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+                for (int k = 0; k < 4; ++k) c[r][k] = add_[k];
+            int8_t const* w = weights_;
+            uint8_t const* column = buffer + i * t_.stride * column_bytes;
+            for (int64_t tap = 0; tap < t_.taps; ++tap, column += t_.dilation * column_bytes)
+                for (int64_t q = 0; q < t_.quads; ++q, w += kRows * kQuadBytes) {
+                    __m512i x[4];
+#pragma GCC unroll 4
+                    for (int k = 0; k < 4; ++k) {
+                        x[k] = _mm512_load_si512(column + q * kQuadBytes + k * 64);
+                        asm("" : "+v"(x[k]));  // else it is loaded for every row
+                    }
+#pragma GCC unroll 4
+                    for (int r = 0; r < kRows; ++r) add_quad(c[r], x, w + r * kQuadBytes);
+                }
+#pragma GCC unroll 4
+            for (int r = 0; r < kRows; ++r)
+                if (r < rows) store(c[r], y + r * t_.y_row, count * t_.y_column, begin + count + i < t_.out_columns);
+        }
+    }
+
+public:
+    RG_SIMD StripBlock(DepthwiseStrips const& t, ByteBounds const& bounds, int64_t channel)
+        : t_(t),
+          bounds_(bounds),
+          channel_(channel),
+          pixels_{first_bytes(t.channels - channel), bounds.flip},
+          weights_(t.w + channel * t.taps * t.quads * kRows * 4) {
+        load_unpacked(t.column_add + channel, add_);
+        load_unpacked(t.scale + channel, scale_);
+        if (kHalves)
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; ++k) add_[k] = low_twice(add_[k]), scale_[k] = low_twice(scale_[k]);
+    }
+
+    RG_SIMD void run() const {
+        bool three = t_.taps == 3 && t_.quads == 1 && t_.dilation == 1;
+        // As many windows as there is room for their columns.
+        int64_t most = (kDepthwiseQuads / t_.quads - (t_.taps - 1) * t_.dilation - 1) / t_.stride + 1;
+        for (int64_t s = 0; s < t_.strips; ++s) {
+            if (kRows == 2 && three && t_.stride == 1) {
+                run_three<1>(s);
+                continue;
+            }
+            if (kRows == 1 && three && t_.stride == 2) {
+                run_three<2>(s);
+                continue;
+            }
+            for (int64_t begin = 0; begin < t_.out_columns;) {
+                int64_t left = t_.out_columns - begin, part = kHalves ? (left + 1) / 2 : left;
+                int64_t count = part < most ? part : most;
+                run_buffered(s, begin, count);
+                begin += kHalves ? 2 * count : count;
+            }
+        }
+    }
+};
+
+template <int kRows, bool kPlain>
+void depthwise_rows(DepthwiseStrips const& t, ByteBounds const& bounds) {
+    int64_t channel = 0;
+    for (; t.channels - channel >= 64; channel += 64) StripBlock<kRows, false, true, kPlain>(t, bounds, channel).run();
+    int64_t left = t.channels - channel;
+    if (left > 32) return StripBlock<kRows, false, false, kPlain>(t, bounds, channel).run();
+    if (left == 32) return StripBlock<kRows, true, true, kPlain>(t, bounds, channel).run();
+    if (left > 0) StripBlock<kRows, true, false, kPlain>(t, bounds, channel).run();
+}
+
+template <bool kPlain>
+void depthwise_strips(DepthwiseStrips const& t, ByteBounds const& bounds) {
+    if (t.outputs == 4) return depthwise_rows<4, kPlain>(t, bounds);
+    if (t.outputs == 2) return depthwise_rows<2, kPlain>(t, bounds);
+    depthwise_rows<1, kPlain>(t, bounds);
+}
+
+void depthwise_strips(DepthwiseStrips const& t) {
+    Finish f = finish_of(t.tail);
+    ByteBounds bounds{f.low.v,
+                      f.high.v,
+                      _mm512_set1_epi8(static_cast<char>(t.flip)),
+                      are_small(t.scale, t.channels) && is_middle_small(t.tail),
+                      f.rounded,
+                      f.middle_low.v,
+                      f.middle_high.v,
+                      f.middle_scale.v,
+                      Packing::of(f)};
+    bounds.small && !bounds.rounded ? depthwise_strips<true>(t, bounds) : depthwise_strips<false>(t, bounds);
+}
+
+}  // namespace
+}  // namespace refactor::kernel
