@@ -348,6 +348,17 @@ TEST_F(ConvTest, CommonShapes) {
     check_all(cases, rng_);
 }
 
+TEST_F(ConvTest, FirstLayersWithStrides) {
+    std::vector<Case> cases;
+    for (int64_t stride : {2, 3, 4, 5, 8, 16})
+        for (int64_t kernel : {stride, stride + 1, 2 * stride + 3}) {
+            cases.push_back(square_case(rng_, kernel, stride, 1, pick(rng_, 1, 4), pick(rng_, 8, 40)));
+            cases.back().x[2] = pick(rng_, 1, 70), cases.back().x[3] = pick(rng_, 1, 70);
+        }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:first_layer:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+}
+
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
     for (int64_t taps : {3, 5, 7})

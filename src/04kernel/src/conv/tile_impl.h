@@ -1,6 +1,7 @@
 #pragma once
 #include "conv/store_impl.h"
 #include "conv/tile.h"
+#include "movement/transpose_small.h"
 
 namespace refactor::kernel {
 namespace {
@@ -274,20 +275,65 @@ void copy_row(float const* x, float* y, int64_t columns, int64_t first, int64_t 
     for (int64_t i = end; i < columns; ++i) E::zero(y + i * E::size);
 }
 
+/// Groups of `kStep` floats behind each other to as many rows, `width` apart.
+template <int kStep>
+void split_groups(float const* __restrict x, float* __restrict y, int64_t groups, int64_t width) {
+    for (int64_t i = 0; i < groups; ++i)
+#pragma GCC unroll 4
+        for (int p = 0; p < kStep; ++p) y[p * width + i] = x[i * kStep + p];
+}
+
+/// All phases of one row of floats: column first + i * step + phase of `x`.
+void split_row(float const* x, float* y, int64_t columns, int64_t first, int64_t step, int64_t in_columns) {
+    auto groups_before = [&](int64_t column) { return column < 0 ? 0 : column / step; };
+    auto some = [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+            for (int64_t p = 0, from = first + i * step; p < step; ++p, ++from)
+                y[p * columns + i] = from >= 0 && from < in_columns ? x[from] : 0;
+    };
+    int64_t begin = groups_before(step - 1 - first), end = groups_before(in_columns - first);
+    if (begin > columns) begin = columns;
+    if (end > columns) end = columns;
+    if (end < begin) end = begin;
+    some(0, begin);
+    float const* from = x + first + begin * step;
+    if (step == 2)
+        split_groups<2>(from, y + begin, end - begin, columns);
+    else if (step == 4)
+        split_groups<4>(from, y + begin, end - begin, columns);
+    else
+        transpose_words(reinterpret_cast<uint32_t const*>(from), step, end - begin, step,
+                        reinterpret_cast<uint32_t*>(y + begin), columns);
+    some(end, columns);
+}
+
+/// Whether every column of the input belongs to a phase that is read.
+bool reads_all_phases(BandJob const& j) {
+    if (j.phases < 2 || j.phases != j.column_step || j.phases > 64) return false;
+    return j.phase_mask == static_cast<int64_t>(~uint64_t{0} >> (64 - j.phases));
+}
+
 template <class E>
 void copy_band(BandJob const& j) {
     float* y = j.band;
     int64_t const width = j.columns * E::size;
+    bool const all_phases = E::size == 1 && reads_all_phases(j);
     for (int64_t u = 0; u < j.units; ++u)
         for (int64_t d = 0; d < j.planes; ++d) {
             int64_t z = j.plane_first + d * j.plane_step;
             for (int64_t r = 0; r < j.rows; ++r) {
                 int64_t i = j.row_first + r * j.row_step;
                 bool inside = z >= 0 && z < j.in_planes && i >= 0 && i < j.in_rows;
+                int64_t const limit = inside ? j.in_columns : 0;
                 float const* x = j.x + u * j.x_unit + z * j.x_plane + i * j.x_row;
+                if (all_phases) {
+                    split_row(x, y, j.columns, j.column_first, j.column_step, limit);
+                    y += j.phases * width;
+                    continue;
+                }
                 for (int64_t p = 0; p < j.phases; ++p, y += width) {
                     if (!(j.phase_mask >> p % 64 & 1)) continue;
-                    int64_t first = j.column_first + p, limit = inside ? j.in_columns : 0;
+                    int64_t first = j.column_first + p;
                     if (j.column_step == 1)
                         copy_row<E, 1>(x, y, j.columns, first, 1, limit);
                     else if (j.column_step == 2)
