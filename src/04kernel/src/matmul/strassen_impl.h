@@ -101,32 +101,32 @@ void activate_tile(ProductBlock const& t, int64_t at, int64_t rows, int64_t vect
         activate_block(t, t.y + at + v * t.y_vector, residual ? residual + v * t.y_vector : nullptr, rows, kWidth);
 }
 
-/// The two panels behind a pair, which its tiles ask for.
+/// The vectors of two panels that follow those of a pair, which its tiles ask for.
 struct NextPair {
-    float const* here;
-    float const* panels[2];   ///< null: none
-    int64_t bytes, done = 0;  ///< of a panel; asked for
+    float const* panels[2];  ///< null: none
+    int64_t rows, done = 0;  ///< of a panel; asked for
 
-    /// What one of `tiles` asks for in `steps`.
-    Ahead part(int64_t steps, int64_t tiles) {
-        int64_t step = (2 * bytes + steps * tiles - 1) / (steps * tiles), from = done;
-        bool second = from >= bytes;
-        done += steps * step;
-        if (!panels[second]) return {reinterpret_cast<char const*>(here), 0};
-        return {reinterpret_cast<char const*>(panels[second]) + from - (second ? bytes : 0), step};
+    /// What one of `tiles` asks for in seven products of `steps`.
+    NextVectors part(int64_t steps, int64_t tiles) {
+        int64_t quota = smaller((rows + tiles - 1) / tiles, rows - done), calls = 7 * ((steps + kWidth - 1) / kWidth);
+        NextVectors result{{panels[0] + done * kPanel, panels[1] + done * kPanel}, quota, (quota + calls - 1) / calls};
+        done += quota;
+        return result;
     }
 };
 
-/// What follows the pair from column `j`: the next one, or the first of the next depth.
-NextPair next_pair(ProductBlock const& t, PairBlock const& block, int64_t j) {
+/// What follows vector `v` of the pair from column `j`: the next ones, those of the next pair, or of the next depth.
+NextPair next_pair(ProductBlock const& t, PairBlock const& block, int64_t j, int64_t v) {
     int64_t const depth = block.range.depth, next_depth = depth + block.range.k;
     float const* panel = t.b + j * t.k + depth * kPanel;
-    NextPair next{panel, {nullptr, nullptr}, block.range.k * kPanel * 4};
-    for (int64_t q = 0; q < 2; ++q)
-        if (j + (q + 3) * kPanel <= t.n)
-            next.panels[q] = panel + (q + 2) * kPanel * t.k;
-        else if (j + 2 * kPanel == t.n && next_depth < t.k)
-            next.panels[q] = t.b + q * kPanel * t.k + next_depth * kPanel;
+    NextPair next{{panel, panel}, 0};
+    auto follow = [&](float const* first) { next = {{first, first + kPanel * t.k}, block.range.k}; };
+    if (v + kPairVectors < kVectors)
+        follow(panel + (v + kPairVectors) * kWidth);
+    else if (j + 4 * kPanel <= t.n)
+        follow(panel + 2 * kPanel * t.k);
+    else if (j + 2 * kPanel == t.n && next_depth < t.k)
+        follow(t.b + next_depth * kPanel);
     return next;
 }
 
@@ -167,7 +167,7 @@ struct PairOfPanels {
     /// Rows that are not paired.
     void multiply_unpaired(int64_t row, int64_t rows) const;
     /// The columns of tiles that begin at vector `v` of either panel.
-    void multiply_pairs(int64_t v, NextPair& next) const;
+    void multiply_pairs(int64_t v, NextPair next) const;
 };
 
 void PairOfPanels::multiply_unpaired(int64_t row, int64_t count) const {
@@ -185,7 +185,7 @@ void PairOfPanels::multiply_unpaired(int64_t row, int64_t count) const {
     }
 }
 
-void PairOfPanels::multiply_pairs(int64_t v, NextPair& next) const {
+void PairOfPanels::multiply_pairs(int64_t v, NextPair next) const {
     bool first = true;
     float* a = block.a;
     int64_t const half = block.half, quadrant = half * kPanel;
@@ -213,7 +213,7 @@ void PairOfPanels::multiply_pairs(int64_t v, NextPair& next) const {
                 continue;
             }
             int64_t at[4];
-            tile.ahead = next.part(7 * half, (pairs + kPairRows - 1) / kPairRows * (kVectors / kPairVectors));
+            tile.ahead = next.part(half, (pairs + kPairRows - 1) / kPairRows);
             for (int q = 0; q < 4; ++q) {
                 int64_t vector = (q & 1) * kVectors + v;
                 at[q] = (row + i + (q >> 1) * pairs) * t.y_row + column + vector * t.y_vector;
@@ -235,9 +235,9 @@ void multiply_strassen(ProductBlock const& t) {
             r.k = smaller(t.block_k, t.k - r.depth);
             PairBlock block{r, r.k / 2, t.scratch, t.scratch + (kKeepsSums ? 4 : 1) * r.k / 2 * kPanel};
             for (int64_t j = 0; j < paired; j += 2 * kPanel) {
-                NextPair next = next_pair(t, block, j);
                 PairOfPanels panels(t, block, j);
-                for (int64_t v = 0; v < kVectors; v += kPairVectors) panels.multiply_pairs(v, next);
+                for (int64_t v = 0; v < kVectors; v += kPairVectors)
+                    panels.multiply_pairs(v, next_pair(t, block, j, v));
             }
             for (int64_t j = paired; j < t.n; j += kPanel) {
                 int64_t wide = width_of(smaller(kPanel, t.n - j));

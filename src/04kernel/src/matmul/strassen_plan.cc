@@ -27,16 +27,18 @@ double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
 
 }  // namespace
 
-/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2. Rows: the operands that A
-/// makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order; half as many rows
-/// with AVX-512, whose narrow tiles read them twice. Several whole matrices that share B and fit into a block make one
-/// of more rows. Parts: the best of cutting rows and pairs of panels.
+/// Depth: what a pair of row tiles reads of B (7 × k/2 × panel) takes at most 3/4 of L2; with AVX-512 half of that if Y
+/// has to be loaded again anyway, so that L2 holds the operands of A beside what is asked for ahead. Rows: the operands
+/// that A makes (7/4 m × k) may be larger than L2, for each pair of panels reads them once and in order; half as many
+/// rows with AVX-512, whose narrow tiles read them twice. Several whole matrices that share B and fit into a block make
+/// one of more rows. Parts: the best of cutting rows and pairs of panels.
 StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const& shape, int threads, bool blocked) {
     threads = std::max(1, threads);
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
-    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
     bool const narrow = functions.width == 16;  // tiles of half a panel, for which T2 alone is stored
+    if (narrow && shape.k > deepest) deepest /= 2;
+    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
     auto most = std::max<int64_t>(4 * functions.rows, floats / (narrow ? 2 : 1) / block_k);
     bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
     auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;

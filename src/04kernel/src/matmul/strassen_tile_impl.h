@@ -36,6 +36,30 @@ struct NextRows {
     }
 };
 
+/// Rows of the vectors of B that follow, in two panels, brought into L2 while others are multiplied.
+struct NextVectors {
+    float const* panels[2];
+    int64_t rows, at_once;  ///< asked for by one product in all, and in `kWidth` steps
+
+    RG_SIMD void ask() {
+        for (int64_t i = 0; i < at_once && rows > 0; ++i, --rows)
+#pragma GCC unroll 2
+            for (int q = 0; q < 2; ++q) {
+#pragma GCC unroll 2
+                for (int line = 0; line < kPairVectors * kWidth; line += 16) __builtin_prefetch(panels[q] + line, 0, 2);
+                panels[q] += kPanel;
+            }
+    }
+    /// What one of seven products asks for.
+    RG_SIMD NextVectors part(int product) const {
+        NextVectors result = *this;
+        int64_t first = product * rows / 7;
+        result.rows = (product + 1) * rows / 7 - first;
+        result.panels[0] += first * kPanel, result.panels[1] += first * kPanel;
+        return result;
+    }
+};
+
 /// A pair of row tiles and the same columns of a pair of panels; quadrants in the order 11, 12, 21, 22.
 struct PairTile {
     int64_t half;       ///< depth of a quadrant
@@ -45,7 +69,7 @@ struct PairTile {
     float* y[4];
     int64_t y_row, y_vector;
     Finish finish[4];
-    Ahead ahead;
+    NextVectors ahead;
     NextRows next;
 };
 
@@ -53,10 +77,10 @@ struct PairTile {
 template <int rows>
 struct Stored {
     float const* b;
-    Ahead ahead;
+    NextVectors ahead;
     TileLines<rows, kPairVectors> lines;
     NextRows next_rows;
-    RG_SIMD void follow(int steps) { ahead.prefetch(steps), lines.ask(), lines.ask(), next_rows.ask(); }
+    RG_SIMD void follow() { ahead.ask(), lines.ask(), lines.ask(), next_rows.ask(); }
     RG_SIMD void next(Vec (&x)[kPairVectors]) {
         prefetch_row<kPairVectors>(b, kPanel);
 #pragma GCC unroll 2
@@ -69,10 +93,10 @@ template <int rows, bool three, bool keeps>
 struct Combined {
     float const *p, *q, *r;
     float* target;
-    Ahead ahead;
+    NextVectors ahead;
     TileLines<rows, kPairVectors> lines;
     NextRows next_rows;
-    RG_SIMD void follow(int steps) { ahead.prefetch(steps), lines.ask(), lines.ask(), next_rows.ask(); }
+    RG_SIMD void follow() { ahead.ask(), lines.ask(), lines.ask(), next_rows.ask(); }
     RG_SIMD void next(Vec (&x)[kPairVectors]) {
         if constexpr (!three) prefetch_row<kPairVectors>(p, kPanel), prefetch_row<kPairVectors>(q, kPanel);
 #pragma GCC unroll 2
@@ -112,11 +136,11 @@ template <int rows, class B>
         }
     };
     for (; k >= kWidth; k -= kWidth, a += rows * kWidth) {
-        b.follow(kWidth);
+        b.follow();
 #pragma GCC unroll kStepsAtOnce
         for (int i = 0; i < kWidth; ++i) step(a + i);
     }
-    b.follow(static_cast<int>(k));
+    b.follow();
     for (int i = 0; i < k; ++i) step(a + i);
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i)
@@ -150,12 +174,8 @@ template <int rows, bool first>
     auto lines_of = [&](int quadrant) __attribute__((always_inline)) {
         return Lines(t.y[quadrant], t.finish[quadrant].residual, t.y_row, t.y_vector);
     };
-    Ahead ahead = t.ahead;
-    auto next_ahead = [&]() __attribute__((always_inline)) {
-        Ahead result = ahead;
-        ahead.from += t.half * ahead.step;
-        return result;
-    };
+    int product = 0;
+    auto next_ahead = [&]() __attribute__((always_inline)) { return t.ahead.part(product++); };
     auto stored = [&](float const* b, Lines const& lines, NextRows const& next) __attribute__((always_inline)) {
         return Stored<rows>{b, next_ahead(), lines, next};
     };
