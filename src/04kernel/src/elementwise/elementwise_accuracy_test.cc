@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 namespace refactor::kernel {
 namespace {
@@ -63,6 +64,56 @@ TEST(ElementwiseAccuracy, OfF32AgainstDouble) {
             EXPECT_LE(worst, c.ulps) << answer.id << " " << name_of(c.op) << " at " << where;
         }
     }
+}
+
+ElementwiseInfo power_of_inputs() {
+    return {{{ExprOp::Input, DataType::F32, {0}},
+             {ExprOp::Input, DataType::F32, {1}},
+             {ExprOp::Pow, DataType::F32, {0, 1}}},
+            {2}};
+}
+
+TEST(ElementwiseAccuracy, Powers) {
+    constexpr int64_t kCount = 200'003;
+    std::mt19937 random(17);
+    // Results of all sizes, bases near 1 with large exponents included.
+    for (float spread : {126.f, 8.f, 0.5f, 1e-3f}) {
+        std::uniform_real_distribution<float> log2_x(-spread, spread), log2_of_result(-126, 128);
+        std::vector<Tensor> inputs{Tensor(DataType::F32, {kCount}), Tensor(DataType::F32, {kCount})};
+        auto *x = inputs[0].as<float>(), *y = inputs[1].as<float>();
+        for (int64_t i = 0; i < kCount; ++i)
+            x[i] = std::exp2(log2_x(random)), y[i] = log2_of_result(random) / std::log2(x[i]);
+        for (auto& answer : run_all(power_of_inputs(), inputs, {Tensor(DataType::F32, {kCount})})) {
+            auto* z = answer.outputs[0].as<float>();
+            double worst = 0;
+            int64_t where = 0;
+            for (int64_t i = 0; i < kCount; ++i) {
+                auto exact = std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]));
+                if (!(exact < std::numeric_limits<float>::max()) || exact < 0x1p-126) continue;
+                auto unit = std::ldexp(1., std::ilogb(exact) - 23);
+                if (auto error = std::abs(z[i] - exact) / unit; !(error <= worst)) worst = error, where = i;
+            }
+            EXPECT_LE(worst, 1.5) << answer.id << " " << x[where] << "^" << y[where];
+        }
+    }
+}
+
+TEST(ElementwiseAccuracy, LimitsOfPowers) {
+    float const values[]{0.f,       -0.f,  1.f,         -1.f,       2.f,           -2.f,       3.f,
+                         -3.f,      0.5f,  -0.5f,       2.5f,       -2.5f,         1e-40f,     -1e-40f,
+                         0x1p-149f, 1e30f, -1e30f,      16777217.f, 8388607.f,     -8388607.f, INFINITY,
+                         -INFINITY, NAN,   0.99999994f, 1.0000001f, 3.4028235e38f, 150.f,      -150.f};
+    auto const count = static_cast<int64_t>(std::size(values));
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {count * count}), Tensor(DataType::F32, {count * count})};
+    auto *x = inputs[0].as<float>(), *y = inputs[1].as<float>();
+    for (int64_t i = 0; i < count * count; ++i) x[i] = values[i / count], y[i] = values[i % count];
+    for (auto& answer : run_all(power_of_inputs(), inputs, {Tensor(DataType::F32, {count * count})}))
+        for (int64_t i = 0; i < count * count; ++i) {
+            auto a = answer.outputs[0].as<float>()[i], b = std::pow(x[i], y[i]);
+            bool near = std::abs(a - b) <= 2e-7f * std::abs(b) + 0x1p-149f;
+            EXPECT_TRUE(a == b || near || (a != a && b != b)) << answer.id << " " << x[i] << "^" << y[i] << " = " << a;
+            EXPECT_TRUE(a != a || std::signbit(a) == std::signbit(b)) << answer.id << " " << x[i] << "^" << y[i];
+        }
 }
 
 using Wide = long double;

@@ -11,6 +11,7 @@
 //
 #include "elementwise/vec_math.h"
 #include "elementwise/vec_packs.h"
+#include "elementwise/vec_power.h"
 #include "elementwise/vec_remainder.h"
 #include "elementwise/vec_widen.h"
 //
@@ -70,6 +71,10 @@ TileFunction i32_function(TileCode code) {
     }
 }
 
+struct PowV {
+    RG_SIMD explicit PowV(TileOp const&) {}
+    RG_SIMD Vec operator()(Vec x, Vec y) const { return power(x, y); }
+};
 struct IsInfV {
     explicit IsInfV(TileOp const& op) : positive(op.alpha != 0), negative(op.beta != 0) {}
     uint8_t positive, negative;
@@ -86,6 +91,8 @@ TileFunction f32_function(TileCode code) {
             return remainder_f32<ExprOp::Mod>;
         case ExprOp::Fmod:
             return remainder_f32<ExprOp::Fmod>;
+        case ExprOp::Pow:
+            return vec_binary<PowV>;
         default:
             return vec_function(code);
     }
