@@ -115,7 +115,15 @@ double f32_ulps(ExprOp op) {
         case ExprOp::Asin:
         case ExprOp::Tanh:
         case ExprOp::Sigmoid:
+        case ExprOp::Sinh:
+        case ExprOp::Cosh:
             return 3;
+        case ExprOp::Tan:
+            return 4;
+        case ExprOp::Asinh:
+        case ExprOp::Acosh:
+        case ExprOp::Atanh:
+            return 5;
         case ExprOp::Silu:
         case ExprOp::Mish:
         case ExprOp::Selu:

@@ -16,6 +16,8 @@
 #include "elementwise/vec_widen.h"
 //
 #include "elementwise/vec_functors.h"
+//
+#include "elementwise/vec_hyperbolic.h"
 #include "elementwise/vec_table.h"
 
 namespace refactor::kernel::elementwise {
@@ -75,6 +77,10 @@ struct PowV {
     RG_SIMD explicit PowV(TileOp const&) {}
     RG_SIMD Vec operator()(Vec x, Vec y) const { return power(x, y); }
 };
+struct TangentF {
+    RG_INLINE static float far(float x) { return tanf(x); }
+    RG_SIMD static Vec near(Vec x) { return select(x == Vec::zero(), x, elementwise::tan(x)); }
+};
 struct IsInfV {
     explicit IsInfV(TileOp const& op) : positive(op.alpha != 0), negative(op.beta != 0) {}
     uint8_t positive, negative;
@@ -93,6 +99,18 @@ TileFunction f32_function(TileCode code) {
             return remainder_f32<ExprOp::Fmod>;
         case ExprOp::Pow:
             return vec_binary<PowV>;
+        case ExprOp::Tan:
+            return vec_angle<TangentF>;
+        case ExprOp::Sinh:
+            return vec_unary<SinhV>;
+        case ExprOp::Cosh:
+            return vec_unary<CoshV>;
+        case ExprOp::Asinh:
+            return vec_unary<AsinhV>;
+        case ExprOp::Acosh:
+            return vec_unary<AcoshV>;
+        case ExprOp::Atanh:
+            return vec_unary<AtanhV>;
         default:
             return vec_function(code);
     }

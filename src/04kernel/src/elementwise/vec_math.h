@@ -21,14 +21,17 @@ RG_SIMD Vec expm1(Vec x) {
 /// Where the reduction of `sin_cos` is exact enough.
 constexpr float kLargestAngle = 8192.f;
 
-/// sin(x + quarter * pi/2) for |x| ≤ kLargestAngle, at most 2 ulp of the result or 4e-9 absolute near the multiples of
-/// pi. Reduction by pi/2 in three parts with fused multiply-add (Cody and Waite), polynomials of Cephes sinf and cosf.
-RG_SIMD Vec sin_quarter(Vec x, float quarter) {
-    Vec n = round(x * Vec::set(0.636619772f));
+/// x - n pi/2 in three parts with fused multiply-add (Cody and Waite).
+RG_SIMD Vec remainder_of_quarters(Vec x, Vec n) {
     Vec r = fnma(n, Vec::set(1.5707962513f), x);
     r = fnma(n, Vec::set(7.5497894159e-8f), r);
-    r = fnma(n, Vec::set(5.3903029534e-15f), r);
-    Vec z = r * r;
+    return fnma(n, Vec::set(5.3903029534e-15f), r);
+}
+
+/// sin(x + quarter * pi/2) for |x| ≤ kLargestAngle, at most 2 ulp of the result or 4e-9 absolute near the multiples of
+/// pi. Polynomials of Cephes sinf and cosf.
+RG_SIMD Vec sin_quarter(Vec x, float quarter) {
+    Vec n = round(x * Vec::set(0.636619772f)), r = remainder_of_quarters(x, n), z = r * r;
     Vec s = Vec::set(-1.9515295891e-4f);
     s = fma(s, z, Vec::set(8.3321608736e-3f));
     s = fma(s, z, Vec::set(-1.6666654611e-1f));

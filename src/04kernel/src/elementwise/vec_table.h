@@ -5,6 +5,7 @@
 extern "C" {
 float sinf(float) noexcept;
 float cosf(float) noexcept;
+float tanf(float) noexcept;
 double sin(double) noexcept;
 double cos(double) noexcept;
 }
@@ -12,11 +13,20 @@ double cos(double) noexcept;
 namespace refactor::kernel::elementwise {
 namespace {
 
-RG_INLINE float far_angle(float x, bool cosine) { return cosine ? cosf(x) : sinf(x); }
-RG_INLINE double far_angle(double x, bool cosine) { return cosine ? ::cos(x) : ::sin(x); }
+struct SineF {
+    RG_INLINE static float far(float x) { return sinf(x); }
+    RG_INLINE static double far(double x) { return ::sin(x); }
+    /// -0 stays -0.
+    RG_SIMD static Vec near(Vec x) { return select(x == Vec::zero(), x, sin_quarter(x, 0)); }
+};
+struct CosineF {
+    RG_INLINE static float far(float x) { return cosf(x); }
+    RG_INLINE static double far(double x) { return ::cos(x); }
+    RG_SIMD static Vec near(Vec x) { return sin_quarter(x, 1); }
+};
 
-/// Sine and cosine; blocks with an angle too large for the quick reduction go through the C library.
-template <bool kCosine>
+/// A function of angles; vectors with one too large for the quick reduction go through the C library.
+template <class F>
 void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
@@ -25,11 +35,10 @@ void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
         for (int j = 0; j < kBlock && j < n; j += Vec::width) {
             Vec x = load_lanes(a + j, n - j);
             if (!any(abs(x) > Vec::set(kLargestAngle))) {
-                Vec y = sin_quarter(x, kCosine ? 1 : 0);
-                store_lanes(kCosine ? y : select(x == Vec::zero(), x, y), out + j, n - j);  // -0 stays -0
+                store_lanes(F::near(x), out + j, n - j);
                 continue;
             }
-            for (int k = j; k < j + Vec::width && k < n; ++k) out[k] = far_angle(a[k], kCosine);
+            for (int k = j; k < j + Vec::width && k < n; ++k) out[k] = F::far(a[k]);
         }
     }
 }
@@ -93,9 +102,9 @@ TileFunction vec_function(TileCode code) {
         RG_OP(ternary, Fma)
 #undef RG_OP
         case ExprOp::Sin:
-            return vec_angle<false>;
+            return vec_angle<SineF>;
         case ExprOp::Cos:
-            return vec_angle<true>;
+            return vec_angle<CosineF>;
         case ExprOp::Equal:
         case ExprOp::Less:
         case ExprOp::LessEqual:
