@@ -359,6 +359,21 @@ TEST_F(ConvTest, FirstLayersWithStrides) {
     EXPECT_EQ(ran.contains("conv:cpu:first_layer:f32:avx2"), cpu_features().isa >= Isa::Avx2);
 }
 
+TEST_F(ConvTest, FewOutputs) {
+    std::vector<Case> cases;
+    for (int64_t outputs = 1; outputs <= 9; ++outputs) {
+        for (size_t rank : {1, 2, 3}) cases.push_back(random_case(rng_, rank, 1, pick(rng_, 1, 53), outputs));
+        cases.push_back(square_case(rng_, 3, 1, 1, pick(rng_, 16, 40), outputs));
+        cases.push_back(square_case(rng_, 1, 1, 1, pick(rng_, 16, 40), outputs));
+    }
+    // Longer rows than a part of them.
+    cases.push_back(square_case(rng_, 1, 1, 1, 17, 3));
+    cases.back().x[2] = 47, cases.back().x[3] = 45;
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:few_outputs:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:few_outputs:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
     for (int64_t taps : {3, 5, 7})

@@ -2,6 +2,7 @@
 #include "simd/math.h"
 //
 #include "simd/activate.h"
+#include "simd/held.h"
 
 // The part of an epilogue that follows the sum, for vectors of one block of channels.
 
@@ -9,13 +10,6 @@ namespace refactor::kernel {
 namespace {
 
 constexpr int W = Vec::width;
-
-/// `v` in a register: what is used several times would be loaded as often, by each instruction that takes it from
-/// memory.
-RG_SIMD Vec held(Vec v) {
-    asm("" : "+v"(v.v));
-    return v;
-}
 
 bool simple(ActivationKind kind) {
     return kind == ActivationKind::None || kind == ActivationKind::Relu || kind == ActivationKind::Clip;

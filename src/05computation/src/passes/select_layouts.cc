@@ -6,6 +6,7 @@
 #include "kernel/ops/reduce.h"
 #include "passes/minimum_cut.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace refactor::computation {
@@ -20,6 +21,7 @@ struct Ability {
     bool convolution = false;          ///< reorders inside if it is not
     bool parts_of_blocks = false;      ///< copies where row-major parts would be runs of bytes
     bool plain_output = false;         ///< writes row-major whatever it reads
+    bool needs_blocks = false;         ///< reorders, or is slow, if what it reads is row-major
     SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
 };
 
@@ -82,7 +84,7 @@ Ability elementwise_ability(NodePtr node) {
 Ability concat_ability(NodePtr node) {
     Ability ability;
     auto const* info = info_of<kernel::ConcatInfo>(*node->value.op);
-    ability.blocked = info->axis == 1 && has_channels(node->output());
+    ability.blocked = info->axis == 1 && has_channels(node->output()), ability.needs_blocks = true;
     for (auto* input : node->inputs()) {
         ability.blocked &= has_channels(input) && !input->is_source();
         ability.follows.push_back(1);
@@ -141,12 +143,29 @@ Ability reduce_ability(NodePtr node, int64_t block) {
     return ability;
 }
 
+Ability ability_of(NodePtr node, int64_t block);
+
+/// A convolution whose few output channels fill a small part of a block, which nobody asks for, at several positions.
+bool has_few_outputs(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
+    auto const& shape = node->output()->value.shape;
+    auto channels = shape[1].constant();
+    if (std::all_of(shape.begin() + 2, shape.end(), [](auto const& size) { return size == DimExpr(1); })) return false;
+    auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
+    if (!channels || *channels > kernel::most_few_outputs(layout) || conv.group != 1 || conv.epilogue.residual)
+        return false;
+    for (auto [consumer, slot] : node->output()->consumers()) {
+        auto ability = ability_of(consumer, block);
+        if (ability.needs_blocks && ability.follows[slot]) return false;
+    }
+    return true;
+}
+
 Ability ability_of(NodePtr node, int64_t block) {
     auto const& op = *node->value.op;
     auto window = [&](bool convolution) {
         Ability ability;
         ability.blocked = has_channels(node->input(0)) && has_channels(node->output());
-        ability.convolution = convolution;
+        ability.convolution = convolution, ability.needs_blocks = true;
         for (size_t i = 0; i < node->inputs().size(); ++i) ability.follows.push_back(i == 0);
         return ability;
     };
@@ -154,7 +173,10 @@ Ability ability_of(NodePtr node, int64_t block) {
         auto ability = window(true);
         if (conv->epilogue.residual) ability.follows.back() = 1;
         auto channels = node->input(0)->value.shape[1].constant();
-        if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
+        if (conv->group == 1 && channels && *channels < block)
+            ability.follows[0] = 0;
+        else
+            ability.plain_output = has_few_outputs(node, *conv, block);
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
@@ -212,7 +234,8 @@ class Selection {
             cut_.add_arc(vertex, MinimumCut::kSink, MinimumCut::kUncuttable);
         } else if (ability.convolution) {
             // Row-major convolutions reorder what they read and write themselves; a little more breaks ties.
-            auto inside = bytes_of(node->output()) + (ability.follows[0] ? bytes_of(node->input(0)) : 0);
+            auto inside = (ability.plain_output ? 0 : bytes_of(node->output())) +
+                          (ability.follows[0] ? bytes_of(node->input(0)) : 0);
             cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
         } else if (ability.parts_of_blocks) {
             double copied = 0;

@@ -57,6 +57,25 @@ TEST(SelectLayouts, NeedsTwoReordersAroundAResidualNetwork) {
     EXPECT_EQ(count(types, "Reorder"), two_reorders());
 }
 
+TEST(SelectLayouts, WritesRowsOfFewChannels) {
+    TestGraph g(9);
+    auto* x = g.input({1, 64, 14, 14});
+    g.output(convolve(g, convolve(g, x, 64, 3), 3, 3));
+    auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * kEps * 64);
+    EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 ? 1 : 0) << "of X";
+}
+
+TEST(SelectLayouts, KeepsBlocksOfFewChannelsThatAreAskedFor) {
+    TestGraph g(10);
+    auto* x = g.input({1, 64, 14, 14});
+    auto* few = convolve(g, convolve(g, x, 64, 3), 3, 3);
+    kernel::PoolInfo pool;
+    pool.kernel = {2, 2}, pool.window = {{2, 2}, {1, 1}, {0, 0}, {0, 0}};
+    g.output(g.add(pool, {few}, {1, 3, 7, 7}));
+    auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * kEps * 64);
+    EXPECT_EQ(count(types, "Reorder"), two_reorders());
+}
+
 /// Masks, noise, attention over positions: one channel for all.
 TEST(SelectLayouts, KeepsBlocksBesideOneChannel) {
     for (Dims const& mask : {Dims{1, 1, 15, 13}, Dims{2, 1, 15, 13}, Dims{15, 13}, Dims{1, 15, 1}}) {

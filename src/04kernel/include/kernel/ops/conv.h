@@ -30,6 +30,8 @@ struct ConvInfo {
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);
+/// So many output channels at most may be Plain while X is in these blocks: of one group, without a residual.
+int64_t most_few_outputs(Layout blocked);
 
 /// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
 /// output size is the output operand's; pads_begin decide where it starts. With `channels_last`, on a GPU only, X is

@@ -1,0 +1,187 @@
+#include "conv/few_outputs.h"
+
+#include "common/thread_pool.h"
+#include "conv/conv.h"
+#include "conv/cost.h"
+#include "conv/geometry.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+/// Outputs of a part of a row: 1 × 1 windows of whole images are one row.
+constexpr int64_t kColumns = 1024;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// [M, C, taps] to [block of C][tap][M][channel], zeros past C.
+void pack(float const* w, Geometry const& g, int64_t block, float* packed) {
+    auto const indices = g.tap_indices();
+    auto all = g.all_taps[0] * g.all_taps[1] * g.all_taps[2];
+    for (int64_t first = 0; first < g.in_channels; first += block)
+        for (auto tap : indices)
+            for (int64_t m = 0; m < g.out_channels; ++m)
+                for (int64_t c = first; c < first + block; ++c)
+                    *packed++ = c < g.in_channels ? w[(m * g.in_channels + c) * all + tap] : 0.f;
+}
+
+class FewOutputsTask final : public runtime::Task {
+    Geometry g_;
+    Activation activation_;
+    ConvOperands operands_;
+    FewOutputsIsa const* isa_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int64_t blocks_, parts_, rows_;  ///< parts of a row; rows of all outputs
+    int threads_;
+
+    int64_t weight_floats() const { return blocks_ * g_.taps() * g_.out_channels * isa_->block; }
+
+    /// About 20 µs of work a task, and at most four tasks a thread.
+    int64_t tasks() const {
+        auto work = rows_ * g_.out[2] * g_.taps() * blocks_ * g_.out_channels / 65536;
+        return threads_ == 1 ? 1 : std::clamp<int64_t>(work, 1, std::min<int64_t>(4 * threads_, rows_ * parts_));
+    }
+    /// Rows of the window that are inside, for row `row` of plane `plane` of the outputs.
+    void find_rows(int64_t plane, int64_t row, FewOutputsJob& job, int64_t* row_x, int64_t* row_w) const {
+        job.rows = 0;
+        for (int64_t d = 0; d < g_.kernel[0]; ++d)
+            for (int64_t h = 0; h < g_.kernel[1]; ++h) {
+                auto z = plane * g_.stride[0] - g_.pad[0] + d * g_.dilation[0];
+                auto y = row * g_.stride[1] - g_.pad[1] + h * g_.dilation[1];
+                if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) continue;
+                row_x[job.rows] = (z * g_.in[1] + y) * g_.in[2] * isa_->block;
+                row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.kernel[2] * g_.out_channels * isa_->block;
+            }
+    }
+
+public:
+    FewOutputsTask(Geometry const& g, Epilogue const& epilogue, FewOutputsIsa const& isa,
+                   std::shared_ptr<mem_manager::Blob const> packed, int threads)
+        : g_(g),
+          activation_(epilogue.activation),
+          operands_(epilogue),
+          isa_(&isa),
+          packed_(std::move(packed)),
+          blocks_(ceil_div(g.in_channels, isa.block)),
+          parts_(ceil_div(g.out[2], kColumns)),
+          rows_(g.batch * g.out[0] * g.out[1]),
+          threads_(threads) {}
+
+    size_t workspace_bytes() const override {
+        return packed_ ? 0 : static_cast<size_t>(weight_floats()) * sizeof(float);
+    }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
+    double operations() const override {
+        return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps() * g_.in_channels);
+    }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* own = reinterpret_cast<float*>(context.workspace);
+        if (!packed_) pack(static_cast<float const*>(arguments[1]), g_, isa_->block, own);
+        FewOutputsJob whole{};
+        whole.x_block = g_.in_size() * isa_->block, whole.blocks = blocks_;
+        whole.kernel_cols = g_.kernel[2], whole.col_stride = g_.stride[2], whole.col_dilation = g_.dilation[2];
+        whole.col_pad = g_.pad[2], whole.in_cols = g_.in[2];
+        whole.w = packed_ ? static_cast<float const*>(packed_->data()) : own;
+        whole.w_block = g_.taps() * g_.out_channels * isa_->block;
+        whole.y_channel = g_.out_size(), whole.activation = activation_;
+        if (operands_.bias >= 0) whole.bias = static_cast<float const*>(arguments[operands_.bias]);
+        auto const* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[operands_.output]);
+        auto* run_row = isa_->row[g_.out_channels - 1];
+        auto tasks = this->tasks(), all = rows_ * parts_;
+        context.pool.parallel_for(tasks, [&](int64_t task, int) {
+            auto job = whole;
+            auto window_rows = static_cast<size_t>(g_.kernel[0] * g_.kernel[1]);
+            SmallVector<int64_t, 16> row_x(window_rows), row_w(window_rows);
+            job.row_x = row_x.data(), job.row_w = row_w.data();
+            for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
+                auto part = i % parts_, row = i / parts_ % g_.out[1], plane = i / parts_ / g_.out[1] % g_.out[0];
+                auto image = i / parts_ / g_.out[1] / g_.out[0];
+                find_rows(plane, row, job, row_x.data(), row_w.data());
+                job.col = part * kColumns, job.col_end = std::min(g_.out[2], job.col + kColumns);
+                job.x = x + image * blocks_ * job.x_block;
+                job.y = y + image * g_.out_channels * g_.out_size() + (plane * g_.out[1] + row) * g_.out[2];
+                run_row(job);
+            }
+        });
+    }
+};
+
+class FewOutputsKernel final : public NamedKernel {
+    ConvInfo info_;
+    Isa isa_;
+    std::shared_ptr<mem_manager::Blob const> weights_;
+
+    FewOutputsIsa const& functions() const { return isa_ == Isa::Avx512 ? few_outputs_avx512() : few_outputs_avx2(); }
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = conv_geometry(info_.window, info_.group, args);
+        if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
+        g->merge_axes();
+        return g;
+    }
+
+public:
+    FewOutputsKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+
+    /// Multiply-adds at three quarters of what the registers do; sums of vectors take about five times as long as one.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto block = functions().block;
+        auto vectors = static_cast<double>(g->batch * g->out_size() * g->out_channels) *
+                       (static_cast<double>(g->taps() * ceil_div(g->in_channels, block)) / 0.75 + 5);
+        auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+        return (vectors * 2 * block / cost.flops + bytes / (cost.bandwidth(bytes) * 2)) / cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        auto const& isa = functions();
+        std::shared_ptr<mem_manager::Blob const> packed;
+        if (weights_) {
+            auto floats = ceil_div(g->in_channels, isa.block) * isa.block * g->taps() * g->out_channels;
+            packed = args.packs.get(*weights_, "few_outputs:" + std::to_string(isa.block) + g->cropped(),
+                                    static_cast<size_t>(floats) * sizeof(float), [&](void const* from, void* to) {
+                                        pack(static_cast<float const*>(from), *g, isa.block, static_cast<float*>(to));
+                                    });
+        }
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<FewOutputsTask>(*g, info_.epilogue, isa, std::move(packed), args.threads));
+    }
+};
+
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != blocked || y.layout != Layout::Plain)
+        return Err{Rejection{"expects X in the blocked layout of its vectors and Y in the Plain layout"}};
+    if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
+    auto outputs = w.dims[0];
+    if (outputs < 1 || outputs > most_few_outputs(blocked))
+        return Err{Rejection{"is for 1 to " + std::to_string(most_few_outputs(blocked)) + " output channels, got " +
+                             std::to_string(outputs)}};
+    return std::unique_ptr<Kernel>(std::make_unique<FewOutputsKernel>(std::move(id), info, isa, w.constant));
+}
+
+}  // namespace
+
+int64_t most_few_outputs(Layout blocked) { return block_of(blocked) / 2; }
+
+KernelResult conv_few_outputs_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:few_outputs:f32:avx512");
+}
+KernelResult conv_few_outputs_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:few_outputs:f32:avx2");
+}
+
+}  // namespace refactor::kernel

@@ -1,0 +1,7 @@
+#include "conv/few_outputs_impl.h"
+
+namespace refactor::kernel {
+
+FewOutputsIsa const& few_outputs_avx512() { return kFewOutputsIsa; }
+
+}  // namespace refactor::kernel

@@ -1,0 +1,15 @@
+#pragma once
+// Include `simd/math.h` first.
+
+namespace refactor::kernel {
+namespace {
+
+/// `v` in a register: what is used several times would be loaded as often, by each instruction that takes it from
+/// memory.
+RG_SIMD Vec held(Vec v) {
+    asm("" : "+v"(v.v));
+    return v;
+}
+
+}  // namespace
+}  // namespace refactor::kernel
