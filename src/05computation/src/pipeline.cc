@@ -31,7 +31,7 @@
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
 #include "passes/narrow_attention.h"
-#include "passes/pool_means.h"
+#include "passes/pool_positions.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
@@ -101,7 +101,7 @@ std::span<Pass const> pipeline() {
         {"fold_constants", fold_constants},
         {"remove_identities", remove_identities},
         {"remove_dead_nodes", remove_dead_nodes},
-        {"pool_means", pool_means},
+        {"pool_positions", pool_positions},
         {"select_layouts", select_layouts},
         {"reorder_channels_last", reorder_channels_last},
         {"convolve_tokens", convolve_tokens},

@@ -1,4 +1,4 @@
-#include "passes/pool_means.h"
+#include "passes/pool_positions.h"
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/reduce.h"
@@ -31,25 +31,26 @@ std::vector<std::string> types_after(kernel::ReduceKind kind, Dims const& axes, 
     return compare_passes(g, {x}, 1e-5);
 }
 
-TEST(PoolMeans, ReadsBlockedLayouts) {
+TEST(PoolPositions, ReadsBlockedLayouts) {
     for (auto const& [axes, spatial] : {std::pair<Dims, Dims>{{2}, {40}}, {{2, 3}, {6, 7}}, {{2, 3, 4}, {3, 4, 5}}}) {
         Dims kept{1, 24};
         kept.resize(2 + axes.size(), 1);
-        for (auto const& y : {kept, Dims{1, 24}}) {
-            auto types = types_after(kernel::ReduceKind::Mean, axes, spatial, y);
-            EXPECT_EQ(count(types, "GlobalPool"), 1) << axes.size() << " axes, result of rank " << y.size();
-            EXPECT_EQ(count(types, "Reduce"), 0) << axes.size() << " axes, result of rank " << y.size();
-        }
+        for (auto kind : {kernel::ReduceKind::Mean, kernel::ReduceKind::Max})
+            for (auto const& y : {kept, Dims{1, 24}}) {
+                auto types = types_after(kind, axes, spatial, y);
+                EXPECT_EQ(count(types, "GlobalPool"), 1) << axes.size() << " axes, result of rank " << y.size();
+                EXPECT_EQ(count(types, "Reduce"), 0) << axes.size() << " axes, result of rank " << y.size();
+            }
     }
 }
 
-TEST(PoolMeans, LeavesOtherReductionsAlone) {
+TEST(PoolPositions, LeavesOtherReductionsAlone) {
     struct Case {
         kernel::ReduceKind kind;
         Dims axes, y;
     };
     using enum kernel::ReduceKind;
-    for (auto const& c : {Case{Max, {2, 3}, {1, 24, 1, 1}}, Case{Mean, {1, 2, 3}, {1, 1, 1, 1}},
+    for (auto const& c : {Case{Min, {2, 3}, {1, 24, 1, 1}}, Case{Mean, {1, 2, 3}, {1, 1, 1, 1}},
                           Case{Mean, {3}, {1, 24, 6, 1}}, Case{Mean, {1}, {1, 1, 6, 7}}}) {
         auto types = types_after(c.kind, c.axes, {6, 7}, c.y);
         EXPECT_EQ(count(types, "Reduce"), 1) << c.axes.size();
