@@ -57,6 +57,10 @@ RG_SIMD void few_outputs_tile(FewOutputsJob const& j, int64_t first, int64_t cou
         for (int64_t r = 0; r < j.rows; ++r) {
             float const* w = j.w + b * j.w_block + j.row_w[r];
             float const* x = j.x + b * j.x_block + j.row_x[r] + begin * W;
+            // What the next tile reads first of this row: tiles of few positions end before the processor sees that
+            // they follow each other.
+            for (int64_t next = 0; !edge && next < P * step; next += 16)
+                __builtin_prefetch(x + (j.kernel_cols - 1) * dilation + P * step + next);
             for (int64_t c = 0; c < j.kernel_cols; ++c, w += M * W, x += dilation) {
                 Vec weights[M];
 #pragma GCC unroll 8
