@@ -15,6 +15,8 @@ constexpr int64_t kColumns = 1024;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+int64_t most_outputs(Layout blocked) { return block_of(blocked) / 2; }
+
 /// [M, C, taps] to [block of C][tap][M][channel], zeros past C.
 void pack(float const* w, Geometry const& g, int64_t block, float* packed) {
     auto const indices = g.tap_indices();
@@ -167,15 +169,19 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
         return Err{Rejection{"expects X in the blocked layout of its vectors and Y in the Plain layout"}};
     if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
     auto outputs = w.dims[0];
-    if (outputs < 1 || outputs > most_few_outputs(blocked))
-        return Err{Rejection{"is for 1 to " + std::to_string(most_few_outputs(blocked)) + " output channels, got " +
+    if (outputs < 1 || outputs > most_outputs(blocked))
+        return Err{Rejection{"is for 1 to " + std::to_string(most_outputs(blocked)) + " output channels, got " +
                              std::to_string(outputs)}};
     return std::unique_ptr<Kernel>(std::make_unique<FewOutputsKernel>(std::move(id), info, isa, w.constant));
 }
 
 }  // namespace
 
-int64_t most_few_outputs(Layout blocked) { return block_of(blocked) / 2; }
+/// A vector of sums takes about as long as three of products; direct kernels take a product for each input channel.
+bool has_few_outputs(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels) {
+    auto block = block_of(blocked), products = ceil_div(in_channels, block) * taps;
+    return out_channels <= most_outputs(blocked) && out_channels * (products + 3) <= block * products;
+}
 
 KernelResult conv_few_outputs_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, "conv:cpu:few_outputs:f32:avx512");

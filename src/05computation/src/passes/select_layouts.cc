@@ -146,13 +146,20 @@ Ability reduce_ability(NodePtr node, int64_t block) {
 Ability ability_of(NodePtr node, int64_t block);
 
 /// A convolution whose few output channels fill a small part of a block, which nobody asks for, at several positions.
-bool has_few_outputs(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
+bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
     auto const& shape = node->output()->value.shape;
-    auto channels = shape[1].constant();
     if (std::all_of(shape.begin() + 2, shape.end(), [](auto const& size) { return size == DimExpr(1); })) return false;
+    if (conv.group != 1 || conv.epilogue.residual) return false;
+    int64_t sizes[2]{}, taps = 1;
+    auto const& weights = node->input(1)->value.shape;
+    for (size_t axis = 0; axis < weights.size(); ++axis) {
+        auto size = weights[axis].constant();
+        if (!size) return false;
+        if (axis < 2) sizes[axis] = *size;
+        if (axis >= 2) taps *= *size;
+    }
     auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
-    if (!channels || *channels > kernel::most_few_outputs(layout) || conv.group != 1 || conv.epilogue.residual)
-        return false;
+    if (!kernel::has_few_outputs(layout, sizes[1], taps, sizes[0])) return false;
     for (auto [consumer, slot] : node->output()->consumers()) {
         auto ability = ability_of(consumer, block);
         if (ability.needs_blocks && ability.follows[slot]) return false;
@@ -176,7 +183,7 @@ Ability ability_of(NodePtr node, int64_t block) {
         if (conv->group == 1 && channels && *channels < block)
             ability.follows[0] = 0;
         else
-            ability.plain_output = has_few_outputs(node, *conv, block);
+            ability.plain_output = writes_few_channels(node, *conv, block);
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {

@@ -30,8 +30,9 @@ struct ConvInfo {
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);
-/// So many output channels at most may be Plain while X is in these blocks: of one group, without a residual.
-int64_t most_few_outputs(Layout blocked);
+/// Whether Y had better be Plain while X is in these blocks, because its channels (of one group, without a residual) fill
+/// a small part of a block. `taps`: of the window.
+bool has_few_outputs(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels);
 
 /// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
 /// output size is the output operand's; pads_begin decide where it starts. With `channels_last`, on a GPU only, X is
