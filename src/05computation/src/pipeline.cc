@@ -27,6 +27,7 @@
 #include "passes/merge_branches.h"
 #include "passes/merge_phases.h"
 #include "passes/merge_projections.h"
+#include "passes/mix_heads.h"
 #include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
@@ -79,6 +80,7 @@ std::span<Pass const> pipeline() {
         {"fold_affine", fold_affine},
         {"merge_branches", merge_branches},
         {"merge_phases", merge_phases},
+        {"mix_heads", mix_heads},
         {"fuse_group_norm", fuse_group_norm},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},
