@@ -41,6 +41,7 @@
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
 #include "passes/sink_transposes.h"
+#include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
@@ -72,6 +73,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
+        {"slice_gathers", slice_gathers},
         {"sink_reshapes", sink_reshapes},
         {"hoist_reshapes", hoist_reshapes},
         {"sink_transposes", sink_transposes},
