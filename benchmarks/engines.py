@@ -65,11 +65,14 @@ class OpenVino:
             compiled = core.compile_model(model, "CPU", settings | {"CACHE_DIR": cache})
         else:
             compiled = core.compile_model(core.read_model(model), "CPU", settings)
+        self.known = {name for port in compiled.inputs for name in port.get_names()}
         self.request = compiled.create_infer_request()
         self.count = len(self.request.model_outputs)
 
     def __call__(self, inputs: Inputs) -> Outputs:
-        self.request.infer(dict(inputs), share_inputs=True, share_outputs=True)
+        # Inputs that nothing reads are none of the compiled model's.
+        read = {name: array for name, array in inputs.items() if name in self.known}
+        self.request.infer(read, share_inputs=True, share_outputs=True)
         return [self.request.get_output_tensor(i).data for i in range(self.count)]
 
 

@@ -29,9 +29,13 @@ def test_gather_nd_of_the_only_element_is_a_reshape():
     assert gathered("GatherND", floats(1, 3, 5), np.zeros((1, 1), np.int64)) == ["elementwise"]
 
 
+def test_gather_of_one_known_index_is_a_slice():
+    assert gathered("Gather", floats(3, 2, 5), np.zeros(1, np.int64), axis=1) == ["elementwise", "slice"]
+    assert gathered("Gather", floats(3, 2, 5), np.array(-1), axis=0) == ["elementwise", "slice"]
+
+
 def test_other_gathers_stay():
     assert gathered("Gather", floats(3, 1, 5), np.zeros(2, np.int64), axis=1) == ["elementwise", "gather"]
-    assert gathered("Gather", floats(3, 2, 5), np.zeros(1, np.int64), axis=1) == ["elementwise", "gather"]
     assert gathered("GatherND", floats(2, 3, 5), np.zeros((1, 1), np.int64)) == ["elementwise", "gather_nd"]
 
 

@@ -27,6 +27,7 @@
 #include "passes/merge_branches.h"
 #include "passes/merge_phases.h"
 #include "passes/merge_projections.h"
+#include "passes/mix_heads.h"
 #include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
@@ -40,6 +41,7 @@
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
 #include "passes/sink_transposes.h"
+#include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
@@ -71,6 +73,7 @@ std::span<Pass const> pipeline() {
         {"remove_dead_nodes", remove_dead_nodes},
         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
         {"expand_quantization", expand_quantization},
+        {"slice_gathers", slice_gathers},
         {"sink_reshapes", sink_reshapes},
         {"hoist_reshapes", hoist_reshapes},
         {"sink_transposes", sink_transposes},
@@ -79,6 +82,7 @@ std::span<Pass const> pipeline() {
         {"fold_affine", fold_affine},
         {"merge_branches", merge_branches},
         {"merge_phases", merge_phases},
+        {"mix_heads", mix_heads},
         {"fuse_group_norm", fuse_group_norm},
         {"fuse_layer_norm", fuse_layer_norm},
         {"fuse_elementwise", fuse_elementwise},

@@ -16,6 +16,14 @@ constexpr int64_t kFewRows = 16;
 /// its rows, pages apart.
 constexpr int64_t kStreamedRows = 8;
 
+/// Up to this depth the lines of a panel are few enough for tiles to read them side by side: Y is stored once then,
+/// not loaded and stored for every eight rows of B.
+constexpr int64_t kFlatDepth = 16;
+
+/// From so many rows on, tiles take less than half of the time of streaming, if rows of B are no longer than a few
+/// panels, whose lines are close together.
+constexpr int64_t kTiledRows = 4, kTiledPanels = 4;
+
 /// Up to this many tiles of rows, small weights are widened in registers for each: two conversions for each vector of B
 /// on the ports of six multiply-adds. For more, a widened panel is shared, which costs about as much as 16 rows.
 constexpr int64_t kFewTiles = 8;
@@ -59,6 +67,11 @@ class ProductTask final : public runtime::Task {
     bool stays_in_cache() const {
         return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / 4 &&
                shape_.n * int64_t{sizeof(T)} % 4096;
+    }
+    /// Few rows that rows of B, read where they lie, are added to one after the other.
+    bool is_streamed() const {
+        auto tiled = shape_.m >= kTiledRows && shape_.n <= kTiledPanels * functions_.panel;
+        return shape_.m <= kStreamedRows && shape_.k > kFlatDepth && shape_.n > functions_.panel && !tiled;
     }
     /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
     /// rows of A: at most L2/8, and as much as two L1 hold if a vector of it serves but six rows, as of AVX2; the rows
@@ -149,8 +162,7 @@ public:
                         : few || stays_in_cache()  ? Rows
                                                    : PackRows;
         bool dots = block_.source == PackColumns && few && !info.trans_a;
-        bool streamed =
-            block_.source == Rows && shape_.m <= kStreamedRows && shape_.k > 0 && shape_.n > functions_.panel;
+        bool streamed = block_.source == Rows && is_streamed();
         multiply_ = dots                                               ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
                     : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few

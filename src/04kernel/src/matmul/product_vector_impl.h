@@ -46,15 +46,47 @@ RG_SIMD void dots(Block const& t, Element const* a, Element const* b, Element* y
     for (int j = 0; j < columns; ++j) y[j] = sum(c[j][0] + c[j][1]);
 }
 
+/// A vector of short dot products: turned into columns, their sums need one addition for all.
+RG_SIMD void short_dots(Block const& t, Element const* a, Element const* b, Element* y) {
+    Vec c[kWidth];
+#pragma GCC unroll 16
+    for (int j = 0; j < kWidth; ++j) c[j] = Vec::zero();
+    int64_t p = 0;
+    for (; p + kWidth <= t.k; p += kWidth) {
+        Vec x = Vec::load(a + p);
+#pragma GCC unroll 16
+        for (int j = 0; j < kWidth; ++j) c[j] = fma(x, Vec::load(b + j * t.b_row + p), c[j]);
+    }
+    if (int tail = static_cast<int>(t.k - p)) {
+        Vec x = Vec::load_first(a + p, tail);
+#pragma GCC unroll 16
+        for (int j = 0; j < kWidth; ++j) c[j] = fma(x, Vec::load_first(b + j * t.b_row + p, tail), c[j]);
+    }
+    transpose(c);
+#pragma GCC unroll 4
+    for (int half = kWidth / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int j = 0; j < half; ++j) c[j] = c[j] + c[j + half];
+    c[0].store(y);
+}
+
+/// Up to this depth the sums across a vector take as long as the products. Rows of B that are longer are read a few at
+/// a time, which is what caches ask for ahead.
+constexpr int64_t kShortDots = 256;
+
 void multiply_dots(Block const& t) {
+    bool const are_short = t.k <= kShortDots;
     for (int64_t j = 0; j < t.n;) {
-        int64_t columns = t.n - j >= 4 ? 4 : 1;
+        int64_t columns = are_short && t.n - j >= kWidth ? kWidth : t.n - j >= 4 ? 4 : 1;
         for (int64_t i = 0; i < t.m; ++i) {
             Element const *a = t.a + i * t.a_row, *b = t.b + j * t.b_row;
-            if (columns == 4)
-                dots<4>(t, a, b, t.y + i * t.y_row + j);
+            Element* y = t.y + i * t.y_row + j;
+            if (are_short && columns == kWidth)
+                short_dots(t, a, b, y);
+            else if (columns == 4)
+                dots<4>(t, a, b, y);
             else
-                dots<1>(t, a, b, t.y + i * t.y_row + j);
+                dots<1>(t, a, b, y);
         }
         j += columns;
     }
@@ -85,24 +117,35 @@ RG_SIMD void add_rows(Block const& t, Element const* a, Element const* b, Elemen
             .store_first(y + j, tail);
 }
 
+/// Asks for `rows` whole rows of B, some rows ahead of those that are added: what follows such rows in memory is read
+/// next, be it of the next matrix.
+RG_SIMD void ask_ahead(Block const& t, Element const* b, int64_t rows) {
+    constexpr int64_t kLine = 64, kAhead = 16;
+    auto const* from = reinterpret_cast<char const*>(b + kAhead * t.b_row);
+    for (int64_t byte = 0; byte < rows * t.b_row * int64_t{sizeof(Element)}; byte += kLine)
+        __builtin_prefetch(from + byte);
+}
+
 void multiply_streamed(Block const& t) {
-    constexpr int kRowsAtOnce = 8;
     // Of B, so that its rows stay in L1 while rows of A take turns with them; one row has no use for that.
     int64_t columns = t.m == 1 ? 4096 : 512;
     for (int64_t j = 0; j < t.n; j += columns) {
         int64_t n = smaller(columns, t.n - j);
         for (int64_t p = 0; p < t.k;) {
-            bool whole = t.k - p >= kRowsAtOnce;
+            int64_t left = t.k - p, rows = left >= 8 ? 8 : left >= 4 ? 4 : 1;
             Element const* b = t.b + p * t.b_row + j;
+            if (n == t.b_row) ask_ahead(t, b, rows);
             for (int64_t i = 0; i < t.m; ++i) {
                 Element const* a = t.a + i * t.a_row + p * t.a_k;
                 Element* y = t.y + i * t.y_row + j;
-                if (whole)
-                    add_rows<kRowsAtOnce>(t, a, b, y, n, p == 0);
+                if (rows == 8)
+                    add_rows<8>(t, a, b, y, n, p == 0);
+                else if (rows == 4)
+                    add_rows<4>(t, a, b, y, n, p == 0);
                 else
                     add_rows<1>(t, a, b, y, n, p == 0);
             }
-            p += whole ? kRowsAtOnce : 1;
+            p += rows;
         }
     }
     finish_sums(t);

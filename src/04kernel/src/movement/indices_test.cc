@@ -146,6 +146,36 @@ TEST(Scatter, RunsAndSingleElements) {
             }
 }
 
+TEST(Scatter, RowsOfFloatsKeepNaN) {
+    constexpr int64_t kRows = 4, kSize = 37;
+    std::mt19937 random(9);
+    std::vector<int64_t> const at{2, 0, 2, 3, -2, 0};
+    Tensor data(DataType::F32, {kRows, kSize}), updates(DataType::F32, {6, kSize});
+    data.fill(random), updates.fill(random);
+    data.as<float>()[5] = updates.as<float>()[kSize + 7] = updates.as<float>()[2 * kSize + 36] = NAN;
+    using enum ScatterReduction;
+    for (auto reduction : {Add, Mul, Min, Max}) {
+        auto expected = data;
+        for (size_t t = 0; t < at.size(); ++t)
+            for (int64_t i = 0; i < kSize; ++i) {
+                auto& to = expected.as<float>()[(at[t] + kRows) % kRows * kSize + i];
+                auto update = updates.as<float>()[static_cast<int64_t>(t) * kSize + i];
+                bool is_nan = std::isnan(to) || std::isnan(update);
+                to = reduction == Add   ? to + update
+                     : reduction == Mul ? to * update
+                     : is_nan           ? NAN
+                     : reduction == Min ? std::min(to, update)
+                                        : std::max(to, update);
+            }
+        std::vector<Tensor> inputs{data, Tensor(DataType::I64, {6, 1}).set(at), updates};
+        for (auto& answer : run_all(ScatterInfo{-1, reduction}, inputs, {Tensor(DataType::F32, {kRows, kSize})}))
+            for (int64_t i = 0; i < kRows * kSize; ++i) {
+                auto actual = answer.outputs[0].as<float>()[i], e = expected.as<float>()[i];
+                ASSERT_TRUE(actual == e || (std::isnan(actual) && std::isnan(e))) << answer.id << ", element " << i;
+            }
+    }
+}
+
 TEST(Scatter, AddsInOrderAndOverwrites) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {4}).set<float>({1, 2, 3, 4}),
                                Tensor(DataType::I64, {3}).set<int64_t>({1, -1, 1}),

@@ -10,10 +10,11 @@ struct BoxColumns {
     static constexpr size_t kStep = 8;
     std::vector<float> y0, x0, y1, x1, area;
 
-    explicit BoxColumns(size_t count) : BoxColumns(count, (count + kStep - 1) / kStep * kStep) {}
-
-private:
-    BoxColumns(size_t, size_t padded) : y0(padded), x0(padded), y1(padded), x1(padded), area(padded) {}
+    explicit BoxColumns(size_t count = 0) { resize(count); }
+    /// Has room for `count` boxes; those that were there before stay, the others have no area.
+    void resize(size_t count) {
+        for (auto* column : {&y0, &x0, &y1, &x1, &area}) column->resize((count + kStep - 1) / kStep * kStep);
+    }
 };
 
 /// A box and the overlap from which on it counts as covered.

@@ -3,7 +3,7 @@
 #include "common/thread_pool.h"
 #include "cuda/device_selects.h"
 #include "kernel/ops/trees.h"
-#include "nms/box_columns.h"
+#include "nms/box_strips.h"
 
 #include <algorithm>
 #include <compare>
@@ -79,17 +79,16 @@ public:
     }
 };
 
-std::vector<int64_t> choose(BoxColumns const& boxes, ByScore order, Limits const& limits) {
-    auto const is_covered = cover_function();
+/// `count` boxes, of which `order` has those with enough score.
+std::vector<int64_t> choose(BoxColumns const& boxes, size_t count, ByScore order, Limits const& limits) {
     auto room = std::min(static_cast<size_t>(limits.most), order.count());
-    BoxColumns chosen(room);
+    BoxStrips chosen(boxes, count, room, cover_function());
     std::vector<int64_t> result;
     for (size_t next = 0; next < order.count() && result.size() < room; ++next) {
-        auto i = static_cast<size_t>(order[next]), k = result.size();
+        auto i = static_cast<size_t>(order[next]);
         Candidate box{boxes.y0[i], boxes.x0[i], boxes.y1[i], boxes.x1[i], boxes.area[i], limits.overlap};
-        if (is_covered(chosen, k, box)) continue;
-        chosen.y0[k] = box.y0, chosen.x0[k] = box.x0, chosen.y1[k] = box.y1, chosen.x1[k] = box.x1;
-        chosen.area[k] = box.area;
+        if (chosen.cover(box)) continue;
+        chosen.add(box);
         result.push_back(order[next]);
     }
     return result;
@@ -131,7 +130,8 @@ public:
             context.pool->parallel_for(classes, [&](int64_t c, int) {
                 auto task = batch * classes + c;
                 chosen[static_cast<size_t>(task)] =
-                    choose(corners, ByScore(scores.data<float>() + task * count, count, limits), limits);
+                    choose(corners, static_cast<size_t>(count),
+                           ByScore(scores.data<float>() + task * count, count, limits), limits);
             });
         }
         size_t total = 0;

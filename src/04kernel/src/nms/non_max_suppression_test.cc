@@ -1,9 +1,10 @@
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "kernel/procedures/select.h"
-#include "nms/box_columns.h"
+#include "nms/box_strips.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -99,26 +100,74 @@ TEST_F(NonMaxSuppressionTest, ChoosesWhatTheDefinitionChooses) {
     }
 }
 
+Candidate candidate(float const* box, float limit) {
+    return {box[0], box[1], box[2], box[3], (box[2] - box[0]) * (box[3] - box[1]), limit};
+}
+
+BoxColumns columns_of(std::vector<float> const& boxes) {
+    BoxColumns columns(boxes.size() / 4);
+    for (size_t i = 0; i < boxes.size() / 4; ++i) {
+        auto box = candidate(boxes.data() + i * 4, 0);
+        columns.y0[i] = box.y0, columns.x0[i] = box.x0, columns.y1[i] = box.y1, columns.x1[i] = box.x1;
+        columns.area[i] = box.area;
+    }
+    return columns;
+}
+
+bool covered_by_one(BoxColumns const& boxes, size_t count, Candidate const& c) {
+    float const box[]{c.y0, c.x0, c.y1, c.x1};
+    for (size_t k = 0; k < count; ++k) {
+        float const other[]{boxes.y0[k], boxes.x0[k], boxes.y1[k], boxes.x1[k]};
+        if (overlap(box, other, c.limit)) return true;
+    }
+    return false;
+}
+
+TEST_F(NonMaxSuppressionTest, StripsHideNoBoxThatCovers) {
+    constexpr size_t kCount = 900;
+    for (bool across : {false, true})
+        for (float limit : {0.f, 0.3f}) {
+            auto corners = boxes(kCount, 25);
+            // Classes are moved apart along one axis, and by less along the other.
+            for (size_t i = 0; i < kCount; ++i)
+                for (size_t k = 0; k < 4; ++k)
+                    corners[i * 4 + k] += static_cast<float>(i % 7) * ((k % 2 == 1) == across ? 70.f : 10.f);
+            BoxStrips strips(columns_of(corners), kCount, kCount, covered_by_one);
+            EXPECT_GT(strips.strips(), 10u);
+            std::vector<float> added;
+            for (size_t i = 0; i < kCount; ++i) {
+                auto box = candidate(corners.data() + i * 4, limit);
+                ASSERT_EQ(strips.cover(box), covered_by_one(columns_of(added), added.size() / 4, box)) << i;
+                if (i % 3) continue;
+                strips.add(box);
+                added.insert(added.end(), corners.begin() + static_cast<long>(i * 4),
+                             corners.begin() + static_cast<long>(i * 4 + 4));
+            }
+        }
+}
+
+TEST_F(NonMaxSuppressionTest, BoxesWithoutPlaceShareOneStrip) {
+    for (float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38f}) {
+        auto corners = boxes(200, 25);
+        corners[4 * 17] = -odd, corners[4 * 17 + 1] = -odd, corners[4 * 17 + 2] = odd, corners[4 * 17 + 3] = odd;
+        EXPECT_EQ(BoxStrips(columns_of(corners), 200, 200, covered_by_one).strips(), 1u) << odd;
+    }
+    EXPECT_EQ(BoxStrips(columns_of({}), 0, 200, covered_by_one).strips(), 1u);
+    EXPECT_EQ(BoxStrips(columns_of(std::vector<float>(800, 1.f)), 200, 200, covered_by_one).strips(), 1u);
+}
+
 #if RG_X86
 TEST_F(NonMaxSuppressionTest, VectorsAgreeWithTheDefinition) {
     if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
     for (int64_t count : {0, 1, 7, 8, 9, 30}) {
         auto corners = boxes(count + 1, 30);
-        BoxColumns columns(static_cast<size_t>(count));
-        auto area = [&](int64_t i) {
-            auto const* p = corners.data() + i * 4;
-            return (p[2] - p[0]) * (p[3] - p[1]);
-        };
-        for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-            columns.y0[i] = corners[i * 4], columns.x0[i] = corners[i * 4 + 1], columns.y1[i] = corners[i * 4 + 2];
-            columns.x1[i] = corners[i * 4 + 3], columns.area[i] = area(static_cast<int64_t>(i));
-        }
+        auto columns = columns_of({corners.begin(), corners.begin() + count * 4});
         auto const* last = corners.data() + count * 4;
         for (float limit : {0.f, 0.125f, 0.5f, 1.f}) {
             bool expected = false;
             for (int64_t i = 0; i < count; ++i) expected |= overlap(last, corners.data() + i * 4, limit);
-            Candidate box{last[0], last[1], last[2], last[3], area(count), limit};
-            EXPECT_EQ(is_covered_avx2(columns, static_cast<size_t>(count), box), expected) << count << ", " << limit;
+            EXPECT_EQ(is_covered_avx2(columns, static_cast<size_t>(count), candidate(last, limit)), expected)
+                << count << ", " << limit;
         }
     }
 }

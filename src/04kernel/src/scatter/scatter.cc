@@ -3,6 +3,7 @@
 #include "common/half.h"
 #include "cuda/movement_kernels.h"
 #include "movement/indices.h"
+#include "scatter/combine_rows.h"
 
 #include <algorithm>
 
@@ -103,7 +104,28 @@ Combine combine_of(DataType type) {
     }
 }
 
-Combine combine_of(ScatterReduction reduction, DataType type) {
+Combine combine_of_vectors(ScatterReduction reduction) {
+#if RG_X86
+    auto const& rows = combine_rows_avx2();
+    switch (reduction) {
+        case ScatterReduction::Add:
+            return rows.add;
+        case ScatterReduction::Mul:
+            return rows.multiply;
+        case ScatterReduction::Min:
+            return rows.least;
+        case ScatterReduction::Max:
+            return rows.largest;
+        default:
+            break;
+    }
+#endif
+    return nullptr;
+}
+
+Combine combine_of(ScatterReduction reduction, DataType type, Isa isa) {
+    if (type == DataType::F32 && isa >= Isa::Avx2)
+        if (auto vectors = combine_of_vectors(reduction)) return vectors;
     switch (reduction) {
         case ScatterReduction::Add:
             return combine_of<ScatterReduction::Add>(type);
@@ -198,7 +220,7 @@ std::optional<Rejection> refuse_shapes(ScatterInfo const& info, BindArgs const& 
                      ", axis " + std::to_string(info.axis)};
 }
 
-TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa isa) {
     if (auto no = refuse_shapes(info, args)) return Err{*no};
     auto const& x = *args.inputs[0];
     Shapes s{x.dims,
@@ -209,7 +231,7 @@ TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa) {
              element_bytes(x.dtype),
              x.count(),
              indexed_axes(info, x, *args.inputs[1]),
-             combine_of(info.reduction, x.dtype)};
+             combine_of(info.reduction, x.dtype, isa)};
     auto body = [s](void* const* a, runtime::RunContext const& c) {
         auto* y = static_cast<std::byte*>(a[3]);
         if (a[0] != a[3])
@@ -233,7 +255,7 @@ KernelResult scatter_reference(ScatterInfo const& info, Request const& request) 
     if (request.inputs[2].dtype != type)
         return Err{Rejection{"updates of " + std::string(name_of(request.inputs[2].dtype)) + ", expected " +
                              std::string(name_of(type))}};
-    if (info.reduction != ScatterReduction::None && !combine_of(info.reduction, type))
+    if (info.reduction != ScatterReduction::None && !combine_of(info.reduction, type, Isa::Scalar))
         return Err{Rejection{"reduction of " + std::string(name_of(type))}};
     return make_kernel(info, "scatter", "reference", request, bind_reference);
 }

@@ -198,6 +198,16 @@ TEST(Passes, ReshapesTransposesAndConstantsFold) {
     EXPECT_EQ(compare_passes(g, {{3, 4, 5}}, 4 * 1.2e-7), Types{"Elementwise"});
 }
 
+TEST(Passes, PadsOfNothingGo) {
+    for (int64_t begin : {0, 1}) {
+        TestGraph g(31);
+        // One begin for a crop at the end: of the same shape, but moved.
+        auto* padded = g.add(kernel::PadInfo{}, {g.input({4, 6})}, {4, 6}, {DimExpr(0), DimExpr(begin)});
+        g.output(g.elementwise(ExprOp::Abs, {padded}, {4, 6}));
+        EXPECT_EQ(count(compare_passes(g, {{4, 6}}, 0), "Pad"), begin);
+    }
+}
+
 TEST(Passes, EqualExpressionsAreComputedOnce) {
     TestGraph g(7);
     auto* x = g.input({8, 16});

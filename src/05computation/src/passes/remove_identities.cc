@@ -22,6 +22,12 @@ bool is_forwarding(kernel::ElementwiseInfo const& info) {
            info.code[last.operands[0]].dtype == last.dtype;
 }
 
+/// Whether a Slice or Pad between equal shapes begins where its input does.
+bool begins_at_zero(Operator const& op) {
+    return std::all_of(op.params().begin(), op.params().end(),
+                       [](DimExpr const& start) { return start.constant() == 0; });
+}
+
 bool is_identity(NodePtr node) {
     auto const& op = *node->value.op;
     if (node->inputs().empty() || node->outputs().size() != 1 || !node->input(0)) return false;
@@ -38,10 +44,9 @@ bool is_identity(NodePtr node) {
     if (auto const* slice = info_of<kernel::SliceInfo>(op)) {
         for (auto step : slice->steps)
             if (step != 1) return false;
-        for (auto const& start : op.params())
-            if (start.constant() != 0) return false;
-        return true;
+        return begins_at_zero(op);
     }
+    if (info_of<kernel::PadInfo>(op)) return begins_at_zero(op);
     auto const* elementwise = info_of<kernel::ElementwiseInfo>(op);
     return elementwise && node->inputs().size() == 1 && is_forwarding(*elementwise);
 }
