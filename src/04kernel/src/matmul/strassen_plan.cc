@@ -11,18 +11,25 @@ namespace {
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/// Multiply-adds of a part, and what else takes as long as so many (measured on Zen 4, where a vector of products takes
-/// a cycle, and before AVX-512 made sums of B anew): the first rows make the sums of B, 6 cycles a vector; the operands
-/// of A take 8; U, V, Y and what a tile begins and ends with 14 for each quadrant (depths of 96 are level or behind, of
-/// 128 ahead); an odd row as long as three. Where vectors of AVX-512 take half a cycle, the cycles count double, and
-/// products are up to a fifth slower than without halves (measured on Emerald Rapids); not on Zen 5, whose additions
-/// have units of their own.
-double work_of(int64_t rows, int64_t columns, int64_t depth, bool wide) {
+/// Multiply-adds of a part, and what else takes as long as so many: operands of A, sums of B, and for each quadrant U,
+/// V, Y and what a tile begins and ends with. `blocks`: of the depth.
+///
+/// Zen 5: fitted to products of 64 to 257 rows with weights from memory; every block but the first costs half of what
+/// the first one does at Y.
+///
+/// Otherwise (measured on Zen 4, where a vector of products takes a cycle, and before AVX-512 made sums of B anew): the
+/// first rows make the sums of B, 6 cycles a vector; the operands of A take 8; Y takes 14 (depths of 96 are level or
+/// behind, of 128 ahead); an odd row as long as three. Where vectors of AVX-512 take half a cycle, the cycles count
+/// double, and products are up to a fifth slower than without halves (measured on Emerald Rapids).
+double work_of(int64_t rows, int64_t columns, int64_t depth, int64_t blocks, bool wide) {
     auto const& cpu = cpu_features();
-    bool const fast = wide && !cpu.halves_512 && !cpu.whole_512;
-    double const pace = fast ? 1.2 : 1, cycle = fast ? 2 : 1;
     auto m = static_cast<double>(rows) / 2, n = static_cast<double>(columns) / 2, k = static_cast<double>(depth) / 2;
-    return pace * 7 * m * n * k + cycle * (4 * 6 * n * k + 4 * 8 * m * k + 4 * 14 * m * n) + (rows % 2 ? 8 * n * k : 0);
+    auto odd = rows % 2 ? 8 * n * k : 0;
+    if (wide && cpu.whole_512)
+        return 7 * m * n * k + 64 * m * k + 24 * n * k + 40 * static_cast<double>(blocks + 1) * m * n + odd;
+    bool const fast = wide && !cpu.halves_512;
+    double const pace = fast ? 1.2 : 1, cycle = fast ? 2 : 1;
+    return pace * 7 * m * n * k + cycle * (4 * 6 * n * k + 4 * 8 * m * k + 4 * 14 * m * n) + odd;
 }
 
 }  // namespace
@@ -38,7 +45,7 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
     auto deepest = std::max<int64_t>(64, floats * 3 / 14 / functions.panel);
     bool const narrow = functions.width == 16;  // tiles of half a panel, for which T2 alone is stored
     if (narrow && shape.k > deepest) deepest /= 2;
-    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked ? 2 * functions.width : 2);
+    auto block_k = round_up(ceil_div(shape.k, ceil_div(shape.k, deepest)), blocked || narrow ? 2 * functions.width : 2);
     auto most = std::max<int64_t>(4 * functions.rows, floats / (narrow ? 2 : 1) / block_k);
     bool gathers = !blocked && shape.batches > 1 && shape.m <= most && shape.folds_rows(false);
     auto batches = gathers ? 1 : shape.batches, m = gathers ? shape.m * shape.batches : shape.m;
@@ -54,8 +61,9 @@ StrassenPlan strassen_plan(ProductFunctions const& functions, MatMulShape const&
                               0,       block_k, 0,    0};
             auto rounds = ceil_div(batches * plan.row_parts * plan.column_parts, threads);
             // Threads do not begin together, nor run equally fast: a twentieth of a part is lost.
-            plan.work = (static_cast<double>(rounds) + (threads > 1 ? 0.05 : 0)) *
-                        work_of(std::min(rows, m), std::min(columns, shape.n), shape.k, functions.width == 16);
+            plan.work =
+                (static_cast<double>(rounds) + (threads > 1 ? 0.05 : 0)) *
+                work_of(std::min(rows, m), std::min(columns, shape.n), shape.k, ceil_div(shape.k, block_k), narrow);
             if (best.work == 0 || plan.work < best.work) best = plan;
         }
     auto rows = std::min(best.rows, m);
