@@ -68,7 +68,7 @@ public:
           blocks_(ceil_div(g.in_channels, isa.block)),
           parts_(ceil_div(g.out[2], kColumns)),
           rows_(g.batch * g.out[0] * g.out[1]),
-          threads_(threads) {}
+          threads_(std::max(1, threads)) {}
 
     size_t workspace_bytes() const override {
         return packed_ ? 0 : static_cast<size_t>(weight_floats()) * sizeof(float);
@@ -96,7 +96,7 @@ public:
         context.pool.parallel_for(tasks, [&](int64_t task, int) {
             auto job = whole;
             auto window_rows = static_cast<size_t>(g_.kernel[0] * g_.kernel[1]);
-            SmallVector<int64_t, 16> row_x(window_rows), row_w(window_rows);
+            SmallVector<int64_t, 64> row_x(window_rows), row_w(window_rows);
             job.row_x = row_x.data(), job.row_w = row_w.data();
             for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
                 auto part = i % parts_, row = i / parts_ % g_.out[1], plane = i / parts_ / g_.out[1] % g_.out[0];

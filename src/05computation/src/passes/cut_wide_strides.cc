@@ -2,6 +2,7 @@
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
+#include "passes/insert_step.h"
 
 namespace refactor::computation {
 
@@ -10,27 +11,20 @@ namespace {
 /// From here on it costs the direct kernels more to gather the phases of a stride than to move the input once.
 constexpr int64_t kWide = 33;
 
-EdgePtr emit(Graph& graph, EdgePtr from, std::string_view what, std::shared_ptr<Operator const> op, Shape shape) {
-    auto value = from->value;
-    value.name.append(".").append(what);
-    value.shape = std::move(shape), value.constant = nullptr, value.keep = false;
-    auto* node = graph.insert({value.name, std::move(op)}, {from});
-    node->output()->value = std::move(value);
-    return node->output();
-}
-
 /// [A, C, frames * s] to [A, C * s, frames].
 EdgePtr take_frames(Graph& graph, EdgePtr edge, DimExpr const& frames, int64_t stride) {
     auto const shape = edge->value.shape;
     if (auto used = frames * stride; !(used == shape[2])) {
         kernel::SliceInfo slice{{1, 1, 1}};
-        edge = emit(graph, edge, "used", make_operator(slice, std::vector<DimExpr>(3, DimExpr(0))),
-                    {shape[0], shape[1], used});
+        edge = insert_step(graph, edge, "used", make_operator(slice, std::vector<DimExpr>(3, DimExpr(0))), {edge},
+                           {shape[0], shape[1], used});
     }
-    edge = emit(graph, edge, "frames", std::make_shared<Reshape>(), {shape[0], shape[1], frames, DimExpr(stride)});
-    edge = emit(graph, edge, "samples", make_operator(kernel::TransposeInfo{{0, 1, 3, 2}}),
-                {shape[0], shape[1], DimExpr(stride), frames});
-    return emit(graph, edge, "channels", std::make_shared<Reshape>(), {shape[0], shape[1] * stride, frames});
+    edge = insert_step(graph, edge, "frames", std::make_shared<Reshape>(), {edge},
+                       {shape[0], shape[1], frames, DimExpr(stride)});
+    edge = insert_step(graph, edge, "samples", make_operator(kernel::TransposeInfo{{0, 1, 3, 2}}), {edge},
+                       {shape[0], shape[1], DimExpr(stride), frames});
+    return insert_step(graph, edge, "channels", std::make_shared<Reshape>(), {edge},
+                       {shape[0], shape[1] * stride, frames});
 }
 
 bool cut(Graph& graph, NodePtr node) {

@@ -4,6 +4,7 @@
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "passes/constants.h"
+#include "passes/insert_step.h"
 
 namespace refactor::computation {
 
@@ -92,16 +93,6 @@ EdgePtr phase_bias(Graph& graph, EdgePtr bias, Sizes const& s) {
     return add_constant(graph, bias->value.name + ".phases", {DimExpr(s.outputs * s.phases)}, to);
 }
 
-EdgePtr emit(Graph& graph, EdgePtr like, std::string_view what, std::shared_ptr<Operator const> op,
-             std::vector<EdgePtr> const& inputs, Shape shape) {
-    auto value = like->value;
-    value.name.append(".").append(what);
-    value.shape = std::move(shape), value.constant = nullptr, value.keep = false;
-    auto* node = graph.insert({value.name, std::move(op)}, inputs);
-    node->output()->value = std::move(value);
-    return node->output();
-}
-
 /// [N, M * phases, positions…] to [N, M, positions * strides…] without the positions before the output and after it.
 EdgePtr side_by_side(Graph& graph, EdgePtr merged, EdgePtr y, Sizes const& s) {
     auto axes = s.strides.size();
@@ -115,13 +106,14 @@ EdgePtr side_by_side(Graph& graph, EdgePtr merged, EdgePtr y, Sizes const& s) {
         order.perm.push_back(static_cast<int64_t>(2 + axes + i)), order.perm.push_back(static_cast<int64_t>(2 + i));
     }
     for (auto const& size : s.positions) apart.push_back(size);
-    auto* edge = emit(graph, y, "apart", std::make_shared<Reshape>(), {merged}, apart);
-    edge = emit(graph, y, "woven", make_operator(order), {edge}, woven);
-    edge = emit(graph, y, "whole", std::make_shared<Reshape>(), {edge}, whole);
+    auto* edge = insert_step(graph, y, "apart", std::make_shared<Reshape>(), {merged}, apart);
+    edge = insert_step(graph, y, "woven", make_operator(order), {edge}, woven);
+    edge = insert_step(graph, y, "whole", std::make_shared<Reshape>(), {edge}, whole);
     if (!s.cuts) return edge;
     std::vector<DimExpr> starts(2, DimExpr(0));
     for (auto start : s.before) starts.push_back(DimExpr(start));
-    return emit(graph, y, "cut", make_operator(kernel::SliceInfo{Dims(2 + axes, 1)}, starts), {edge}, y->value.shape);
+    return insert_step(graph, y, "cut", make_operator(kernel::SliceInfo{Dims(2 + axes, 1)}, starts), {edge},
+                       y->value.shape);
 }
 
 bool merge(Graph& graph, NodePtr node, int64_t block) {
@@ -143,7 +135,7 @@ bool merge(Graph& graph, NodePtr node, int64_t block) {
     if (info->epilogue.bias) inputs.push_back(phase_bias(graph, node->input(2), *s));
     Shape shape{node->input(0)->value.shape[0], DimExpr(s->outputs * s->phases)};
     for (auto const& size : s->positions) shape.push_back(size);
-    auto* result = side_by_side(graph, emit(graph, y, "phases", make_operator(conv), inputs, shape), y, *s);
+    auto* result = side_by_side(graph, insert_step(graph, y, "phases", make_operator(conv), inputs, shape), y, *s);
     result->value = y->value;
     graph.replace_all_uses(y, result);
     graph.erase_unused(node);

@@ -3,21 +3,14 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "passes/insert_step.h"
 
 namespace refactor::computation {
 
 namespace {
 
-EdgePtr emit(Graph& graph, EdgePtr from, std::string_view what, std::shared_ptr<Operator const> op, Shape shape) {
-    auto value = from->value;
-    value.name.append(".").append(what);
-    value.shape = std::move(shape), value.constant = nullptr, value.keep = false;
-    auto* node = graph.insert({value.name, std::move(op)}, {from});
-    node->output()->value = std::move(value);
-    return node->output();
-}
 EdgePtr reshape(Graph& graph, EdgePtr from, std::string_view what, Shape shape) {
-    return emit(graph, from, what, std::make_shared<Reshape>(), std::move(shape));
+    return insert_step(graph, from, what, std::make_shared<Reshape>(), {from}, std::move(shape));
 }
 
 /// Elements of a map of a channel if each is one tap of the kernel, times the only position.
@@ -40,7 +33,7 @@ EdgePtr columns_of(Graph& graph, EdgePtr w, kernel::Window const& window, Shape 
     for (size_t axis = 2; axis < read.size(); ++axis)
         read[axis] = y[axis], starts.push_back(window.pads_begin[axis - 2]);
     if (!(read == w->value.shape))
-        w = emit(graph, w, "read", make_operator(kernel::SliceInfo{Dims(read.size(), 1)}, starts), read);
+        w = insert_step(graph, w, "read", make_operator(kernel::SliceInfo{Dims(read.size(), 1)}, starts), {w}, read);
     return reshape(graph, w, "columns", {read[0], read[1] * taps});
 }
 
@@ -58,7 +51,8 @@ bool multiply(Graph& graph, NodePtr node) {
     size_t next = 2;
     if (info->epilogue.bias) {
         auto* bias = reshape(graph, inputs[next], "channels", {channels, DimExpr(1)});
-        bias = emit(graph, bias, "maps", make_operator(kernel::ExpandInfo{}), {channels, DimExpr(*taps)});
+        bias =
+            insert_step(graph, bias, "maps", make_operator(kernel::ExpandInfo{}), {bias}, {channels, DimExpr(*taps)});
         inputs[next++] = reshape(graph, bias, "columns", {channels * *taps});
     }
     if (info->epilogue.residual) inputs[next] = reshape(graph, inputs[next], "columns", {batch, channels * *taps});
