@@ -10,7 +10,7 @@
 //   Y21 = V + A22 T4           Y22 = V + S1 T1        Y12 = U + S1 T1 + S4 B22
 //
 // A tile takes all seven in turn, so that Y is touched as often as in a direct product. What it rounds is measured by
-// the larger of two paired rows, so that a tile with rows of other sizes is multiplied directly.
+// the larger of two paired rows, so that rows of other sizes are multiplied directly.
 #include "matmul/strassen_tile_impl.h"
 
 namespace refactor::kernel {
@@ -34,7 +34,7 @@ struct PairBlock {
     Range range;
     int64_t half;  ///< of the depth
     float* t;      ///< T1 … T4, or T2 alone
-    float* a;      ///< for each pair of row tiles: whether it is combined (else 0), and its operands
+    float* a;      ///< for each pair of row tiles: its rows, negative if they are not combined, and its operands
 
     RG_SIMD int64_t operands(int64_t pairs) const {
         return kOperands * pairs * ((half + kWidth - 1) / kWidth * kWidth);
@@ -48,24 +48,36 @@ struct PairBlock {
 /// Of the norms of two rows that are paired: five bits of the smaller one are lost at most.
 constexpr float kLargestRatio = 32;
 
-/// Whether the rows of a pair of row tiles are of a size, finite and numbers.
-RG_SIMD bool are_alike(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower,
-                       int64_t rows) {
+/// Whether two rows are of a size, finite and numbers.
+RG_SIMD bool are_alike(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower) {
     int64_t const right = block.right(t), vector = vector_step(t);
-    for (int64_t i = 0; i < rows; ++i, upper += t.a_row, lower += t.a_row) {
-        float const *u = upper, *l = lower;
-        Vec squares[4] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
-        for (int64_t p = 0; p < block.half; p += kWidth, u += vector, l += vector) {
-            int left = static_cast<int>(smaller(kWidth, block.half - p));
-            Vec x[4] = {load_part(u, left), load_part(u + right, left), load_part(l, left), load_part(l + right, left)};
+    Vec squares[4] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
+    for (int64_t p = 0; p < block.half; p += kWidth, upper += vector, lower += vector) {
+        int left = static_cast<int>(smaller(kWidth, block.half - p));
+        Vec x[4] = {load_part(upper, left), load_part(upper + right, left), load_part(lower, left),
+                    load_part(lower + right, left)};
 #pragma GCC unroll 4
-            for (int q = 0; q < 4; ++q) add_product(squares[q], x[q], x[q]);
-        }
-        float a = sum(squares[0] + squares[1]), b = sum(squares[2] + squares[3]);
-        float most = kLargestRatio * kLargestRatio;
-        if (!(a <= most * b && b <= most * a && a + b <= __FLT_MAX__)) return false;
+        for (int q = 0; q < 4; ++q) add_product(squares[q], x[q], x[q]);
     }
-    return true;
+    float a = sum(squares[0] + squares[1]), b = sum(squares[2] + squares[3]);
+    float most = kLargestRatio * kLargestRatio;
+    return a <= most * b && b <= most * a && a + b <= __FLT_MAX__;
+}
+
+/// How many of `rows` pairs make a tile that is combined, from the first on, or, negative, one that is not: all of them
+/// if they are of one kind or if more than a quarter are not alike, for short tiles read as much of B as long ones.
+RG_SIMD int64_t alike_rows(ProductBlock const& t, PairBlock const& block, float const* upper, float const* lower,
+                           int64_t rows) {
+    bool alike[kPairRows];
+    int64_t apart = 0, first = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+        alike[i] = are_alike(t, block, upper + i * t.a_row, lower + i * t.a_row);
+        apart += !alike[i];
+    }
+    if (apart == 0) return rows;
+    if (apart * 4 > rows) return -rows;
+    while (first < rows && alike[first] == alike[0]) ++first;
+    return alike[0] ? first : -first;
 }
 
 template <class F>
@@ -164,24 +176,24 @@ struct PairOfPanels {
         if (result.bias && !result.scalar_bias) result.bias += vectors * kWidth;
         return result;
     }
-    /// Rows that are not paired.
-    void multiply_unpaired(int64_t row, int64_t rows) const;
+    /// Rows that are not combined, every `step`-th one.
+    void multiply_rest(int64_t row, int64_t rows, int64_t step) const;
     /// The columns of tiles that begin at vector `v` of either panel.
     void multiply_pairs(int64_t v, NextPair next) const;
 };
 
-void PairOfPanels::multiply_unpaired(int64_t row, int64_t count) const {
-    int64_t const run = smaller(t.run, block.range.k);
-    for (int64_t i = row, end = row + count; i < end;) {
-        int64_t rows = rows_of(end - i);
+void PairOfPanels::multiply_rest(int64_t row, int64_t count, int64_t step) const {
+    int64_t const run = smaller(t.run, block.range.k), y_row = step * t.y_row;
+    for (int64_t i = row, left = count; left > 0;) {
+        int64_t rows = rows_of(left);
         float const* a = t.a + i * t.a_row + place_of(t, block.range.depth);
         for (int64_t q = 0; q < 2; ++q) {
             int64_t at = i * t.y_row + column + q * t.y_vector * kVectors;
-            kRestTiles.of[rows]({block.range.k, a, b + q * kPanel * t.k, t.a_row, run, t.run_step, t.y + at, t.y_row,
-                                 t.y_vector, finish_at(at, q * kVectors)});
-            if (activates) activate_tile(t, at, rows, kVectors);
+            kRestTiles.of[rows]({block.range.k, a, b + q * kPanel * t.k, step * t.a_row, run, t.run_step, t.y + at,
+                                 y_row, t.y_vector, finish_at(at, q * kVectors)});
+            for (int64_t r = 0; activates && r < rows; ++r) activate_tile(t, at + r * y_row, 1, kVectors);
         }
-        i += rows;
+        i += rows * step, left -= rows;
     }
 }
 
@@ -197,20 +209,23 @@ void PairOfPanels::multiply_pairs(int64_t v, NextPair next) const {
     for_groups(t, block.range, [&](int64_t row, int64_t group) {
         int64_t pairs = pairs_of(group);
         for (int64_t i = 0, rows; i < pairs; i += rows, a += kWidth + block.operands(rows)) {
-            rows = pair_rows_of(pairs - i);
+            bool const begins = j == 0 && v == 0;
+            float const* upper = t.a + (row + i) * t.a_row + place_of(t, block.range.depth);
+            float const* lower = upper + pairs * t.a_row;
+            if (begins) *a = static_cast<float>(alike_rows(t, block, upper, lower, pair_rows_of(pairs - i)));
+            rows = static_cast<int64_t>(*a < 0 ? -*a : *a);
+            if (*a < 0) {
+                // Each with its counterpart, or with those beside it.
+                if (v == 0 && rows == 1) multiply_rest(row + i, 2, pairs);
+                for (int64_t r : {row + i, row + i + pairs})
+                    if (v == 0 && rows > 1) multiply_rest(r, rows, 1);
+                continue;
+            }
             tile.next = {nullptr, nullptr, block.right(t), vector_step(t), t.a_row, 0}, tile.a = a + kWidth;
-            if (j == 0 && v == 0) {
-                float const* upper = t.a + (row + i) * t.a_row + place_of(t, block.range.depth);
-                float const* lower = upper + pairs * t.a_row;
-                *a = are_alike(t, block, upper, lower, rows);
-                if (*a) combine_rows(t, block, upper, lower, rows, a + kWidth);
+            if (begins) {
+                combine_rows(t, block, upper, lower, rows, a + kWidth);
                 tile.next.upper = upper + rows * t.a_row, tile.next.lower = lower + rows * t.a_row;
                 tile.next.rows = i + rows < pairs ? pair_rows_of(pairs - i - rows) : 0;
-            }
-            if (!*a) {
-                for (int64_t r : {row + i, row + i + pairs})
-                    if (v == 0) multiply_unpaired(r, rows);
-                continue;
             }
             int64_t at[4];
             tile.ahead = next.part(half, (pairs + kPairRows - 1) / kPairRows);
@@ -223,7 +238,7 @@ void PairOfPanels::multiply_pairs(int64_t v, NextPair next) const {
             first = false;
             for (int q = 0; activates && q < 4; ++q) activate_tile(t, at[q], rows, kPairVectors);
         }
-        if (v == 0) multiply_unpaired(row + 2 * pairs, group - 2 * pairs);
+        if (v == 0) multiply_rest(row + 2 * pairs, group - 2 * pairs, 1);
     });
 }
 
