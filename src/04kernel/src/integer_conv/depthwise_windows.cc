@@ -22,7 +22,7 @@ DepthwiseWindows::DepthwiseWindows(IntegerConvShape const& s) : s_(s) {
     auto covered = (outputs_ - 1) * stride + height;
     for (int64_t z = 0; z < s.kernel[0]; ++z)
         for (int64_t i = 0; i < (shares ? covered : height); ++i)
-            taps_[0].push_back(z * s.dilation[0]), taps_[1].push_back(i * dilation);
+            taps_[0].push_back(z * s.dilation[0]), taps_[1].push_back(shares ? i : i * dilation);
 }
 
 int64_t DepthwiseWindows::step(int axis) const {

@@ -98,6 +98,9 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
           Convolution{{1, 40, 20, 3}, {40, 1, 9, 1}, {2, 1}, {1, 1}, {4, 0}, {4, 0}, 40},
           Convolution{{2, 64, 150}, {64, 1, 31}, {1}, {1}, {15}, {15}, 64},
           Convolution{{1, 70, 4, 5, 6}, {70, 1, 3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 70},
+          // Windows of one pixel, whose dilation means nothing.
+          Convolution{{1, 96, 18, 20}, {96, 1, 1, 1}, {1, 1}, {2, 2}, {3, 1}, {1, 1}, 96},
+          Convolution{{1, 40, 20}, {40, 1, 1}, {1}, {2}, {0}, {2}, 40},
           // Columns of a window that there is no room for.
           Convolution{{1, 16, 10, 24}, {16, 1, 9, 23}, {1, 1}, {1, 1}, {4, 11}, {4, 11}, 16}})
         for (int i = 0; i < 8; ++i) {
