@@ -76,6 +76,19 @@ TEST(IntegerConv, CandidatesAgreeOnFirstLayers) {
         check(p, random);
 }
 
+/// Depthwise, with channels last, from and to every type of bytes.
+void check_depthwise(Convolution const& p, std::mt19937& random) {
+    for (int i = 0; i < 8; ++i) {
+        auto x = i & 1 ? DataType::I8 : DataType::U8, y = i & 2 ? DataType::I8 : DataType::U8;
+        IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, i >= 4};
+        auto inputs = with_operands(c, random_bytes(x, channels_last(p.x), random), random_bytes(c.b, p.w, random), {},
+                                    {}, p.w[0], element_count(p.w) / p.w[0], true, {}, random);
+        inputs[3] = {};
+        IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), true};
+        EXPECT_GE(check_candidates(info, inputs, {Tensor(y, channels_last(p.y()))}, {}), 1);
+    }
+}
+
 TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
     std::mt19937 random(seed_of(315));
     for (auto const& p :
@@ -103,15 +116,25 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
           Convolution{{1, 40, 20}, {40, 1, 1}, {1}, {2}, {0}, {2}, 40},
           // Columns of a window that there is no room for.
           Convolution{{1, 16, 10, 24}, {16, 1, 9, 23}, {1, 1}, {1, 1}, {4, 11}, {4, 11}, 16}})
-        for (int i = 0; i < 8; ++i) {
-            auto x = i & 1 ? DataType::I8 : DataType::U8, y = i & 2 ? DataType::I8 : DataType::U8;
-            IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, i >= 4};
-            auto inputs = with_operands(c, random_bytes(x, channels_last(p.x), random), random_bytes(c.b, p.w, random),
-                                        {}, {}, p.w[0], element_count(p.w) / p.w[0], true, {}, random);
-            inputs[3] = {};
-            IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), true};
-            EXPECT_GE(check_candidates(info, inputs, {Tensor(y, channels_last(p.y()))}, {}), 1);
+        check_depthwise(p, random);
+}
+
+TEST(IntegerConv, CandidatesAgreeOnAnyDepthwiseWindow) {
+    std::mt19937 random(seed_of(319));
+    auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+    for (int i = 0; i < 16; ++i) {
+        auto channels = pick(2, 140);
+        Convolution p{{pick(1, 2), channels}, {channels, 1}, {}, {}, {}, {}, channels};
+        for (auto axes = pick(1, 3); axes > 0; --axes) {
+            auto taps = pick(1, p.x.size() > 3 ? 3 : 7), dilation = pick(1, 2), before = pick(0, 3), after = pick(0, 3);
+            auto extent = (taps - 1) * dilation + 1;
+            p.x.push_back(std::max<int64_t>(1, extent - before - after) + pick(0, p.x.size() > 3 ? 4 : 20));
+            p.w.push_back(taps), p.strides.push_back(pick(1, 3)), p.dilations.push_back(dilation);
+            p.begin.push_back(before), p.end.push_back(after);
         }
+        check_depthwise(p, random);
+        if (testing::Test::HasFailure()) return;
+    }
 }
 
 TEST(IntegerConv, CandidatesAgreeOnWinograd) {
