@@ -30,8 +30,8 @@ struct ConvInfo {
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);
-/// Whether Y had better be Plain while X is in these blocks, because its channels (of one group, without a residual) fill
-/// a small part of a block. `taps`: of the window.
+/// Whether Y had better be Plain while X is in these blocks, because its channels (of one group, without a residual)
+/// fill a small part of a block. `taps`: of the window.
 bool has_few_outputs(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels);
 
 /// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
