@@ -19,13 +19,12 @@ int64_t most_outputs(Layout blocked) { return block_of(blocked) / 2; }
 
 /// [M, C, taps] to [block of C][tap][M][channel], zeros past C.
 void pack(float const* w, Geometry const& g, int64_t block, float* packed) {
-    auto const indices = g.tap_indices();
-    auto all = g.all_taps[0] * g.all_taps[1] * g.all_taps[2];
+    auto const taps = g.taps();
     for (int64_t first = 0; first < g.in_channels; first += block)
-        for (auto tap : indices)
+        for (int64_t tap = 0; tap < taps; ++tap)
             for (int64_t m = 0; m < g.out_channels; ++m)
                 for (int64_t c = first; c < first + block; ++c)
-                    *packed++ = c < g.in_channels ? w[(m * g.in_channels + c) * all + tap] : 0.f;
+                    *packed++ = c < g.in_channels ? w[(m * g.in_channels + c) * taps + tap] : 0.f;
 }
 
 class FewOutputsTask final : public runtime::Task {
@@ -149,7 +148,7 @@ public:
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             auto floats = ceil_div(g->in_channels, isa.block) * isa.block * g->taps() * g->out_channels;
-            packed = args.packs.get(*weights_, "few_outputs:" + std::to_string(isa.block) + g->cropped(),
+            packed = args.packs.get(*weights_, "few_outputs:" + std::to_string(isa.block),
                                     static_cast<size_t>(floats) * sizeof(float), [&](void const* from, void* to) {
                                         pack(static_cast<float const*>(from), *g, isa.block, static_cast<float*>(to));
                                     });

@@ -12,7 +12,7 @@ using I = IntegerMatMulInfo;
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr size_t whole_lines(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 64) * 64); }
 
-/// Positions of a part, at least: what is prepared for each takes about a tenth of the time then.
+/// Positions of a part, about; strips are whole.
 constexpr int64_t kPositions = 96;
 
 /// A depthwise convolution that reads X where it lies, strip by strip, and stores bytes.

@@ -24,7 +24,6 @@ public:
     int64_t quads() const { return quads_; }
     int64_t strips() const { return (s_.out[across_] + outputs_ - 1) / outputs_; }  ///< of an image
     int64_t images() const { return s_.out[0]; }                                    ///< along the axis in front of both
-    int64_t positions() const { return outputs_ * s_.out[along_]; }                 ///< of a strip
     /// Text that tells packings apart.
     std::string format() const;
 

@@ -115,8 +115,8 @@ void activate_tile(ProductBlock const& t, int64_t at, int64_t rows, int64_t vect
 
 /// The vectors of two panels that follow those of a pair, which its tiles ask for.
 struct NextPair {
-    float const* panels[2];  ///< null: none
-    int64_t rows, done = 0;  ///< of a panel; asked for
+    float const* panels[2];
+    int64_t rows, done = 0;  ///< of a panel, 0: nothing follows; asked for
 
     /// What one of `tiles` asks for in seven products of `steps`.
     NextVectors part(int64_t steps, int64_t tiles) {
