@@ -1,18 +1,30 @@
 """Models of f32 computed in f16 and bf16, on the CPU and on a GPU."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from refactor_graph import DeviceError, InvalidInput
+from refactor_graph import DeviceError, InvalidInput, _core
 from refactor_graph.onnx import find_device, make_compiler
 from refactor_graph.precision import find_keep, relative_error
 
 from tests import models
 
 EPSILON = {"f16": 2.0**-11, "bf16": 2.0**-8}
+HAS_BF16 = _core.instruction_set() == "avx512bf16"
+needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="no products of bf16 without AVX512-BF16")
+cuda = pytest.param("cuda", marks=pytest.mark.cuda)
 
 
-@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def rounding(target):
+    """Return the precision of the tests on a target: f16 is none of a CPU."""
+    return "bf16" if target == "cpu" else "f16"
+
+
+@pytest.fixture(params=["cpu", cuda])
 def target(request):
     if request.param == "cuda":
         try:
@@ -45,6 +57,8 @@ def sample(rows=5):
 @pytest.mark.parametrize("precision", ["f16", "bf16"])
 @pytest.mark.parametrize("passes", [[], ["-fuse_epilogues", "-fuse_elementwise"]], ids=["fused", "single"])
 def test_sums_stay_f32(target, precision, passes):
+    if target == "cpu" and not (HAS_BF16 and precision == "bf16"):
+        pytest.skip(f"this CPU multiplies {precision} no faster than f32")
     proto = layers()
     executor = make_compiler(proto).compile(target, passes=passes, precision=precision)
     for rows in (5, 1, 7):
@@ -61,7 +75,7 @@ def test_sums_stay_f32(target, precision, passes):
 
 def test_nodes_can_be_kept(target):
     proto = layers()
-    executor = make_compiler(proto).compile(target, precision="f16", keep_f32=["first", "second"])
+    executor = make_compiler(proto).compile(target, precision=rounding(target), keep_f32=["first", "second"])
     executor(sample())
     kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
     assert all("f32" in kernel.split(":") for kernel in kernels if kernel.startswith("matmul"))
@@ -82,12 +96,12 @@ def test_kept_nodes_that_passes_remove(target):
     proto.graph.input.append(models.value("choice", [], TensorProto.BOOL))
     proto.graph.output.extend([models.value("z", None), models.value("second output", None)])
     names = ["folded", "dead", "scaled", "in Neg", "if", "MatMul_8"]
-    executor = make_compiler(proto).compile(target, precision="f16", keep_f32=names)
+    executor = make_compiler(proto).compile(target, precision=rounding(target), keep_f32=names)
     executor({**sample(), "choice": np.array(True)})
-    if target == "cpu":  # for a device these are several programs, each of which is asked for its own nodes
+    if target == "cpu" and HAS_BF16:  # for a device these are several programs, each of which is asked for its own nodes
         assert 'keep_f32: no node of this program is named "folded"' in executor.dbg(quiet=True)
     with pytest.raises(InvalidInput, match='keep_f32: the model has no node named "MatMul_9"'):
-        make_compiler(proto).compile(target, precision="f16", keep_f32=[*names, "MatMul_9"])
+        make_compiler(proto).compile(target, precision=rounding(target), keep_f32=[*names, "MatMul_9"])
 
 
 def test_nodes_of_a_function_can_be_kept(target):
@@ -103,12 +117,12 @@ def test_nodes_of_a_function_can_be_kept(target):
     proto.functions.append(function)
     proto.opset_import.add(domain="custom", version=1)
     for names in (["layer"], ["layer#1/inner"]):
-        executor = make_compiler(proto).compile(target, precision="f16", keep_f32=names)
+        executor = make_compiler(proto).compile(target, precision=rounding(target), keep_f32=names)
         executor(sample())
         kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
         assert all("f32" in kernel.split(":") for kernel in kernels if kernel.startswith("matmul"))
     with pytest.raises(InvalidInput, match="no node named"):
-        make_compiler(proto).compile(target, precision="f16", keep_f32=["layer#1"])
+        make_compiler(proto).compile(target, precision=rounding(target), keep_f32=["layer#1"])
 
 
 def test_nodes_are_found_where_passes_add_some(target):
@@ -117,8 +131,8 @@ def test_nodes_are_found_where_passes_add_some(target):
     proto.graph.output.append(models.value("x", ["N", 24]))
     steps = [row.node for row in _benched(make_compiler(proto).compile(target))]
     assert any(step.startswith("copy of") for step in steps)
-    keep = find_keep(proto, [sample()], 0.02, target=target)
-    make_compiler(proto).compile(target, precision="f16", keep_f32=keep)
+    keep = find_keep(proto, [sample()], 1e-6, target=target, precision=rounding(target))
+    make_compiler(proto).compile(target, precision=rounding(target), keep_f32=keep)
 
 
 def _benched(executor):
@@ -126,6 +140,26 @@ def _benched(executor):
     return executor.bench(repeats=1, quiet=True)
 
 
+@needs_bf16
+def test_the_smallest_list_is_found_on_a_cpu():
+    """Errors of the first product count fifty times."""
+    proto, arrays = layers(), sample()
+    node = next(node for node in proto.graph.node if node.name == "bounded")
+    node.op_type = "Identity"
+    for constant in proto.graph.initializer:
+        if constant.name == "scale":
+            constant.CopyFrom(models.constant("scale", np.float32(0.02)))
+    (wanted,) = models.expected(proto, arrays)
+    compiler = make_compiler(proto)
+    outputs = compiler.compile("cpu", precision="bf16", keep_f32=["second"])(arrays)
+    tolerance = relative_error(outputs, {"y": wanted}) / 2
+    keep = find_keep(compiler, [arrays, sample(3)], tolerance, precision="bf16")
+    assert "first" in keep
+    outputs = compiler.compile("cpu", precision="bf16", keep_f32=keep)(arrays)
+    assert relative_error(outputs, {"y": wanted}) <= tolerance
+
+
+@pytest.mark.parametrize("target", [cuda], indirect=True)
 def test_the_smallest_list_is_found(target):
     """The sums of the first product are too large for f16."""
     proto, arrays = layers(1e4), sample()
@@ -139,6 +173,74 @@ def test_the_smallest_list_is_found(target):
     assert find_keep(proto, arrays, 0.02, target=target, precision="bf16") == []
     with pytest.raises(InvalidInput, match="with all nodes in f32"):
         find_keep(proto, arrays, 1e-3, target=target, error=lambda *_: 1.0)
+
+
+@pytest.mark.parametrize("passes", [[], ["-fuse_attention"]])
+@needs_bf16
+def test_products_convolutions_and_attention_round(passes):
+    random = models.generator(7)
+    channels, heads, size = 32, 2, 12
+    weights = {
+        "w": random.standard_normal((96, 12, 3, 3), np.float32) / 10,
+        "one tap": random.standard_normal((channels, 96, 1, 1), np.float32) / 10,
+        "q": random.standard_normal((channels, 3 * channels), np.float32) / 6,
+        "tokens": np.array([0, channels, -1], np.int64),
+        "split": np.array([0, -1, 3, heads, channels // heads], np.int64),
+        "scale": np.float32((channels // heads) ** -0.5),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["wide"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["wide", "one tap"], ["c"], "narrow"),
+        helper.make_node("Relu", ["c"], ["positive"]),
+        helper.make_node("Reshape", ["positive", "tokens"], ["t"]),
+        helper.make_node("Transpose", ["t"], ["rows"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["rows", "q"], ["qkv"], "project"),
+        helper.make_node("Reshape", ["qkv", "split"], ["split qkv"]),
+        helper.make_node("Transpose", ["split qkv"], ["turned"], perm=[2, 0, 3, 1, 4]),
+        helper.make_node("Split", ["turned"], ["q5", "k5", "v5"], axis=0, num_outputs=3),
+        *(helper.make_node("Squeeze", [f"{name}5", "axis"], [f"{name}4"]) for name in "qkv"),
+        helper.make_node("Transpose", ["k4"], ["kt"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q4", "kt"], ["s"], "scores"),
+        helper.make_node("Mul", ["s", "scale"], ["scaled"]),
+        helper.make_node("Softmax", ["scaled"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v4"], ["y"], "weighted"),
+    ]
+    weights["axis"] = np.array([0], np.int64)
+    constants = [models.constant(name, array) for name, array in weights.items()]
+    inputs = [models.value("x", [2, 12, size, size])]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants, opset=18)
+    arrays = {"x": random.standard_normal((2, 12, size, size), np.float32)}
+    (wanted,) = models.expected(proto, arrays)
+    executor = make_compiler(proto).compile("cpu", precision="bf16", passes=passes)
+    assert 0 < relative_error(executor(arrays), {"y": wanted}) < 4 * EPSILON["bf16"]
+    report = executor.dbg(quiet=True)
+    attentions = "0 attentions" if passes else "1 attention"
+    assert f"2 convolutions and {attentions} may round their operands to bf16" in report
+    kernels = {row.kernel for row in executor.bench(repeats=1, quiet=True)}
+    assert {"conv:cpu:rounded:bf16:avx512bf16", "matmul:cpu:rounded:bf16:avx512bf16"} <= kernels
+    assert ("attention:cpu:tiled:bf16:avx512bf16" in kernels) == (not passes)
+
+
+def test_a_cpu_says_what_it_does_not_round():
+    proto, arrays = layers(), sample()
+    plain = make_compiler(proto).compile("cpu")(arrays)["y"]
+    executor = make_compiler(proto).compile("cpu", precision="f16")
+    np.testing.assert_array_equal(executor(arrays)["y"], plain)
+    assert "nothing is rounded: a CPU multiplies f16 no faster than f32" in executor.dbg(quiet=True)
+    environment = {**os.environ, "REFACTOR_GRAPH_ISA": "scalar"}
+    code = "; ".join(
+        [
+            "import sys; from refactor_graph.onnx import make_compiler",
+            "executor = make_compiler(sys.stdin.buffer.read()).compile('cpu', precision='bf16')",
+            "print(executor.dbg(quiet=True))",
+        ]
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], input=proto.SerializeToString(), env=environment, capture_output=True, check=True
+    )
+    assert b"nothing is rounded: scalar multiplies bf16 no faster than f32" in result.stdout
+    with pytest.raises(InvalidInput, match="a CPU rounds nothing to f16"):
+        find_keep(proto, arrays, 0.1)
 
 
 def test_what_makes_no_sense_is_refused():

@@ -1,5 +1,5 @@
 #pragma once
-// AVX-512 (F, BW, DQ, VL, VNNI, VBMI) in AVX2: read before every `*_avx512.cc` and `*_avx512vnni.cc` of a build with
+// AVX-512 (F, BW, DQ, VL, VNNI, VBMI, BF16) in AVX2: read before every file for AVX-512 of a build with
 // RG_EMULATE_AVX512, whose tests so reach these files on a processor that has only AVX2. It offers what they use.
 //
 // The names are those of <immintrin.h> in `namespace refactor`, where they are found before the global ones; a vector
@@ -16,6 +16,7 @@
 #ifndef __AVX512F__
 #define RG_EMULATE_AVX512 1
 #define __AVX512F__ 1
+#define __AVX512BF16__ 1
 #define __AVX512BW__ 1
 #define __AVX512DQ__ 1
 #define __AVX512VL__ 1
@@ -51,6 +52,7 @@
 #undef _mm512_srai_epi32
 #undef _mm512_srli_epi32
 
+#include "bf16.h"
 #include "floats.h"
 #include "integers.h"
 #include "masked.h"

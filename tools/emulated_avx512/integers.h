@@ -87,6 +87,11 @@ RG_EMULATED __m512i _mm512_dpwssd_epi32(__m512i c, __m512i a, __m512i b) {
     return _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
 }
 
+RG_EMULATED __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
+    Elements<uint16_t, __m512i> from(index), x(a), z(a);
+    for (int i = 0; i < 32; ++i) z.x[i] = x.x[from.x[i] & 31];
+    return z.vector();
+}
 RG_EMULATED __m512i _mm512_permutexvar_epi32(__m512i index, __m512i a) {
     Elements<uint32_t, __m512i> from(index), x(a), z(a);
     for (int i = 0; i < 16; ++i) z.x[i] = x.x[from.x[i] & 15];

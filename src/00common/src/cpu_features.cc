@@ -13,7 +13,7 @@
 namespace refactor {
 namespace {
 
-constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni};
+constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16};
 
 #if RG_X86
 struct Registers {
@@ -56,11 +56,12 @@ Isa detect_isa(bool avx2_vnni) {
     // XMM and YMM; then opmask and both halves of ZMM
     if ((state & 0x6) != 0x6 || !has(extended.ebx, {5})) return Isa::Scalar;
 #ifdef RG_EMULATE_AVX512
-    return Isa::Avx512Vnni;
+    return Isa::Avx512Bf16;
 #endif
     // avx512 f, dq, bw, vl
     if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return avx2_vnni ? Isa::Avx2Vnni : Isa::Avx2;
-    return has(extended.ecx, {11}) ? Isa::Avx512Vnni : Isa::Avx512;
+    if (!has(extended.ecx, {11})) return Isa::Avx512;
+    return extended.eax >= 1 && has(cpuid(7, 1).eax, {5}) ? Isa::Avx512Bf16 : Isa::Avx512Vnni;
 }
 
 /// The family of a processor of AMD; 0: of others.
@@ -155,7 +156,7 @@ CpuFeatures detect() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2vnni", "avx512", "avx512vnni"};
+    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16"};
     return kNames[static_cast<int>(isa)];
 }
 
@@ -168,7 +169,7 @@ Isa lower_isa(CpuFeatures const& available, std::string_view wanted) {
                            (level < available.isa ? "' without AVX-VNNI" : "' at most"));
     }
     throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) +
-                       "', expected one of scalar, avx2, avx2vnni, avx512, avx512vnni");
+                       "', expected one of scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16");
 }
 
 CpuFeatures const& cpu_features() {

@@ -37,6 +37,7 @@
 #include "passes/remove_dead_nodes.h"
 #include "passes/remove_identities.h"
 #include "passes/reorder_channels_last.h"
+#include "passes/round_operands.h"
 #include "passes/round_products.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
@@ -102,6 +103,7 @@ constexpr Pass kPasses[] = {
     {"lower_precision", lower_precision},
     {"channels_last_convolutions", channels_last_convolutions},
     {"multiply_positions", multiply_positions},
+    {"round_operands", round_operands},
     {"remove_dead_nodes", remove_dead_nodes},
     {"fold_constants", fold_constants},
     {"remove_identities", remove_identities},

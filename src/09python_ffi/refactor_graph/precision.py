@@ -66,9 +66,10 @@ def find_keep(
     tolerance
         Largest `error` of the outputs against those in f32.
     precision
-        "f16", "bf16", for a GPU "fp8", for a CPU "int8".
+        "bf16", for a GPU "f16" and "fp8", for a CPU "int8".
     target
-        Where the outputs are computed. The CPU rounds where a GPU rounds, but may add up in another order.
+        Where the outputs are computed. With "bf16" a CPU rounds operands of products, convolutions and attention alone,
+        a GPU also what lies between them.
     error
         Called with outputs and reference outputs, both by name.
 
@@ -80,12 +81,15 @@ def find_keep(
     Raises
     ------
     InvalidInput
-        If `tolerance` is exceeded even with all nodes in f32, or an argument makes no sense.
+        If `tolerance` is exceeded even with all nodes in f32, or an argument makes no sense, as "f16" on a CPU, which
+        rounds nothing to it.
     Unsupported
         If `target` does not multiply in "fp8" or "int8".
     """
     if precision not in ("f16", "bf16", "fp8", "int8"):
         raise InvalidInput(f"find_keep: expected the precision f16, bf16, fp8 or int8, got {precision!r}")
+    if precision == "f16" and target == "cpu":
+        raise InvalidInput('find_keep: a CPU rounds nothing to f16; expected another precision, or a GPU as target')
     if not tolerance >= 0:
         raise InvalidInput(f"find_keep: expected a tolerance of at least 0, got {tolerance!r}")
     compiler = model if isinstance(model, Compiler) else make_compiler(model)

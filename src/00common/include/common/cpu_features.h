@@ -14,12 +14,11 @@ enum class Isa : uint8_t {
     Avx2Vnni,    ///< and AVX-VNNI: Intel from Alder Lake on, where there is no AVX-512
     Avx512,      ///< AVX-512 F, BW, DQ, VL
     Avx512Vnni,  ///< and VNNI
+    Avx512Bf16,  ///< and BF16: products of pairs of bf16, summed in f32
 };
-std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx2vnni", "avx512", "avx512vnni"
-/// The level that all but products of bytes are written for.
-constexpr Isa without_vnni(Isa isa) {
-    return isa == Isa::Avx512Vnni ? Isa::Avx512 : isa == Isa::Avx2Vnni ? Isa::Avx2 : isa;
-}
+std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16"
+/// The level that all but products of bytes and of bf16 are written for.
+constexpr Isa without_dots(Isa isa) { return isa > Isa::Avx512 ? Isa::Avx512 : isa == Isa::Avx2Vnni ? Isa::Avx2 : isa; }
 
 /// What the processor offers and the operating system has enabled. Sizes in bytes, of one core (L3: of the whole cache
 /// it can reach).

@@ -90,7 +90,7 @@ std::string AttentionInfo::attributes() const {
            (causal ? ",causal" : "") + (has_mask ? ",mask" : "") + (has_sinks ? ",sinks" : "") +
            (k_transposed ? ",k_transposed" : "") + (unseen_to_zero ? ",unseen_to_zero" : "") +
            (nan_to_zero ? ",nan_to_zero" : "") + (hidden == HiddenKeys::Replaced ? ",replaced" : "") +
-           (hidden == HiddenKeys::Absent ? ",absent" : "") + (views ? ",views" : "");
+           (hidden == HiddenKeys::Absent ? ",absent" : "") + (views ? ",views" : "") + (may_round ? ",bf16" : "");
 }
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {

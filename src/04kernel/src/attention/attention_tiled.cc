@@ -2,7 +2,7 @@
 #include "attention/scores.h"
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
-#include "matmul/product.h"
+#include "matmul/rounded_product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,6 +30,7 @@ constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 struct Functions {
     ProductFunctions const& product;
     ScoreFunctions const& scores;
+    RoundedFunctions const* rounded = nullptr;  ///< for products with what is packed; null: in f32
 };
 
 /// Online softmax over blocks of keys; both products go through the register tiles of MatMul.
@@ -44,6 +45,7 @@ class TiledAttention final : public runtime::Task {
     int64_t score_step_;           // between rows of scores
     int64_t scores_floats_;        // of a block of scores
     int64_t keys_floats_;          // of packed keys
+    int64_t queries_floats_;       // of rounded queries, 0 if they are not
     size_t state_bytes_, packed_bytes_;
     int threads_;
     bool leaves_out_;  ///< keys that some rows see and others do not
@@ -55,17 +57,34 @@ class TiledAttention final : public runtime::Task {
         float* y;
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the set
-        float *scores, *maxima, *sums, *packed_keys, *packed_values;
+        float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values;
     };
     Place block(Place p, int64_t first, int64_t count) const {
         p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
         p.maxima += first, p.sums += first;
+        p.packed_queries += first * pairs_of(shape_.depth);
         return p;
     }
 
     bool reads_in_place(Place const& p) const { return p.rows <= kFewRows; }
     float const* keys_from(Place const& p, int64_t first) const {
         return p.k + first * (info_.k_transposed ? 1 : shape_.k.row);
+    }
+
+    ProductFunctions const& packed_product() const {
+        return functions_.rounded ? functions_.rounded->product : functions_.product;
+    }
+    /// Steps of a sum over `n`.
+    int64_t steps_of(int64_t n) const { return functions_.rounded ? pairs_of(n) : n; }
+    void pack(Place const& p, int64_t first, int64_t count) const {
+        auto const& product = packed_product();
+        product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count, shape_.depth);
+        product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false, shape_.value_depth, count);
+    }
+    void multiply(ProductBlock t, bool in_place) const {
+        if (!in_place) t.k = steps_of(t.k);
+        t.block_k = std::max<int64_t>(1, t.k);
+        (in_place ? functions_.product : packed_product()).multiply(t);
     }
 
     void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
@@ -75,23 +94,27 @@ class TiledAttention final : public runtime::Task {
         t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
-        t.near = true, t.block_m = p.rows, t.block_k = std::max<int64_t>(1, t.k);
+        t.near = true, t.block_m = p.rows;
+        if (functions_.rounded && !in_place) t.a = p.packed_queries, t.a_row = pairs_of(shape_.depth);
         if (in_place && !info_.k_transposed)
             functions_.product.multiply_dots(t);
         else
-            functions_.product.multiply(t);
+            multiply(t, in_place);
     }
     /// The first `seen` of the `count` values from `first`; `adds`: to what is there.
     void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place, bool adds) const {
         ProductBlock t{};
         t.m = p.rows, t.n = shape_.value_depth, t.k = seen;
         t.a = p.scores, t.a_row = score_step_, t.a_k = 1;
-        t.b = in_place ? p.v + first * shape_.v.row : p.packed_values, t.b_row = shape_.v.row, t.panel_rows = count;
+        t.b = in_place ? p.v + first * shape_.v.row : p.packed_values, t.b_row = shape_.v.row;
+        t.panel_rows = steps_of(count);
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.y, t.y_row = y_step_, t.alpha = 1;
         t.residual = adds ? p.y : nullptr;
-        t.near = true, t.block_m = p.rows, t.block_k = seen;
-        functions_.product.multiply(t);
+        t.near = true, t.block_m = p.rows;
+        if (functions_.rounded && !in_place)
+            functions_.rounded->round_rows(p.scores, score_step_, p.rows, seen, p.scores, score_step_);
+        multiply(t, in_place);
     }
     /// What a mask says of so many keys of a row.
     Hiding hiding_of(void const* mask, int64_t at, int64_t keys) const {
@@ -197,7 +220,8 @@ class TiledAttention final : public runtime::Task {
               p.row * y_step_;
         p.scores = reinterpret_cast<float*>(workspace);
         p.maxima = p.scores + scores_floats_, p.sums = p.maxima + part_;
-        p.packed_keys = reinterpret_cast<float*>(workspace + state_bytes_);
+        p.packed_queries = reinterpret_cast<float*>(workspace + state_bytes_);
+        p.packed_keys = p.packed_queries + queries_floats_;
         p.packed_values = p.packed_keys + keys_floats_;
         return p;
     }
@@ -212,17 +236,15 @@ class TiledAttention final : public runtime::Task {
         auto end = end_of_keys(p);
         auto in_place = reads_in_place(p);
         bool adds = false;  // from the second block of keys that is not hidden on
+        if (functions_.rounded && !in_place)
+            functions_.rounded->round_rows(p.q, q_step_, p.rows, shape_.depth, p.packed_queries,
+                                           pairs_of(shape_.depth));
         begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
             bool is_last = first + count == end;
             if ((adds || !is_last) && is_hidden(p, first, count)) continue;
-            if (!in_place) {
-                functions_.product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count,
-                                        shape_.depth);
-                functions_.product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false,
-                                        shape_.value_depth, count);
-            }
+            if (!in_place) pack(p, first, count);
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
@@ -287,9 +309,11 @@ public:
         // A row that is computed again has a weight of f64 for each key.
         scores_floats_ = std::max(block_ * score_step_, leaves_out_ ? 2 * shape.keys : 0);
         state_bytes_ = static_cast<size_t>(round_up((scores_floats_ + 2 * part_) * 4, 64));
-        keys_floats_ = shape.depth * round_up(keys_, functions.product.width);
-        auto values = keys_ * round_up(shape.value_depth, functions.product.width);
-        packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up((keys_floats_ + values) * 4, 64));
+        queries_floats_ = functions.rounded ? round_up(part_ * pairs_of(shape.depth), kLine) : 0;
+        keys_floats_ = steps_of(shape.depth) * round_up(keys_, functions.product.width);
+        auto values = steps_of(keys_) * round_up(shape.value_depth, functions.product.width);
+        auto floats = queries_floats_ + keys_floats_ + values;
+        packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto bytes = state_bytes_ + packed_bytes_;
@@ -309,13 +333,16 @@ class TiledAttentionKernel final : public Kernel {
 public:
     TiledAttentionKernel(Functions functions, Isa isa, AttentionInfo const& info)
         : functions_(functions), isa_(isa), info_(info) {}
-    std::string id() const override { return id_of("attention", "tiled", DataType::F32, isa_); }
+    std::string id() const override {
+        return id_of("attention", "tiled", functions_.rounded ? DataType::BF16 : DataType::F32, isa_);
+    }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         AttentionShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
-        return 100 + std::max(shape.operations() / (functions_.product.width * 4.), bytes / 10) / args.threads;
+        auto rate = functions_.product.width * (functions_.rounded ? 6. : 4.);
+        return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         AttentionShape shape;
@@ -340,6 +367,16 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
 
 }  // namespace
 
+MaybeKernel make_attention_rounded(AttentionInfo const& info, Request const& request) {
+#if RG_X86
+    if (!info.may_round) return reject("operands may not be rounded to bf16");
+    if (auto why = why_not(info, request, Isa::Avx512Bf16); !why.empty()) return reject(why);
+    Functions functions{product_functions_avx512(), score_functions_avx512(), &rounded_functions_avx512bf16()};
+    return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, Isa::Avx512Bf16, info));
+#else
+    return reject("not built for this architecture");
+#endif
+}
 MaybeKernel make_attention_avx512(AttentionInfo const& info, Request const& request) {
 #if RG_X86
     if (auto why = why_not(info, request, Isa::Avx512); !why.empty()) return reject(why);

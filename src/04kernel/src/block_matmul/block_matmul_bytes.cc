@@ -206,7 +206,7 @@ public:
 
 bool rounds_rows(BlockMatMulInfo const& info, Isa isa) {
 #if RG_X86
-    if (isa == Isa::Avx2Vnni || isa == Isa::Avx512Vnni) return true;
+    if (isa == Isa::Avx2Vnni || isa >= Isa::Avx512Vnni) return true;
     return isa >= Isa::Avx2 && info.bits <= block_bytes_avx2().most_bits;
 #else
     return static_cast<void>(info), static_cast<void>(isa), false;

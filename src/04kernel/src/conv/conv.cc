@@ -8,6 +8,7 @@ std::string ConvInfo::attributes() const {
     auto text = to_string(window) + " group=" + std::to_string(group);
     auto tail = to_string(epilogue);
     if (channels_last) text += " channels_last";
+    if (may_round) text += " bf16";
     return tail.empty() ? text : text + " " + tail;
 }
 

@@ -1,6 +1,7 @@
 #include "kernel/ops/conv.h"
 
 #include "common/cpu_features.h"
+#include "common/half.h"
 #include "conv/test_harness.h"
 
 #include <algorithm>
@@ -52,6 +53,11 @@ Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvInfo cons
     return loaded(bench.output(), y.dims, Layout::Plain);
 }
 
+/// The nearest numbers of bf16, which kernels that round leave as they are.
+void round_to_bf16(Tensor& t) {
+    for (auto& v : t.values) v = f32_from_bf16(bf16_from_f32(v));
+}
+
 /// Inputs of a case, what the reference makes of them, and Σ|x w| of every output.
 struct Expected {
     std::vector<Tensor> inputs;
@@ -59,6 +65,7 @@ struct Expected {
 
     Expected(Case const& c, std::mt19937& rng) : inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)} {
         auto const& epilogue = c.info.epilogue;
+        if (c.info.may_round) round_to_bf16(inputs[0]), round_to_bf16(inputs[1]);
         if (epilogue.bias) inputs.push_back(Tensor::random({c.w[0]}, rng));
         if (epilogue.residual) inputs.push_back(Tensor::random(c.out(), rng));
         want = reference(c, inputs, c.info);
@@ -173,8 +180,8 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
     for (auto const& c : cases) {
         Expected expected(c, rng);
         for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
-                           Setup{Isa::Avx512, Layout::Blocked16}}) {
-            if (setup.isa > cpu_features().isa) continue;
+                           Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16}}) {
+            if (setup.isa > cpu_features().isa || (setup.isa == Isa::Avx512Bf16 && !c.info.may_round)) continue;
             check(c, setup.layout, setup.layout, setup.isa, 2, expected, ran);
             check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
             check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);
@@ -501,6 +508,20 @@ TEST_F(ConvTest, EmptyBatch) {
     auto c = square_case(rng_, 3, 1, 1, 16, 16);
     c.x[0] = 0;
     check_all({c}, rng_);
+}
+
+TEST_F(ConvTest, RoundedOperands) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 24; ++i)
+        cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), 1, pick(rng_, 1, 70), pick(rng_, 1, 70)));
+    for (int64_t kernel : {1, 3, 5})
+        for (int64_t stride : {1, 2})
+            cases.push_back(square_case(rng_, kernel, stride, 1, pick(rng_, 30, 100), pick(rng_, 30, 100)));
+    for (int64_t in_group : {2, 6, 16, 32, 34})
+        cases.push_back(square_case(rng_, 3, 1, pick(rng_, 2, 5), in_group, pick(rng_, 1, 40)));
+    for (auto& c : cases) c.info.may_round = c.constant_weights = true;
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:rounded:bf16:avx512bf16"), cpu_features().isa >= Isa::Avx512Bf16);
 }
 
 TEST_F(ConvTest, RefusalsNameTheReason) {

@@ -1,4 +1,3 @@
-#include "conv/cost.h"
 #include "conv/direct_task.h"
 
 namespace refactor::kernel {
@@ -13,17 +12,6 @@ class DirectKernel final : public NamedKernel {
 
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
 
-    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = conv_geometry(info_.window, info_.group, args);
-        if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->merge_axes();
-        for (int axis = 0; axis < 3; ++axis) g->crop(axis);
-        for (int axis = 0; axis < 3; ++axis)
-            if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
-        return g;
-    }
-
 public:
     DirectKernel(std::string id, ConvInfo info, Isa isa, bool planar, std::shared_ptr<mem_manager::Blob const> weights)
         : NamedKernel(std::move(id)),
@@ -33,26 +21,14 @@ public:
           weights_(std::move(weights)) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto g = geometry(args);
+        auto g = direct_geometry(info_, args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        // A block of outputs is computed whole, from all channels between the first and the last of its groups.
-        auto blocks = (g->out_channels + tile().block - 1) / tile().block, unit = planar_ ? int64_t{1} : tile().block;
-        auto depth = static_cast<double>((g->in_channels + unit - 1) / unit * unit);
-        if (g->group > 1) {
-            ChunkList list(tile().block, planar_, g->in_channels, g->out_channels, g->group, 1);
-            depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile().block);
-        }
-        auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile().block);
-        auto work = 2 * outputs * depth * static_cast<double>(g->taps()) / (0.85 * cost.flops * cost.threads);
-        auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
-        auto bytes = 4 * (outputs + static_cast<double>(g->batch * g->in_channels * g->in_size()));
-        return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
-               bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
+        return direct_time(*g, tile(), planar_, cost, cost.flops);
     }
 
     TaskResult bind(BindArgs const& args) const override {
-        auto g = geometry(args);
+        auto g = direct_geometry(info_, args);
         if (!g) return Err{g.error()};
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
@@ -88,6 +64,33 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
 }
 
 }  // namespace
+
+Result<Geometry, Rejection> direct_geometry(ConvInfo const& info, BindArgs const& args) {
+    auto g = conv_geometry(info.window, info.group, args);
+    if (!g) return g;
+    if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
+    g->merge_axes();
+    for (int axis = 0; axis < 3; ++axis) g->crop(axis);
+    for (int axis = 0; axis < 3; ++axis)
+        if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+    return g;
+}
+
+double direct_time(Geometry const& g, TileIsa const& tile, bool planar, CostModel const& cost, double flops) {
+    // A block of outputs is computed whole, from all channels between the first and the last of its groups.
+    auto blocks = (g.out_channels + tile.block - 1) / tile.block, unit = planar ? int64_t{1} : tile.block;
+    auto depth = static_cast<double>((g.in_channels + unit - 1) / unit * unit);
+    if (g.group > 1) {
+        ChunkList list(tile.block, planar, g.in_channels, g.out_channels, g.group, 1);
+        depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile.block);
+    }
+    auto outputs = static_cast<double>(g.batch * g.out_size() * blocks * tile.block);
+    auto work = 2 * outputs * depth * static_cast<double>(g.taps()) / (0.85 * flops * cost.threads);
+    auto weights = 4 * depth * static_cast<double>(g.out_channels * g.taps());
+    auto bytes = 4 * (outputs + static_cast<double>(g.batch * g.in_channels * g.in_size()));
+    return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
+           bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
+}
 
 KernelResult conv_first_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, "conv:cpu:first_layer:f32:avx512", true);

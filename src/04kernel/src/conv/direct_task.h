@@ -1,8 +1,14 @@
 #pragma once
+#include "conv/cost.h"
 #include "conv/direct_plan.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
+
+/// Sizes as the direct kernels take them.
+Result<Geometry, Rejection> direct_geometry(ConvInfo const&, BindArgs const&);
+/// Time of a direct convolution in ns, if `flops` are operations per ns and core.
+double direct_time(Geometry const&, TileIsa const&, bool planar, CostModel const&, double flops);
 
 /// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
 /// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,

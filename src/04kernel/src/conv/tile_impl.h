@@ -113,7 +113,7 @@ struct Ahead {
 /// Input channels whose weights AVX-512 asks for before it needs them, from L2. AVX2 has no instructions to spare.
 constexpr int kChannelsAhead = kNarrow ? 0 : 16;
 
-/// Adds what one input channel of a tap contributes. `Pinned`: every sum keeps its register.
+/// Adds what one input channel of a tap contributes. `Pinned`: every sum of AVX2 keeps its register.
 template <int Step, bool Pinned, int B, int R, int Q>
 RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, float const* w) {
     Vec weights[B];
@@ -129,7 +129,7 @@ RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, flo
             Vec value = Vec::set(p[r * x_row + q * Step]);
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b)
-                if constexpr (Pinned)
+                if constexpr (Pinned || !kNarrow)
                     add_product(acc[b][r][q], weights[b], value);
                 else
                     acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);

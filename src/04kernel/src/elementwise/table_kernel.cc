@@ -119,7 +119,7 @@ Result<Table, Rejection> tabulate(std::shared_ptr<TileProgram const> const& prog
 }  // namespace
 
 ElementwiseResult elementwise_table(ElementwiseInfo const& info, Request const& request) {
-    auto program = TileProgram::make(info, request, without_vnni(request.isa));
+    auto program = TileProgram::make(info, request, without_dots(request.isa));
     if (!program) return Err{program.error()};
     auto const &bytes = (*program)->input_bytes, &results = (*program)->output_bytes;
     auto read = std::count_if(bytes.begin(), bytes.end(), [](int64_t size) { return size != 0; });

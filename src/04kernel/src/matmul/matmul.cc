@@ -74,6 +74,7 @@ std::string MatMulInfo::attributes() const {
     std::string text = std::string(trans_a ? "T" : "N") + (trans_b ? "T" : "N");
     if (scaled) text += ",scaled";
     if (alpha != 1) text += ",alpha=" + exact_text(alpha);
+    if (may_round) text += ",bf16";
     if (auto after = to_string(epilogue); !after.empty()) text += "," + after;
     return text;
 }

@@ -60,7 +60,7 @@ void pack_columns(Element* target, Element const* b, int64_t b_row, int64_t n, i
         }
 }
 /// Whole rows of [K, N] come a few at a time: those of a panel alone are far apart.
-void pack(Element* target, Element const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
+[[maybe_unused]] void pack(Element* target, Element const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
     int64_t const deep = columns ? k : 8;
     for (int64_t p = 0; p < k; p += deep)
         for (int64_t j = 0; j < n; j += kPanel) {

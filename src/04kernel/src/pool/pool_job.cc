@@ -49,7 +49,7 @@ std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa is
 }
 
 double memory_bandwidth(int threads, double bytes) {
-    return CostModel(without_vnni(cpu_features().isa), threads).bandwidth(bytes);
+    return CostModel(without_dots(cpu_features().isa), threads).bandwidth(bytes);
 }
 
 template <class T>

@@ -83,7 +83,7 @@ constexpr Tolerance kSteps{0.01, 0};
 
 int best() {
     auto isa = cpu_features().isa;
-    return isa == Isa::Avx512Vnni || isa == Isa::Avx2Vnni ? 2 : isa >= Isa::Avx2 ? 1 : 0;
+    return isa >= Isa::Avx512Vnni || isa == Isa::Avx2Vnni ? 2 : isa >= Isa::Avx2 ? 1 : 0;
 }
 
 TEST(QuantizedRecurrent, CandidatesAgree) {

@@ -6,5 +6,5 @@
 #elif defined(__AVX2__)
 #include "simd/vec_avx2.h"
 #else
-#error "only for files named *_avx2.cc, *_avx512.cc or *_avx512vnni.cc"
+#error "only for files named *_avx2.cc, *_avx512.cc, *_avx512vnni.cc or *_avx512bf16.cc"
 #endif

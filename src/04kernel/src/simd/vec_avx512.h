@@ -47,8 +47,15 @@ RG_SIMD Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
 RG_SIMD Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
 RG_SIMD Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
 RG_SIMD Vec operator-(Vec a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.f))}; }
-RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }    ///< a * b + c
-RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }                 ///< c += a * b
+RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  ///< a * b + c
+#ifdef RG_BF16_PAIRS
+/// Each lane of `a` and `b` is two numbers of bf16: c += a.low * b.low + a.high * b.high, denormals are zero.
+RG_SIMD void add_product(Vec& c, Vec a, Vec b) {
+    c.v = _mm512_dpbf16_ps(c.v, __builtin_bit_cast(__m512bh, a.v), __builtin_bit_cast(__m512bh, b.v));
+}
+#else
+RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }  ///< c += a * b
+#endif
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }

@@ -68,6 +68,7 @@ EdgePtr convolve(Graph& graph, Linear const& linear, EdgePtr image, EdgePtr resi
     kernel::ConvInfo info;
     info.window = {Dims(axes, 1), Dims(axes, 1), Dims(axes, 0), Dims(axes, 0)};
     info.epilogue = linear.epilogue;
+    info.may_round = info_of<kernel::MatMulInfo>(*linear.node->value.op)->may_round;
     std::vector<EdgePtr> inputs{image, as_taps(graph, linear, axes)};
     if (auto* bias = linear.bias()) inputs.push_back(bias);
     if (residual) inputs.push_back(residual);

@@ -245,7 +245,7 @@ std::set<NodePtr> nodes_kept_in_f32(Model& model, PassContext const& context, st
 }
 
 int lower_precision(Model& model, PassContext const& context) {
-    if (context.options.compute == DataType::Undefined) return 0;
+    if (context.options.compute == DataType::Undefined || context.options.device == "cpu") return 0;
     return Lowering(model, context).run();
 }
 

@@ -20,13 +20,14 @@ std::string to_string(Window const&);
 /// `window.pads_*` are then ignored.
 ///
 /// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…,
-/// M].
+/// M]. With `may_round`, on a CPU only, X and W may be rounded to bf16; sums stay f32.
 struct ConvInfo {
     static constexpr char const* kType = "Conv";
     Window window;
     int64_t group = 1;
     Epilogue epilogue;
     bool channels_last = false;
+    bool may_round = false;
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);

@@ -94,6 +94,14 @@ char const* differing_integers(Operands const& o) {
     return nullptr;
 }
 
+char const* differing_pairs(Operands const& o) {
+    auto [a, b, c, any, x, y, z, near, half, quarter, mask] = o;
+    RG_SAME(_mm512_permutexvar_epi16, x, y); RG_SAME(_mm512_cvtne2ps_pbh, a, any); RG_SAME(_mm512_cvtne2ps_pbh, any, b);
+    auto p = ::_mm512_cvtne2ps_pbh(a, b), q = ::_mm512_cvtne2ps_pbh(b, c);
+    RG_SAME(_mm512_dpbf16_ps, c, p, q); RG_SAME(_mm512_dpbf16_ps, a, q, q);
+    return nullptr;
+}
+
 char const* differing_masked(Operands const& o) {
     auto [a, b, c, any, x, y, z, near, half, quarter, mask] = o;
     auto m16 = static_cast<__mmask16>(mask);
@@ -131,6 +139,7 @@ char const* differing_emulation(uint32_t seed) {
         if (char const* name = differing_floats(operands)) return name;
         if (char const* name = differing_integers(operands)) return name;
         if (char const* name = differing_masked(operands)) return name;
+        if (char const* name = differing_pairs(operands)) return name;
     }
     return nullptr;
 }

@@ -1,0 +1,66 @@
+#include "attention/attention.h"
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+/// Queries, keys and values are numbers of bf16 already. Weights, which are at most 1 and add up to 1, lose 2^-9 of
+/// their size; values are at most about 4.
+constexpr Tolerance kTolerance{4 * 0x1p-9, 0};
+
+struct Case {
+    int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
+};
+
+// Odd depths and keys, one and many blocks of keys, few rows, which are read in place and not rounded.
+Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},  {1, 4, 2, 1, 131, 64, 64},
+                    {1, 2, 1, 129, 129, 31, 48}, {1, 6, 2, 13, 77, 80, 72},  {2, 2, 2, 70, 301, 23, 20},
+                    {1, 2, 1, 53, 1101, 16, 24}, {1, 4, 2, 7, 1300, 33, 31}, {1, 1, 1, 61, 600, 64, 128}};
+
+int check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> const& masks) {
+    info.scale = 1 / std::sqrt(static_cast<float>(c.depth)), info.may_round = true;
+    auto keys =
+        info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
+    std::vector<Tensor> inputs{random_bf16({c.batch, c.heads, c.queries, c.depth}, random), random_bf16(keys, random),
+                               random_bf16({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
+    inputs.insert(inputs.end(), masks.begin(), masks.end());
+    return check_candidates(info, inputs, {Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})},
+                            kTolerance);
+}
+
+TEST(RoundedAttention, CandidatesAgree) {
+    std::mt19937 random(seed_of(191));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 8; ++bits) {
+            AttentionInfo info;
+            info.causal = bits & 1, info.k_transposed = bits & 2, info.has_mask = bits & 4;
+            Tensor mask(bits & 1 ? DataType::Bool : DataType::F32, {c.batch, 1, c.queries, c.keys});
+            for (int64_t i = 0; i < mask.desc.count(); ++i)
+                if (bits & 1)
+                    mask.as<bool>()[i] = random() % 4;
+                else
+                    mask.as<float>()[i] = random() % 4 ? 0.5f : -INFINITY;
+            auto others = check(c, info, random, info.has_mask ? std::vector{mask} : std::vector<Tensor>{});
+            EXPECT_EQ(others, cpu_features().isa >= Isa::Avx512Bf16 ? 3 : wide_levels(cpu_features().isa));
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(RoundedAttention, HiddenKeysMayHoldAnything) {
+    std::mt19937 random(seed_of(192));
+    AttentionInfo info;
+    info.causal = info.may_round = true;
+    // Of an odd number of keys that a row sees, the next one shares a pair with the last.
+    for (int64_t queries : {15, 16, 40}) {
+        Dims const dims{1, 2, queries, 32};
+        std::vector<Tensor> inputs{random_bf16(dims, random), random_bf16(dims, random), random_bf16(dims, random)};
+        for (size_t i : {1, 2})
+            for (int64_t head = 0; head < 2; ++head)
+                for (int64_t d = 0; d < 32; ++d)
+                    inputs[i].as<float>()[((head + 1) * queries - 1) * 32 + d] = d % 2 ? NAN : INFINITY;
+        check_candidates(info, inputs, {Tensor(DataType::F32, dims)}, kTolerance);
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

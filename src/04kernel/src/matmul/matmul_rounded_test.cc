@@ -1,0 +1,123 @@
+#include "kernel/ops/matmul.h"
+#include "reduce/kernel_test.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+constexpr char kRounded[] = "matmul:cpu:rounded:bf16:avx512bf16";
+
+bool has_rounded() { return cpu_features().isa >= Isa::Avx512Bf16; }
+
+/// Sums of k products of size about 1, each rounded to f32.
+Tolerance tolerance_of(int64_t k) { return {4e-7 * (8 + static_cast<double>(k)), 2e-6}; }
+
+/// B of numbers of bf16, in this type.
+Tensor weights_of(DataType type, Dims dims, std::mt19937& random) {
+    auto wide = random_bf16(dims, random);
+    if (type == DataType::F32) return wide;
+    Tensor t(type, dims);
+    convert(DataType::F32, wide.as<float>(), type, t.as<uint16_t>(), t.desc.count());
+    return t;
+}
+
+TEST(RoundedMatMul, MultipliesPairsExactly) {
+    std::mt19937 random(seed_of(71));
+    Dims const sizes[]{{1, 300, 259}, {1, 65, 1},     {2, 7, 3},    {6, 131, 64},   {8, 65, 97},  {13, 33, 80},
+                       {5, 1, 19},    {61, 1031, 37}, {7, 32, 200}, {130, 66, 101}, {257, 2, 64}, {40, 700, 128}};
+    int bits = 0;
+    for (auto type : {DataType::F32, DataType::BF16, DataType::F16})
+        for (auto const& size : sizes)
+            for (int round = 0; round < 4; ++round, bits += 5) {
+                auto m = size[0], k = size[1], n = size[2];
+                MatMulInfo info;
+                info.may_round = true, info.trans_b = bits & 1, info.alpha = bits & 4 ? 0.5f : 1;
+                info.epilogue.bias = bits & 2, info.epilogue.residual = bits & 4;
+                info.epilogue.residual_last = bits & 8;
+                if (bits & 8) info.epilogue.activation.kind = ActivationKind::GeluTanh;
+                std::vector<Tensor> inputs{random_bf16({m, k}, random),
+                                           weights_of(type, info.trans_b ? Dims{n, k} : Dims{k, n}, random)};
+                inputs[1].as_constant();
+                if (info.epilogue.bias) inputs.push_back(random_f32({n}, random));
+                if (info.epilogue.residual) inputs.push_back(random_f32({m, n}, random));
+                auto others = check_candidates(info, inputs, {Tensor(DataType::F32, {m, n})}, tolerance_of(k));
+                EXPECT_GE(others, has_rounded() ? 2 : 0);
+                if (testing::Test::HasFailure()) return;
+            }
+}
+
+TEST(RoundedMatMul, StacksOfRows) {
+    std::mt19937 random(seed_of(72));
+    MatMulInfo info;
+    info.may_round = true;
+    for (auto const& dims : {Dims{3, 5, 71}, Dims{2, 3, 17, 40}, Dims{2, 0, 40}}) {
+        auto k = dims.back();
+        std::vector<Tensor> inputs{random_bf16(dims, random), random_bf16({1, k, 67}, random)};
+        if (dims.size() > 3) inputs[1] = random_bf16({k, 67}, random);
+        inputs[1].as_constant();
+        auto y = dims;
+        y.back() = 67;
+        check_candidates(info, inputs, {Tensor(DataType::F32, y)}, tolerance_of(k));
+    }
+}
+
+/// The one kernel that rounds, or null.
+std::unique_ptr<Kernel> rounded_kernel(MatMulInfo const& info, std::vector<Tensor> const& inputs, Tensor const& y) {
+    auto in = operands_of(inputs), results = operands_of({y});
+    auto found = candidates(info, request_of(in, results, cpu_features().isa, 1));
+    for (auto& kernel : found.kernels)
+        if (kernel->id() == kRounded) return std::move(kernel);
+    return nullptr;
+}
+
+TEST(RoundedMatMul, RoundsToNearest) {
+    if (!has_rounded()) GTEST_SKIP() << "this processor has no products of bf16";
+    std::mt19937 random(seed_of(73));
+    MatMulInfo info;
+    info.may_round = true;
+    // Ties go to even: 1 + 2^-8 is 1, 1 + 3 * 2^-8 is 1 + 2^-6. What is too large becomes infinite, NaN stays.
+    Dims const a{5, 1}, b{1, 3};
+    std::vector<Tensor> inputs{
+        Tensor::of<float>(DataType::F32, a, {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.01p-8f, 3.4e38f, NAN}),
+        Tensor::of<float>(DataType::F32, b, {1, -1 - 0x1p-8f, 1 + 0x1.01p-8f})};
+    inputs[1].as_constant();
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {5, 3})};
+    auto kernel = rounded_kernel(info, inputs, outputs[0]);
+    ASSERT_NE(kernel, nullptr);
+    PackCache packs;
+    ThreadPool pool(1);
+    run(*kernel, inputs, outputs, packs, pool);
+    constexpr float kUp = 1 + 0x1p-7f, kTwo = 1 + 0x1p-6f;
+    Tensor expected = Tensor::of<float>(
+        DataType::F32, {5, 3},
+        {1, -1, kUp, kTwo, -kTwo, kTwo * kUp, kUp, -kUp, kUp * kUp, INFINITY, -INFINITY, INFINITY, NAN, NAN, NAN});
+    expect_close(outputs[0], expected, {}, "bf16");
+}
+
+TEST(RoundedMatMul, RefusesWhatDoesNotFit) {
+    struct {
+        bool may_round, trans_a, constant, scaled;
+        Isa isa;
+        char const* why;
+    } const cases[]{{false, false, true, false, Isa::Avx512Bf16, "may not be rounded to bf16"},
+                    {true, false, true, false, Isa::Avx512Vnni, "needs avx512bf16, allowed is avx512vnni"},
+                    {true, true, true, false, Isa::Avx512Bf16, "A is transposed"},
+                    {true, false, false, false, Isa::Avx512Bf16, "B is not one constant matrix"},
+                    {true, false, true, true, Isa::Avx512Bf16, "B is i8, expected f32, f16 or bf16"}};
+    for (auto const& c : cases) {
+        MatMulInfo info;
+        info.may_round = c.may_round, info.trans_a = c.trans_a, info.scaled = c.scaled;
+        std::vector<Tensor> inputs{Tensor(DataType::F32, c.trans_a ? Dims{3, 2} : Dims{2, 3}),
+                                   Tensor(c.scaled ? DataType::I8 : DataType::F32, {3, 4})};
+        if (c.scaled) inputs.push_back(Tensor(DataType::F32, {4}));
+        inputs[1].constant = c.constant;
+        auto in = operands_of(inputs), results = operands_of({Tensor(DataType::F32, {2, 4})});
+        auto found = candidates(info, request_of(in, results, c.isa, 1));
+        EXPECT_FALSE(found.kernels.empty());
+        std::string text;
+        for (auto const& rejection : found.rejections) text += rejection.reason + "\n";
+        EXPECT_NE(text.find(c.why), std::string::npos) << c.why << " is not in\n" << text;
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test

@@ -1,0 +1,222 @@
+#include "matmul/product_task.h"
+
+#include "common/cpu_features.h"
+#include "common/thread_pool.h"
+#include "mem_manager/blob.h"
+
+#include <algorithm>
+
+namespace refactor::kernel {
+namespace {
+
+using mem_manager::Blob;
+
+/// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
+constexpr int64_t kFewRows = 16;
+
+/// Up to this many rows a B that is wider than a panel is read row by row: a panel of it would be one line of each of
+/// its rows, pages apart.
+constexpr int64_t kStreamedRows = 8;
+
+/// Up to this depth the lines of a panel are few enough for tiles to read them side by side: Y is stored once then,
+/// not loaded and stored for every eight rows of B.
+constexpr int64_t kFlatDepth = 16;
+
+/// From so many rows on, tiles take less than half of the time of streaming, if rows of B are no longer than a few
+/// panels, whose lines are close together.
+constexpr int64_t kTiledRows = 4, kTiledPanels = 4;
+
+/// Up to this many tiles of rows, small weights are widened in registers for each: two conversions for each vector of B
+/// on the ports of six multiply-adds. For more, a widened panel is shared, which costs about as much as 16 rows.
+constexpr int64_t kFewTiles = 8;
+
+/// Bytes of A's rows that are worked on at a time.
+constexpr int64_t kMostOfA = 512 << 10;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+template <class T>
+class ProductTask final : public runtime::Task {
+    ProductFunctionsOf<T> const& functions_;
+    MatMulShape shape_;
+    ProductBlockOf<T> block_{};  // with the pointers still open
+    std::shared_ptr<Blob const> packed_;
+    bool has_scales_, has_bias_, has_residual_;
+    void (*multiply_)(ProductBlockOf<T> const&);
+    bool swapped_ = false;                      // Yᵀ = Bᵀ · Aᵀ is computed instead
+    int64_t rows_ = 0, columns_ = 0;            // of a part
+    int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
+    size_t scratch_bytes_ = 0;
+    int threads_;
+
+    int64_t bytes_of_weight() const {
+        return block_.weight_type == WeightType::F32  ? int64_t{sizeof(T)}
+               : block_.weight_type == WeightType::I8 ? 1
+                                                      : 2;
+    }
+    /// B is small enough for L2 and its rows do not fall on the same sets of L1 (a page apart): packing gains nothing.
+    bool stays_in_cache() const {
+        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / 4 &&
+               shape_.n * int64_t{sizeof(T)} % 4096;
+    }
+    /// Few rows that rows of B, read where they lie, are added to one after the other.
+    bool is_streamed() const {
+        auto tiled = shape_.m >= kTiledRows && shape_.n <= kTiledPanels * functions_.panel;
+        return shape_.m <= kStreamedRows && shape_.k > kFlatDepth && shape_.n > functions_.panel && !tiled;
+    }
+    /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
+    /// rows of A: at most L2/8, and as much as two L1 hold if a vector of it serves but six rows, as of AVX2; the rows
+    /// (m × k) at most L2/2, or 512 KB: with 1 MB of 2 products of 1500 rows took 2 to 4 % longer (Emerald Rapids).
+    void choose_blocks() {
+        auto elements = static_cast<int64_t>(cpu_features().l2 / sizeof(T));
+        auto deepest = std::max<int64_t>(64, elements / 8 / functions_.panel);
+        if (functions_.width * sizeof(T) == 32)
+            deepest = std::min<int64_t>(deepest, cpu_features().l1d * 2 / sizeof(T) / functions_.panel);
+        auto reused = shape_.m > functions_.rows;
+        block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
+        auto most = std::max<int64_t>(functions_.rows, std::min(elements / 2, kMostOfA / int64_t{sizeof(T)}) /
+                                                           std::max<int64_t>(1, block_.block_k));
+        block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
+    }
+    /// Parts for the threads: about four each, if a part has some 20 µs of work; cut along N at panels first, for that
+    /// shares no reading of B.
+    void split() {
+        constexpr double kPartOperations = 1e6;
+        auto panel = static_cast<int64_t>(functions_.panel), panels = ceil_div(shape_.n, panel);
+        rows_ = block_.block_m = std::min(block_.block_m, std::max<int64_t>(1, shape_.m)), columns_ = shape_.n;
+        // Few rows are bound by reading B (4 bytes or less for 2 m operations).
+        auto work = std::max(shape_.operations(), static_cast<double>(shape_.batches * shape_.k) *
+                                                      static_cast<double>(shape_.n * bytes_of_weight()) * 3);
+        auto wanted = threads_ <= 1 ? 1 : std::min<int64_t>(4 * threads_, static_cast<int64_t>(work / kPartOperations));
+        if (wanted <= 1) rows_ = shape_.m;
+        // Threads that keep to their rows find them in their own caches, from one product to the next; then all of them
+        // read B, which is asked for ahead and comes several times as fast as what another core has just written.
+        auto cuts = wanted <= 1 || !reads_in_place()
+                        ? 1
+                        : std::min<int64_t>(threads_ / shape_.batches, shape_.m / (8 * functions_.rows));
+        if (cuts > 1) rows_ = std::min(rows_, ceil_div(shape_.m, cuts));
+        row_parts_ = std::max<int64_t>(1, ceil_div(shape_.m, std::max<int64_t>(1, rows_)));
+        auto parts = shape_.batches * row_parts_;
+        if (parts < wanted) {
+            auto per_part = ceil_div(panels, std::min(panels, ceil_div(wanted, parts)));
+            columns_ = per_part * panel, column_parts_ = ceil_div(panels, per_part);
+        }
+        if (parts * column_parts_ < wanted) balance();
+    }
+    bool reads_in_place() const {
+        return block_.source == ProductSource::Packed || block_.source == ProductSource::Rows;
+    }
+    /// Cuts rows further where columns alone leave threads idle, as three panels do with two threads: so that the
+    /// thread with the most parts has the least work. A part takes the time of its rows, and of some more to bring B:
+    /// those of a tile, or what packing and widening take.
+    void balance() {
+        auto more = reads_in_place() ? functions_.rows : kFewRows;
+        auto cost_of = [&](int64_t rows) {
+            auto parts = shape_.batches * column_parts_ * ceil_div(shape_.m, rows);
+            return ceil_div(parts, threads_) * (rows + more);
+        };
+        auto tiles = ceil_div(rows_, functions_.rows), best = rows_;
+        for (int64_t cuts = 2; cuts <= std::min<int64_t>(tiles, 2 * threads_); ++cuts)
+            if (auto rows = ceil_div(tiles, cuts) * functions_.rows; cost_of(rows) < cost_of(best)) best = rows;
+        rows_ = best, row_parts_ = std::max<int64_t>(1, ceil_div(shape_.m, rows_));
+    }
+
+public:
+    ProductTask(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
+                WeightType weight_type, std::shared_ptr<Blob const> packed, int threads)
+        : functions_(functions),
+          shape_(shape),
+          packed_(std::move(packed)),
+          has_scales_(info.scaled),
+          has_bias_(info.epilogue.bias),
+          has_residual_(info.epilogue.residual),
+          threads_(std::max(1, threads)) {
+        block_.k = shape.k, block_.y_row = shape.n;
+        block_.a_row = info.trans_a ? 1 : shape.k, block_.a_k = info.trans_a ? shape.m : 1;
+        block_.b_row = info.trans_b ? shape.k : shape.n;
+        block_.weight_type = weight_type;
+        block_.scalar_bias = shape.scalar_bias, block_.residual_last = info.epilogue.residual_last;
+        block_.alpha = info.alpha, block_.activation = info.epilogue.activation;
+        if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
+            shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
+        }
+        if (shape_.n == 1 && !info.trans_a && !packed_) {
+            // A column: B is contiguous either way, and Y is one row.
+            swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
+        }
+        auto few = shape_.m <= kFewRows;
+        auto small = weight_type != WeightType::F32;
+        using enum ProductSource;
+        block_.source = small                      ? Widen
+                        : packed_                  ? Packed
+                        : info.trans_b || swapped_ ? PackColumns
+                        : few || stays_in_cache()  ? Rows
+                                                   : PackRows;
+        bool dots = block_.source == PackColumns && few && !info.trans_a;
+        bool streamed = block_.source == Rows && is_streamed();
+        multiply_ = dots                                               ? functions_.multiply_dots
+                    : streamed                                         ? functions_.multiply_streamed
+                    : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
+                                                                       : functions_.multiply;
+        choose_blocks();
+        split();
+        if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
+            scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
+    }
+
+    void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
+        auto t = block_;
+        int64_t batch = 0, row = 0, column = 0, a = 0, b = 0;
+        if (part) {
+            column = part % column_parts_ * columns_, part /= column_parts_;
+            row = part % row_parts_ * rows_, batch = part / row_parts_;
+        }
+        if (batch) shape_.offsets(batch, a, b);
+        if (swapped_) std::swap(a, b);
+        t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
+        t.a = static_cast<T const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
+        if (t.source == ProductSource::Widen)
+            t.weights = static_cast<std::byte const*>(packed_->data()) + column * t.k * bytes_of_weight();
+        else if (packed_)
+            t.b = static_cast<T const*>(packed_->data()) + column * t.k;
+        else
+            t.b = static_cast<T const*>(arguments[swapped_ ? 0 : 1]) + b +
+                  (t.source == ProductSource::PackColumns ? column * t.b_row : column);
+        auto const* next = arguments + 2;
+        if (has_scales_) t.scales = static_cast<float const*>(*next++) + column;
+        if (has_bias_) t.bias = static_cast<T const*>(*next++) + (t.scalar_bias ? 0 : column);
+        auto y = (batch * shape_.m + row) * shape_.n + column;
+        if (has_residual_) t.residual = static_cast<T const*>(*next++) + y;
+        t.y = static_cast<T*>(*next) + y;
+        t.scratch = reinterpret_cast<T*>(scratch);
+        multiply_(t);
+    }
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto parts = shape_.batches * row_parts_ * column_parts_;
+        if (parts == 1) return run_part(arguments, 0, context.workspace);
+        context.pool.parallel_for(parts, [&](int64_t part, int worker) {
+            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * scratch_bytes_);
+        });
+    }
+    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
+    double operations() const override { return shape_.operations(); }
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const& functions, MatMulInfo const& info,
+                                                 MatMulShape const& shape, WeightType weight_type,
+                                                 std::shared_ptr<Blob const> packed, int threads) {
+    return std::make_unique<ProductTask<T>>(functions, info, shape, weight_type, std::move(packed), threads);
+}
+template std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<float> const&, MatMulInfo const&,
+                                                          MatMulShape const&, WeightType, std::shared_ptr<Blob const>,
+                                                          int);
+template std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<double> const&, MatMulInfo const&,
+                                                          MatMulShape const&, WeightType, std::shared_ptr<Blob const>,
+                                                          int);
+
+}  // namespace refactor::kernel

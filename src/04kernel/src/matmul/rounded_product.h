@@ -1,0 +1,23 @@
+#pragma once
+#include "matmul/product.h"
+
+// Products of operands that are rounded to bf16, two of which share a lane: the loops of products of f32 over half as
+// many steps, each of which multiplies a pair (VDPBF16PS).
+
+namespace refactor::kernel {
+
+/// Steps along k, and elements of a row of pairs.
+constexpr int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
+
+struct RoundedFunctions {
+    /// `multiply` with the source Packed alone, whose k, rows and panels are of pairs; `pack` takes B and k in f32 and
+    /// makes `pairs_of(k)` rows, the last of an odd number with zeros.
+    ProductFunctions product;
+    /// Rows of `k` floats, `x_row` apart, to rows of `pairs_of(k)` pairs, `pairs_row` apart, the last of an odd number
+    /// with a zero. They may begin where the rows of floats do.
+    void (*round_rows)(float const* x, int64_t x_row, int64_t rows, int64_t k, float* pairs, int64_t pairs_row);
+};
+
+RoundedFunctions const& rounded_functions_avx512bf16();
+
+}  // namespace refactor::kernel
