@@ -17,8 +17,8 @@ Run = Callable[[Inputs], Outputs]
 class Ours:
     """refactor_graph."""
 
-    def __init__(self, model: bytes, threads: int) -> None:
-        self.executor = make_compiler(model).compile("cpu", num_threads=threads)
+    def __init__(self, model: bytes, threads: int, precision: str = "default") -> None:
+        self.executor = make_compiler(model).compile("cpu", num_threads=threads, precision=precision)
 
     def __call__(self, inputs: Inputs) -> Outputs:
         return list(self.executor(inputs).values())
@@ -48,15 +48,15 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """OpenVINO's CPU plugin, for latency and in the model's own precision; `cache`: a folder for compiled models."""
+    """OpenVINO's CPU plugin, for latency; `cache`: a folder for compiled models."""
 
-    def __init__(self, model: bytes | str, threads: int, cache: str | None = None) -> None:
+    def __init__(self, model: bytes | str, threads: int, cache: str | None = None, precision: str = "f32") -> None:
         import openvino
 
         settings = {
             "INFERENCE_NUM_THREADS": threads,
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "NUM_STREAMS": 1,
         }
         core = openvino.Core()
@@ -76,9 +76,18 @@ class OpenVino:
         return [self.request.get_output_tensor(i).data for i in range(self.count)]
 
 
-PEERS: dict[str, Callable[[bytes, int], Run]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
+def openvino_bf16(model: bytes, threads: int) -> OpenVino:
+    """OpenVINO with tensors and products of bf16, its default where a processor has them."""
+    return OpenVino(model, threads, precision="bf16")
+
+
+PEERS: dict[str, Callable[[bytes, int], Run]] = {
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVino,
+    "openvino_bf16": openvino_bf16,
+}
 
 
 def installed() -> list[str]:
-    """Return the peers that can be imported here."""
-    return [name for name in PEERS if importlib.util.find_spec(name)]
+    """Return the peers of f32 that can be imported here."""
+    return [name for name in ("onnxruntime", "openvino") if importlib.util.find_spec(name)]

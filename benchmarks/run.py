@@ -1,7 +1,7 @@
 """Times models beside other engines, in turns, in one process.
 
     python benchmarks/run.py [MODEL.onnx | built-in name ...] [--engines onnxruntime,openvino] [--threads 1,2]
-                             [--rounds 9] [--json FILE] [--plot FILE.svg] [--baseline FILE]
+                             [--rounds 9] [--precision bf16] [--json FILE] [--plot FILE.svg] [--baseline FILE]
 
 Without models: the built-in ones. A ratio is the time of the best peer over ours: above 1, refactor_graph is faster.
 Each round times all engines for `--burst` seconds, one after the other; the best median of a round counts for each,
@@ -75,7 +75,7 @@ def largest_error(actual: engines.Outputs, expected: engines.Outputs) -> float:
     return max(errors, default=0.0)
 
 
-def share_of_peak(executor: engines.Ours, milliseconds: float, peak: tuple[float, float]) -> float:
+def share_of_peak(executor: engines.Ours, milliseconds: float, peak: tuple[float, float, float]) -> float:
     """Of f32 or int8, by what most operations are."""
     rows = executor.rows()
     integers = sum(row.operations for row in rows if row.kernel.split(":", 1)[0].startswith("integer"))
@@ -84,10 +84,12 @@ def share_of_peak(executor: engines.Ours, milliseconds: float, peak: tuple[float
     return total / (milliseconds * 1e-3) / limit if limit else 0.0
 
 
-def compare(case: models.Case, names: list[str], threads: int, rounds: int, seconds: float) -> Row:
+def compare(
+    case: models.Case, names: list[str], threads: int, rounds: int, seconds: float, precision: str = "default"
+) -> Row:
     inputs = case.inputs(np.random.default_rng(1))
     model = case.model.SerializeToString()
-    ours = engines.Ours(model, threads)
+    ours = engines.Ours(model, threads, precision)
     runs: dict[str, engines.Run] = {"refactor_graph": ours}
     row: Row = {}
     for name in names:
@@ -157,6 +159,9 @@ def main() -> int:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--burst", type=float, default=0.2, help="seconds an engine and a round")
+    parser.add_argument(
+        "--precision", default="default", help="ours alone; with bf16 the peer openvino_bf16 rounds as well"
+    )
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol, otherwise 1")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--plot", type=Path, help="write a picture of the ratios here (SVG)")
@@ -176,7 +181,7 @@ def main() -> int:
             case = models.CASES[model]() if model in models.CASES else file_case(Path(model), sizes)
             name = Path(model).stem
             try:
-                row = compare(case, peers, threads, arguments.rounds, arguments.burst)
+                row = compare(case, peers, threads, arguments.rounds, arguments.burst, arguments.precision)
             except refactor_graph.Error as error:
                 failed.append(f"{name}: {error}")
                 continue

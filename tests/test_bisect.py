@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from onnx import helper
-from refactor_graph import InvalidInput
+from refactor_graph import InvalidInput, _core
 from refactor_graph.bisect import MOST_TENSORS, find_pass
 from refactor_graph.cli import main
 from refactor_graph.onnx import make_compiler
 
 from tests import models
+
+needs_bf16 = pytest.mark.skipif(_core.instruction_set() != "avx512bf16", reason="no products of bf16")
 
 
 @pytest.fixture
@@ -31,7 +33,11 @@ def inputs():
 
 
 @pytest.mark.parametrize(
-    ("options", "name"), [({"precision": "f16"}, "lower_precision"), ({"weights": "int8"}, "store_weights")]
+    ("options", "name"),
+    [
+        pytest.param({"precision": "bf16"}, "round_operands", marks=needs_bf16),
+        ({"weights": "int8"}, "store_weights"),
+    ],
 )
 def test_a_pass_that_rounds_is_found(proto, inputs, options, name):
     finding = find_pass(proto, inputs, 1e-5, **options)

@@ -42,6 +42,7 @@ Peak measure_peak(Isa isa, ThreadPool& pool) {
         peak.int8 = 8 * 4 * 2 * rate(pool, dot_avx2vnni);
     else if (isa >= Isa::Avx2)
         peak.int8 = 8 * 2 * 2 * rate(pool, dot_avx2);
+    if (isa >= Isa::Avx512Bf16) peak.bf16 = 16 * 2 * 2 * rate(pool, dot_avx512bf16);
     return peak;
 }
 

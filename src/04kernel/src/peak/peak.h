@@ -14,5 +14,7 @@ int32_t dot_avx2(int64_t rounds);
 /// Of bytes.
 int32_t dot_avx2vnni(int64_t rounds);
 int32_t dot_avx512vnni(int64_t rounds);
+/// Of pairs of bf16.
+float dot_avx512bf16(int64_t rounds);
 
 }  // namespace refactor::kernel

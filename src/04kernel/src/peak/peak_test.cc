@@ -14,6 +14,7 @@ TEST(Peak, GrowsWithTheInstructionSet) {
     // A cycle has at least one vector, and no core is below 500 MHz.
     EXPECT_GT(peak.f32, isa >= Isa::Avx2 ? 16 * 5e8 : -1);
     EXPECT_EQ(peak.int8 > 0, isa >= Isa::Avx2);
+    EXPECT_EQ(peak.bf16 > 0, isa >= Isa::Avx512Bf16);
 }
 
 }  // namespace
