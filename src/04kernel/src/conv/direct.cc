@@ -24,7 +24,7 @@ public:
         auto g = direct_geometry(info_, args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        return direct_time(*g, tile(), planar_, cost, cost.flops);
+        return direct_time(*g, tile(), planar_, cost);
     }
 
     TaskResult bind(BindArgs const& args) const override {
@@ -47,20 +47,11 @@ public:
 };
 
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id, bool planar) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
-    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (y.layout != blocked) return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
-    if (x.layout != (planar ? Layout::Plain : blocked))
-        return Err{
-            Rejection{planar ? "expects X in the Plain layout" : "expects X in the blocked layout of its vectors"}};
-    // With more channels a blocked copy costs less than the broadcasts of single floats from many planes.
-    if (planar && (x.dims[1] < 1 || x.dims[1] > 16 || info.group != 1))
-        return Err{Rejection{"is for 1 to 16 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
-                             std::to_string(info.group)}};
-    return std::unique_ptr<Kernel>(std::make_unique<DirectKernel>(std::move(id), info, isa, planar, w.constant));
+    if (auto reason = why_not_direct(info, request, blocked, planar); !reason.empty()) return Err{Rejection{reason}};
+    return std::unique_ptr<Kernel>(
+        std::make_unique<DirectKernel>(std::move(id), info, isa, planar, request.inputs[1].constant));
 }
 
 }  // namespace
@@ -76,7 +67,21 @@ Result<Geometry, Rejection> direct_geometry(ConvInfo const& info, BindArgs const
     return g;
 }
 
-double direct_time(Geometry const& g, TileIsa const& tile, bool planar, CostModel const& cost, double flops) {
+std::string why_not_direct(ConvInfo const& info, Request const& request, Layout blocked, bool planar) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return reason;
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (x.dtype != DataType::F32) return "handles f32, got " + std::string(name_of(x.dtype));
+    if (y.layout != blocked) return "expects Y in the blocked layout of its vectors";
+    if (x.layout != (planar ? Layout::Plain : blocked))
+        return planar ? "expects X in the Plain layout" : "expects X in the blocked layout of its vectors";
+    // With more channels a blocked copy costs less than the broadcasts of single floats from many planes.
+    if (planar && (x.dims[1] < 1 || x.dims[1] > 16 || info.group != 1))
+        return "is for 1 to 16 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
+               std::to_string(info.group);
+    return {};
+}
+
+double direct_time(Geometry const& g, TileIsa const& tile, bool planar, CostModel const& cost) {
     // A block of outputs is computed whole, from all channels between the first and the last of its groups.
     auto blocks = (g.out_channels + tile.block - 1) / tile.block, unit = planar ? int64_t{1} : tile.block;
     auto depth = static_cast<double>((g.in_channels + unit - 1) / unit * unit);
@@ -85,7 +90,7 @@ double direct_time(Geometry const& g, TileIsa const& tile, bool planar, CostMode
         depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile.block);
     }
     auto outputs = static_cast<double>(g.batch * g.out_size() * blocks * tile.block);
-    auto work = 2 * outputs * depth * static_cast<double>(g.taps()) / (0.85 * flops * cost.threads);
+    auto work = 2 * outputs * depth * static_cast<double>(g.taps()) / (0.85 * cost.flops * cost.threads);
     auto weights = 4 * depth * static_cast<double>(g.out_channels * g.taps());
     auto bytes = 4 * (outputs + static_cast<double>(g.batch * g.in_channels * g.in_size()));
     return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +

@@ -41,15 +41,18 @@ struct TapRun {
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed)
-    : g_(g),
+    : g_(over_lanes(g, isa)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
-      list_(isa.block, planar, g.in_channels, g.out_channels, g.group, g.taps()),
+      list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps()),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
       unit_(planar ? 1 : isa.block),
-      skips_(skips_taps(g, planar, isa.block)) {
+      x_units_(ceil_div(g.in_channels, unit_)),
+      operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
+                  static_cast<double>(g.in_channels / g.group)),
+      skips_(skips_taps(g_, planar, isa.block)) {
     list_.tap_major = skips_;
     plan_input();
     plan_parts();
@@ -72,6 +75,11 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                 }
 }
 
+Geometry DirectTask::over_lanes(Geometry g, TileIsa const& isa) {
+    g.in_channels = g.group * ceil_div(g.in_channels / g.group, isa.channels);
+    return g;
+}
+
 bool DirectTask::skips_taps(Geometry const& g, bool planar, int block) {
     if (planar || g.group != 1 || g.in_channels % block || g.kernel[0] * g.kernel[1] == 1) return false;
     int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
@@ -83,18 +91,19 @@ bool DirectTask::skips_taps(Geometry const& g, bool planar, int block) {
 
 void DirectTask::plan_input() {
     bool rows_only = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0 && g_.pad[2] == 0 && g_.pad_end[2] == 0;
-    copies_ = g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
+    bool flat = g_.taps() == 1 && !g_.padded() && g_.stride[2] == 1 && std::equal(g_.in, g_.in + 3, g_.out);
+    copies_ = isa_->channels > 1 || g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
-    if (copies_) {
+    if (flat) {
+        planes_ = rows_ = 1, columns_ = g_.out_size();
+        for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
+        g_.out[2] = columns_;
+    } else if (copies_) {
         phases_ = g_.stride[2], phase_mask_ = 0;
         for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_ % 64;
         reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / phases_;
         if (!skips_ && g_.stride[1] == 1 && g_.kernel[1] > 1) row_step_ = g_.dilation[1];
         rows_ = ceil_div(g_.out[1], row_step_);
-    } else if (g_.taps() == 1 && std::equal(g_.in, g_.in + 3, g_.out)) {
-        planes_ = rows_ = 1, columns_ = g_.out_size();
-        for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
-        g_.out[2] = columns_;
     }
 }
 
@@ -173,7 +182,7 @@ DirectTask::Band DirectTask::band_at(int64_t index) const {
 
 float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Pointers const& p) const {
     auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
-    auto* image = p.x + band.image * list_.in_units() * g_.in[0] * plane;
+    auto* image = p.x + band.image * x_units_ * g_.in[0] * plane;
     if (!copies_)
         return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
                band.column * unit_;
@@ -183,26 +192,27 @@ float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Poin
     if (held == index) return copy;
     held = index;
     auto kernel_rows = g_.kernel[1] == 1;
-    BandJob job{image,
-                g_.in[0] * plane,
-                plane,
-                row,
-                copy,
-                list_.in_units(),
-                g_.kernel[0],
-                input_rows(band_rows_),
-                phases_,
-                band_columns_ + reach_,
-                phase_mask_,
-                band.plane * g_.stride[0] - g_.pad[0],
-                g_.dilation[0],
-                band.row * g_.stride[1] - g_.pad[1],
-                kernel_rows ? g_.stride[1] : row_step_,
-                band.column * g_.stride[2] - g_.pad[2],
-                g_.stride[2],
-                g_.in[0],
-                g_.in[1],
-                g_.in[2]};
+    BandJob job{.x = image,
+                .x_unit = g_.in[0] * plane,
+                .x_plane = plane,
+                .x_row = row,
+                .band = copy,
+                .units = list_.in_units(),
+                .planes = g_.kernel[0],
+                .rows = input_rows(band_rows_),
+                .phases = phases_,
+                .columns = band_columns_ + reach_,
+                .x_units = x_units_,
+                .phase_mask = phase_mask_,
+                .plane_first = band.plane * g_.stride[0] - g_.pad[0],
+                .plane_step = g_.dilation[0],
+                .row_first = band.row * g_.stride[1] - g_.pad[1],
+                .row_step = kernel_rows ? g_.stride[1] : row_step_,
+                .column_first = band.column * g_.stride[2] - g_.pad[2],
+                .column_step = g_.stride[2],
+                .in_planes = g_.in[0],
+                .in_rows = g_.in[1],
+                .in_columns = g_.in[2]};
     (list_.planar ? isa_->planar_band : isa_->band)(job);
     return copy;
 }
@@ -276,11 +286,6 @@ size_t DirectTask::scratch_floats() const {
 size_t DirectTask::workspace_bytes() const {
     auto weights = packed_ ? 0 : static_cast<size_t>(ceil_div(list_.floats, 16) * 16);
     return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
-}
-
-double DirectTask::operations() const {
-    return 2. * static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps()) *
-           static_cast<double>(g_.in_channels / g_.group);
 }
 
 void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, Chunk const& chunk,

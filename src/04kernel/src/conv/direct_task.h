@@ -7,12 +7,15 @@ namespace refactor::kernel {
 
 /// Sizes as the direct kernels take them.
 Result<Geometry, Rejection> direct_geometry(ConvInfo const&, BindArgs const&);
-/// Time of a direct convolution in ns, if `flops` are operations per ns and core.
-double direct_time(Geometry const&, TileIsa const&, bool planar, CostModel const&, double flops);
+/// Time of a direct convolution in ns.
+double direct_time(Geometry const&, TileIsa const&, bool planar, CostModel const&);
+/// Why a direct kernel for these blocks of Y, and of X unless that is planar, does not take the operands, or nothing.
+std::string why_not_direct(ConvInfo const&, Request const&, Layout blocked, bool planar);
 
 /// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
 /// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,
-/// into scratch memory of the thread that fits its L2 cache, unless it can be read where it is.
+/// into scratch memory of the thread that fits its L2 cache, unless it can be read where it is. An instruction set
+/// whose lanes hold two channels rounds the band meanwhile.
 class DirectTask final : public runtime::Task {
 public:
     /// `packed` null: weights are packed in every run.
@@ -21,9 +24,11 @@ public:
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
-    double operations() const override;
+    double operations() const override { return operations_; }
 
-    /// Packs the Plain weights of a convolution.
+    /// Sizes over what a lane of X holds: half as many channels where that is two.
+    static Geometry over_lanes(Geometry, TileIsa const&);
+    /// Packs the Plain weights of a convolution, both over lanes.
     static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
     /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
     static bool skips_taps(Geometry const&, bool planar, int block);
@@ -58,7 +63,9 @@ private:
     ChunkList list_;
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t unit_;         ///< floats of an input unit: a block, or 1 if planar
+    int64_t unit_;     ///< floats of an input unit: a block, or 1 if planar
+    int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
+    double operations_;
     bool skips_;           ///< see `skips_taps`
     bool copies_ = false;  ///< the input is read through a padded copy
     int64_t phases_ = 1, phase_mask_ = 1,

@@ -39,12 +39,14 @@ struct RowJob {
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks
-/// (planar: floats): a stride s between columns becomes s phases with stride 1.
+/// (planar: floats): a stride s between columns becomes s phases with stride 1. Where lanes hold two channels, a unit
+/// is made of two neighbours of the input, the last perhaps of one.
 struct BandJob {
     float const* x;                  ///< first unit of the image
     int64_t x_unit, x_plane, x_row;  ///< distances in floats
     float* band;
     int64_t units, planes, rows, phases, columns;
+    int64_t x_units;     ///< of the input
     int64_t phase_mask;  ///< bit p mod 64: phase p is read
     int64_t plane_first, plane_step, row_first, row_step, column_first,
         column_step;  ///< input index = first + i * step
@@ -58,8 +60,14 @@ struct TileIsa {
     void (*rows)(RowJob const&);
     void (*band)(BandJob const&);         ///< elements are blocks
     void (*planar_band)(BandJob const&);  ///< elements are floats
+    /// Channels of X in a lane of what `rows` reads: 1, or 2 that `band` rounds to bf16, whose products VDPBF16PS adds.
+    /// Weights are then pairs as well; bias, residual and Y are f32.
+    int channels = 1;
 };
 TileIsa const& tile_avx2();
 TileIsa const& tile_avx512();
+TileIsa const& tile_avx512bf16();
+/// pairs[i] = {even[i], odd[i]} rounded to bf16; `odd` null: zeros.
+void round_side_by_side_avx512bf16(float const* even, float const* odd, float* pairs, int64_t count);
 
 }  // namespace refactor::kernel

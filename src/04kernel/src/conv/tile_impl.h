@@ -345,7 +345,7 @@ void copy_band(BandJob const& j) {
         }
 }
 
-constexpr TileIsa kTileIsa{W, kMaxColumns, run_rows, copy_band<Block>, copy_band<Single>};
+[[maybe_unused]] constexpr TileIsa kTileIsa{W, kMaxColumns, run_rows, copy_band<Block>, copy_band<Single>};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -126,26 +126,27 @@ void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
     if (copies_) {
         auto* copy = p.scratch + worker * static_cast<int64_t>(scratch_floats());
         auto plane = share.z - reach_[0], row = share.u - reach_[1], col = first_u_[2] - reach_[2];
-        isa_->band({x,
-                    unit,
-                    g_.in[1] * row_floats,
-                    row_floats,
-                    copy,
-                    units,
-                    unit_planes_,
-                    unit_rows_,
-                    1,
-                    pitch_,
-                    1,
-                    plane,
-                    1,
-                    row,
-                    1,
-                    col,
-                    1,
-                    g_.in[0],
-                    g_.in[1],
-                    g_.in[2]});
+        isa_->band({.x = x,
+                    .x_unit = unit,
+                    .x_plane = g_.in[1] * row_floats,
+                    .x_row = row_floats,
+                    .band = copy,
+                    .units = units,
+                    .planes = unit_planes_,
+                    .rows = unit_rows_,
+                    .phases = 1,
+                    .columns = pitch_,
+                    .x_units = units,
+                    .phase_mask = 1,
+                    .plane_first = plane,
+                    .plane_step = 1,
+                    .row_first = row,
+                    .row_step = 1,
+                    .column_first = col,
+                    .column_step = 1,
+                    .in_planes = g_.in[0],
+                    .in_rows = g_.in[1],
+                    .in_columns = g_.in[2]});
         origin = copy - ((plane * unit_rows_ + row) * pitch_ + col) * isa_->block;
     }
     for (size_t phase = 0; phase < plan_.phases.size(); ++phase) run_phase(phase, origin, share, p);
