@@ -217,7 +217,7 @@ def test_products_convolutions_and_attention_round(passes):
     attentions = "0 attentions" if passes else "1 attention"
     assert f"2 convolutions and {attentions} may round their operands to bf16" in report
     kernels = {row.kernel for row in executor.bench(repeats=1, quiet=True)}
-    assert {"conv:cpu:rounded:bf16:avx512bf16", "matmul:cpu:rounded:bf16:avx512bf16"} <= kernels
+    assert {"conv:cpu:direct:bf16:avx512bf16", "matmul:cpu:rounded:bf16:avx512bf16"} <= kernels
     assert ("attention:cpu:tiled:bf16:avx512bf16" in kernels) == (not passes)
 
 

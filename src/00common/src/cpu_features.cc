@@ -145,6 +145,7 @@ CpuFeatures detect() {
     features.avx2_vnni = features.avx2_vnni && features.isa >= Isa::Avx2;
     features.halves_512 = features.isa >= Isa::Avx512 && detect_halves_512();
     features.whole_512 = features.isa >= Isa::Avx512 && detect_whole_512();
+    features.fast_bf16 = features.isa >= Isa::Avx512Bf16 && amd_family() != 0;
     features.brand = detect_brand();
     detect_caches(features);
 #endif

@@ -341,7 +341,7 @@ public:
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
-        auto rate = functions_.product.width * (functions_.rounded ? 6. : 4.);
+        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 3.5);
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {

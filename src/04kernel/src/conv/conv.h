@@ -19,6 +19,8 @@ struct ConvOperands {
     }
 };
 
+/// Why the operands of a (transposed) convolution in so many groups cannot be multiplied as pairs of bf16, or nothing.
+std::string why_not_rounded(bool may_round, int64_t group, Request const&);
 /// Why the operands do not fit a convolution with this epilogue, or nothing: counts, ranks, and one dtype for all.
 std::string conv_operand_mismatch(Epilogue const&, Request const&);
 /// The same, and why this is no request for the CPU.

@@ -26,6 +26,8 @@ struct CostModel {
         else
             flops = cpu.halves_512 ? 150 : 185, l2 = 40, l3 = 12, dram = 8, stream = 25;
     }
+    /// How many vectors of lanes that hold so many channels are multiplied in the time of a multiply-add.
+    static double share_of_multiply_add(int channels) { return channels == 1 || cpu_features().fast_bf16 ? 1 : 0.5; }
     /// Bytes per ns from the cache that `bytes` fit into.
     double bandwidth(double bytes) const {
         auto const& cpu = cpu_features();

@@ -128,4 +128,17 @@ void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) co
     }
 }
 
+LaneWeights::LaneWeights(TileIsa const& isa, float const* w, int64_t outer, int64_t channels, int64_t inner)
+    : data_(w) {
+    if (isa.channels == 1) return;
+    rounded_.resize(static_cast<size_t>(outer * ((channels + 1) / 2) * inner));
+    auto* to = rounded_.data();
+    for (int64_t i = 0; i < outer; ++i)
+        for (int64_t c = 0; c < channels; c += 2, to += inner) {
+            auto const* even = w + (i * channels + c) * inner;
+            isa.round_pairs(even, c + 1 < channels ? even + inner : nullptr, to, inner);
+        }
+    data_ = rounded_.data();
+}
+
 }  // namespace refactor::kernel

@@ -55,4 +55,17 @@ private:
     }
 };
 
+/// Weights [outer, channels, inner] as tiles of these lanes multiply them: with `channels` of a lane, rounded, in one
+/// float, or as they are.
+class LaneWeights {
+    std::vector<float> rounded_;
+    float const* data_;
+
+public:
+    LaneWeights(TileIsa const&, float const* w, int64_t outer, int64_t channels, int64_t inner);
+    float const* data() const { return data_; }
+};
+/// In front of the format of weights over lanes.
+inline std::string lanes_format(TileIsa const& isa) { return isa.channels > 1 ? "pairs:" : ""; }
+
 }  // namespace refactor::kernel

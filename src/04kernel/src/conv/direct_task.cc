@@ -41,7 +41,7 @@ struct TapRun {
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed)
-    : g_(over_lanes(g, isa)),
+    : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
@@ -73,11 +73,6 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                         copies_ ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2] : row * pitch + shift;
                     taps_[static_cast<size_t>(skips_ ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
                 }
-}
-
-Geometry DirectTask::over_lanes(Geometry g, TileIsa const& isa) {
-    g.in_channels = g.group * ceil_div(g.in_channels / g.group, isa.channels);
-    return g;
 }
 
 bool DirectTask::skips_taps(Geometry const& g, bool planar, int block) {

@@ -1,16 +1,8 @@
 #pragma once
-#include "conv/cost.h"
 #include "conv/direct_plan.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
-
-/// Sizes as the direct kernels take them.
-Result<Geometry, Rejection> direct_geometry(ConvInfo const&, BindArgs const&);
-/// Time of a direct convolution in ns.
-double direct_time(Geometry const&, TileIsa const&, bool planar, CostModel const&);
-/// Why a direct kernel for these blocks of Y, and of X unless that is planar, does not take the operands, or nothing.
-std::string why_not_direct(ConvInfo const&, Request const&, Layout blocked, bool planar);
 
 /// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
 /// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,
@@ -26,8 +18,6 @@ public:
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return operations_; }
 
-    /// Sizes over what a lane of X holds: half as many channels where that is two.
-    static Geometry over_lanes(Geometry, TileIsa const&);
     /// Packs the Plain weights of a convolution, both over lanes.
     static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
     /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.

@@ -55,6 +55,12 @@ void Geometry::crop(int axis) {
     pad_end[axis] = std::max<int64_t>(0, end - in[axis]);
 }
 
+Geometry Geometry::over_lanes(int64_t channels) const {
+    auto g = *this;
+    g.in_channels = group * ((in_channels / group + channels - 1) / channels);
+    return g;
+}
+
 void Geometry::merge_axes() {
     auto whole = [&](int axis) {
         return all_taps[axis] == 1 && stride[axis] == 1 && pad[axis] == 0 && pad_end[axis] == 0 &&

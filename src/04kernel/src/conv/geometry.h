@@ -20,6 +20,8 @@ struct Geometry {
     void crop(int axis);
     /// Makes one axis of neighbours whose window is one element: a kernel (3, 1, 1) then slides over [D, H · W].
     void merge_axes();
+    /// The same with so many channels of a group in a lane, of which the last may have fewer.
+    Geometry over_lanes(int64_t channels) const;
     /// Index in the weights of each tap, in order.
     SmallVector<int64_t, 64> tap_indices() const;
     /// Text that tells which of the weights' taps are read; empty if all.

@@ -63,11 +63,11 @@ struct TileIsa {
     /// Channels of X in a lane of what `rows` reads: 1, or 2 that `band` rounds to bf16, whose products VDPBF16PS adds.
     /// Weights are then pairs as well; bias, residual and Y are f32.
     int channels = 1;
+    /// Of two: pairs[i] = {even[i], odd[i]}, rounded; `odd` null: zeros.
+    void (*round_pairs)(float const* even, float const* odd, float* pairs, int64_t count) = nullptr;
 };
 TileIsa const& tile_avx2();
 TileIsa const& tile_avx512();
 TileIsa const& tile_avx512bf16();
-/// pairs[i] = {even[i], odd[i]} rounded to bf16; `odd` null: zeros.
-void round_side_by_side_avx512bf16(float const* even, float const* odd, float* pairs, int64_t count);
 
 }  // namespace refactor::kernel

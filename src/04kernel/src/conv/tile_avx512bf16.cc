@@ -68,18 +68,19 @@ void round_band(BandJob const& j) {
         }
 }
 
-constexpr TileIsa kRounded{W, kMaxColumns, run_rows, round_band<round_blocks, W>, round_band<round_floats, 1>, 2};
-
-}  // namespace
-
-TileIsa const& tile_avx512bf16() { return kRounded; }
-
-void round_side_by_side_avx512bf16(float const* even, float const* odd, float* pairs, int64_t count) {
+void round_pairs(float const* even, float const* odd, float* pairs, int64_t count) {
     for (int64_t i = 0; i < count; i += W) {
         int left = count - i < W ? static_cast<int>(count - i) : W;
         Vec second = odd ? Vec::load_first(odd + i, left) : Vec::zero();
         round_side_by_side(Vec::load_first(even + i, left), second).store_first(pairs + i, left);
     }
 }
+
+constexpr TileIsa kRounded{W, kMaxColumns, run_rows, round_band<round_blocks, W>, round_band<round_floats, 1>,
+                           2, round_pairs};
+
+}  // namespace
+
+TileIsa const& tile_avx512bf16() { return kRounded; }
 
 }  // namespace refactor::kernel

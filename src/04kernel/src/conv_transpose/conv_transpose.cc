@@ -5,7 +5,7 @@
 namespace refactor::kernel {
 
 std::string ConvTransposeInfo::attributes() const {
-    return ConvInfo{window, group, epilogue, channels_last}.attributes();
+    return ConvInfo{window, group, epilogue, channels_last, may_round}.attributes();
 }
 
 Candidates candidates(ConvTransposeInfo const& info, Request const& request) {

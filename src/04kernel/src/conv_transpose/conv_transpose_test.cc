@@ -1,4 +1,5 @@
 #include "common/cpu_features.h"
+#include "common/half.h"
 #include "conv/test_harness.h"
 
 #include <cfloat>
@@ -32,6 +33,9 @@ Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvTranspose
 void check(Case const& c, std::mt19937& rng) {
     auto const& epilogue = c.info.epilogue;
     std::vector<Tensor> inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)}, magnitudes;
+    if (c.info.may_round)
+        for (auto& t : inputs)
+            for (auto& v : t.values) v = f32_from_bf16(bf16_from_f32(v));
     if (epilogue.bias) inputs.push_back(Tensor::random({c.y[1]}, rng));
     if (epilogue.residual) inputs.push_back(Tensor::random(c.y, rng));
     for (auto const& t : inputs) magnitudes.push_back(t.absolute());
@@ -41,7 +45,7 @@ void check(Case const& c, std::mt19937& rng) {
     auto bound = reference(c, magnitudes, linear);
     auto terms = static_cast<double>(element_count(c.w) / c.w[1] / c.info.group);
     ThreadPool pool(2);
-    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512})
+    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16})
         for (auto layout : {Layout::Plain, Layout::Blocked8, Layout::Blocked16}) {
             if (isa > cpu_features().isa) continue;
             std::vector<Argument> arguments;
@@ -102,7 +106,7 @@ TEST(ConvTranspose, AllCandidatesMatchTheReference) {
         c.info.epilogue.activation.kind = bits >> 4 & 1   ? ActivationKind::Relu
                                           : bits >> 5 & 1 ? ActivationKind::Silu
                                                           : ActivationKind::None;
-        c.constant_weights = bits >> 6 & 3;
+        c.constant_weights = bits >> 6 & 3, c.info.may_round = bits >> 8 & 1;
         check(c, rng);
         if (HasFatalFailure()) return;
     }

@@ -10,9 +10,8 @@ namespace {
 class PhasesKernel final : public NamedKernel {
     ConvTransposeInfo info_;
     Isa isa_;
+    TileIsa const& tile_;
     std::shared_ptr<mem_manager::Blob const> weights_;
-
-    TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = conv_transpose_geometry(info_.window, info_.group, args);
@@ -24,19 +23,20 @@ class PhasesKernel final : public NamedKernel {
     }
 
 public:
-    PhasesKernel(std::string id, ConvTransposeInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
-        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+    PhasesKernel(std::string id, ConvTransposeInfo info, Isa isa, TileIsa const& tile,
+                 std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), tile_(tile), weights_(std::move(weights)) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        auto round = [&](int64_t a) {
-            return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
-        };
+        auto round = [&](int64_t a) { return static_cast<double>((a + tile_.block - 1) / tile_.block * tile_.block); };
+        auto flops = cost.flops * cost.share_of_multiply_add(tile_.channels);
+        auto lanes = g->over_lanes(tile_.channels).in_channels;
         auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
         auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
-        return (2 * taps * round(g->in_channels / g->group) * round(g->out_channels) / (0.8 * cost.flops) +
+        return (2 * taps * round(lanes / g->group) * round(g->out_channels) / (0.8 * flops) +
                 bytes / cost.bandwidth(bytes)) /
                cost.threads;
     }
@@ -44,32 +44,35 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        PhasePlan plan(*g, tile().block);
+        auto lanes = g->over_lanes(tile_.channels);
+        PhasePlan plan(lanes, tile_.block);
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             // Pads move a phase's outputs but not its taps, so they are no part of the format.
-            auto format = "phases:" + std::to_string(tile().block) + ":g" + std::to_string(g->group) + ":s" +
-                          dims_text(g->stride) + ":d" + dims_text(g->dilation);
-            packed = args.packs.get(*weights_, format, static_cast<size_t>(plan.floats) * sizeof(float),
-                                    [&](void const* from, void* to) {
-                                        plan.pack(*g, static_cast<float const*>(from), static_cast<float*>(to));
-                                    });
+            auto format = lanes_format(tile_) + "phases:" + std::to_string(tile_.block) + ":g" +
+                          std::to_string(g->group) + ":s" + dims_text(g->stride) + ":d" + dims_text(g->dilation);
+            packed = args.packs.get(
+                *weights_, format, static_cast<size_t>(plan.floats) * sizeof(float), [&](void const* from, void* to) {
+                    LaneWeights weights(tile_, static_cast<float const*>(from), g->group, g->in_channels / g->group,
+                                        g->out_channels / g->group * g->taps());
+                    plan.pack(lanes, weights.data(), static_cast<float*>(to));
+                });
         }
         return std::unique_ptr<runtime::Task>(
-            std::make_unique<PhasesTask>(*g, info_.epilogue, tile(), args.threads, std::move(packed), std::move(plan)));
+            std::make_unique<PhasesTask>(*g, info_.epilogue, tile_, args.threads, std::move(packed), std::move(plan)));
     }
 };
 
-KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa, std::string id) {
+KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa, TileIsa const& tile, std::string id) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
     if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    auto blocked = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
     return std::unique_ptr<Kernel>(
-        std::make_unique<PhasesKernel>(std::move(id), info, isa, request.inputs[1].constant));
+        std::make_unique<PhasesKernel>(std::move(id), info, isa, tile, request.inputs[1].constant));
 }
 
 std::vector<std::unique_ptr<Kernel>> blocked_kernels(void const* info, Request const& request) {
@@ -83,10 +86,15 @@ std::vector<std::unique_ptr<Kernel>> blocked_kernels(void const* info, Request c
 }  // namespace
 
 KernelResult conv_transpose_phases_avx512(ConvTransposeInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, "conv_transpose:cpu:phases:f32:avx512");
+    return make(info, request, Isa::Avx512, tile_avx512(), "conv_transpose:cpu:phases:f32:avx512");
+}
+KernelResult conv_transpose_phases_rounded(ConvTransposeInfo const& info, Request const& request) {
+    if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
+        return Err{Rejection{reason}};
+    return make(info, request, Isa::Avx512Bf16, tile_avx512bf16(), "conv_transpose:cpu:phases:bf16:avx512bf16");
 }
 KernelResult conv_transpose_phases_avx2(ConvTransposeInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, "conv_transpose:cpu:phases:f32:avx2");
+    return make(info, request, Isa::Avx2, tile_avx2(), "conv_transpose:cpu:phases:f32:avx2");
 }
 KernelResult conv_transpose_reordered_avx512(ConvTransposeInfo const& info, Request const& request) {
     return reordered("conv_transpose:cpu:reordered:f32:avx512", info.epilogue, request, Isa::Avx512, blocked_kernels,

@@ -54,12 +54,15 @@ void PhasePlan::pack(Geometry const& g, float const* w, float* packed) const {
 
 PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan)
-    : g_(g),
+    : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
       plan_(std::move(plan)),
       threads_(std::max(1, threads)),
+      x_units_(ceil_div(g.in_channels, isa.block)),
+      operations_(2. * static_cast<double>(g.batch * g.in_channels * g.in_size() * g.taps()) *
+                  static_cast<double>(g.out_channels / g.group)),
       packed_(std::move(packed)) {
     std::fill_n(first_u_, 3, INT64_MAX), std::fill_n(end_u_, 3, INT64_MIN);
     for (auto const& phase : plan_.phases) {
@@ -70,9 +73,9 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
             for (auto shift : axes[a]->shifts) reach_[a] = std::max(reach_[a], shift);
         }
     }
-    copies_ = false;
+    copies_ = isa.channels > 1;
     for (int a = 0; a < 3; ++a) copies_ = copies_ || reach_[a] > 0 || first_u_[a] < 0 || end_u_[a] > g.in[a];
-    auto units = ceil_div(g.in_channels, isa.block), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
+    auto units = ceil_div(g_.in_channels, isa.block), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
     pitch_ = copies_ ? end_u_[2] - first_u_[2] + reach_[2] : g.in[2];
     unit_planes_ = copies_ ? reach_[0] + 1 : g.in[0];
     // The input of a band takes up half of L2.
@@ -108,11 +111,6 @@ size_t PhasesTask::workspace_bytes() const {
     return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
 }
 
-double PhasesTask::operations() const {
-    return 2. * static_cast<double>(g_.batch * g_.in_channels * g_.in_size() * g_.taps()) *
-           static_cast<double>(g_.out_channels / g_.group);
-}
-
 void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
     auto planes = end_u_[0] - first_u_[0], band = task / splits_ % bands_;
     Share share{task / splits_ / bands_ / planes, first_u_[0] + task / splits_ / bands_ % planes,
@@ -121,7 +119,7 @@ void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
     auto units = ceil_div(g_.in_channels, isa_->block), row_floats = g_.in[2] * isa_->block;
     auto unit = g_.in_size() * isa_->block;
     // `origin` is where u = 0 of all axes would be.
-    auto* x = p.x + share.image * units * unit;
+    auto* x = p.x + share.image * x_units_ * unit;
     auto* origin = x;
     if (copies_) {
         auto* copy = p.scratch + worker * static_cast<int64_t>(scratch_floats());
@@ -136,7 +134,7 @@ void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
                     .rows = unit_rows_,
                     .phases = 1,
                     .columns = pitch_,
-                    .x_units = units,
+                    .x_units = x_units_,
                     .phase_mask = 1,
                     .plane_first = plane,
                     .plane_step = 1,

@@ -31,7 +31,7 @@ struct PhasePlan {
 };
 
 /// Transposed convolution on blocked layouts: each phase runs on the register tile of direct
-/// convolution and stores with the stride, so that there is no intermediate to add up.
+/// convolution and stores with the stride, so that there is no intermediate to add up. The plan is over lanes.
 class PhasesTask final : public runtime::Task {
 public:
     PhasesTask(Geometry const&, Epilogue const&, TileIsa const&, int threads,
@@ -39,7 +39,7 @@ public:
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
-    double operations() const override;
+    double operations() const override { return operations_; }
 
 private:
     struct Pointers {
@@ -61,6 +61,8 @@ private:
     TileIsa const* isa_;
     PhasePlan plan_;
     int threads_;
+    int64_t x_units_;  ///< blocks of X, whose channels may be two in a lane of the copy
+    double operations_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     bool copies_;
     int64_t first_u_[3], end_u_[3];  ///< over all phases

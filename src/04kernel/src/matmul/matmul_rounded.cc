@@ -88,9 +88,10 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        auto rate = functions_.product.width * (cpu_features().fast_bf16 ? 10. : 5.);
         auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto a = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k);
-        return 20 + (std::max(shape.operations() / (functions_.product.width * 10.), b / 5) + a / 10) / args.threads;
+        return 20 + (std::max(shape.operations() / rate, b / 5) + a / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;

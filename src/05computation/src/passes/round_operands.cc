@@ -43,7 +43,8 @@ int round_operands(Model& model, PassContext const& context) {
     int products = 0, convolutions = 0, attentions = 0;
     for (auto* node : model.graph.topological()) {
         if (kept.contains(node)) continue;
-        products += allow<kernel::MatMulInfo>(node), convolutions += allow<kernel::ConvInfo>(node),
+        products += allow<kernel::MatMulInfo>(node),
+            convolutions += allow<kernel::ConvInfo>(node) || allow<kernel::ConvTransposeInfo>(node),
             attentions += allow<kernel::AttentionInfo>(node);
     }
     auto changes = products + convolutions + attentions;

@@ -44,6 +44,7 @@ struct ConvTransposeInfo {
     int64_t group = 1;
     Epilogue epilogue;
     bool channels_last = false;
+    bool may_round = false;  ///< as in ConvInfo
     std::string attributes() const;
 };
 Candidates candidates(ConvTransposeInfo const&, Request const&);
