@@ -20,8 +20,9 @@ enum class ProductSource : uint8_t {
     Widen,        ///< panels of a smaller type, widened into `scratch` on the way
 };
 
-/// Elements of the panels of a constant B; F32 stands for those of A, which may be f64.
-enum class WeightType : uint8_t { F32, F16, BF16, I8 };
+/// Elements of the panels of a constant B; F32 stands for those of A, which may be f64; Pairs are two of bf16 in a
+/// float, neighbours along k.
+enum class WeightType : uint8_t { F32, F16, BF16, I8, Pairs };
 
 /// One block of `Y = act(alpha * A · B + bias + residual)`; steps in elements.
 template <class T>
@@ -33,6 +34,7 @@ struct ProductBlockOf {
     int64_t b_row;       ///< between rows of B as it is stored (not used for panels)
     int64_t panel_rows;  ///< k of the panels of which the first `k` are used; 0: `k`
     bool near;           ///< panels are in L2: they need not be asked for
+    int64_t elements;    ///< not 0: A is f32 with so many along k, which counts pairs, made in `scratch` on the way
     ProductSource source;
     WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`
     std::byte const* weights;
@@ -46,7 +48,7 @@ struct ProductBlockOf {
     float alpha;
     Activation activation;
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
-    T* scratch;                ///< `block_k * panel` elements, or what `multiply_strassen` asks for
+    T* scratch;  ///< `block_k * panel` elements, `block_m * block_k` for pairs, or what `multiply_strassen` asks for
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed

@@ -122,11 +122,23 @@ RG_SIMD Element const* next_panel(Block const& t, Range const& r, int64_t j) {
     return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
 
-void multiply(Block const& t) {
+/// What is worked on of A, rounded to pairs if it is not yet.
+void prepare_rows([[maybe_unused]] Block& t, [[maybe_unused]] Block const& whole, [[maybe_unused]] Range const& r) {
+#ifdef RG_BF16_PAIRS
+    if (!whole.elements) return;
+    int64_t elements = smaller(2 * r.k, whole.elements - 2 * r.depth);
+    round_rows(whole.a + r.row * whole.a_row + 2 * r.depth, whole.a_row, r.rows, elements, whole.scratch, r.k);
+    t.a_row = r.k, t.a = whole.scratch - r.row * r.k - r.depth;
+#endif
+}
+
+void multiply(Block const& whole) {
+    Block t = whole;
     for (int64_t i0 = 0; i0 < t.m; i0 += t.block_m) {
         Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         do {  // once even if k is 0
             r.k = smaller(t.block_k, t.k - r.depth);
+            prepare_rows(t, whole, r);
             for (int64_t j = 0; j < t.n; j += kPanel) {
                 int64_t n = smaller(kPanel, t.n - j), wide = width_of(n);
                 Element const* b = t.scratch;

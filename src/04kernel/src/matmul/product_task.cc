@@ -2,6 +2,7 @@
 
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
+#include "matmul/rounded_product.h"
 #include "mem_manager/blob.h"
 
 #include <algorithm>
@@ -132,7 +133,9 @@ public:
           has_bias_(info.epilogue.bias),
           has_residual_(info.epilogue.residual),
           threads_(std::max(1, threads)) {
-        block_.k = shape.k, block_.y_row = shape.n;
+        bool pairs = weight_type == WeightType::Pairs;
+        block_.k = pairs ? pairs_of(shape.k) : shape.k, block_.y_row = shape.n;
+        block_.elements = pairs ? shape.k : 0;
         block_.a_row = info.trans_a ? 1 : shape.k, block_.a_k = info.trans_a ? shape.m : 1;
         block_.b_row = info.trans_b ? shape.k : shape.n;
         block_.weight_type = weight_type;
@@ -146,7 +149,7 @@ public:
             swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
         }
         auto few = shape_.m <= kFewRows;
-        auto small = weight_type != WeightType::F32;
+        auto small = weight_type != WeightType::F32 && !pairs;
         using enum ProductSource;
         block_.source = small                      ? Widen
                         : packed_                  ? Packed
@@ -163,6 +166,7 @@ public:
         split();
         if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
+        if (pairs) scratch_bytes_ = static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {

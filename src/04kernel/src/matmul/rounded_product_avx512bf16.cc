@@ -9,6 +9,7 @@
 #include "simd/math.h"
 #include "simd/activate.h"
 #include "matmul/product_tile.h"
+#include "matmul/round_rows.h"
 // clang-format on
 
 namespace refactor::kernel {
@@ -24,21 +25,6 @@ RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_
 
 namespace refactor::kernel {
 namespace {
-
-/// The first `n` in [0, 32] of 32 floats, the others being zeros.
-RG_SIMD Vec round_some(float const* x, int64_t n) {
-    int low = static_cast<int>(smaller(n, kWidth)), high = static_cast<int>(n - low);
-    return round_to_pairs(Vec::load_first(x, low), Vec::load_first(x + low, high));
-}
-
-void round_rows(float const* x, int64_t x_row, int64_t rows, int64_t k, float* pairs, int64_t pairs_row) {
-    for (; rows > 0; --rows, x += x_row, pairs += pairs_row) {
-        int64_t p = 0;
-        for (; p + 2 * kWidth <= k; p += 2 * kWidth)
-            round_to_pairs(Vec::load(x + p), Vec::load(x + p + kWidth)).store(pairs + p / 2);
-        if (p < k) round_some(x + p, k - p).store_first(pairs + p / 2, static_cast<int>(pairs_of(k - p)));
-    }
-}
 
 /// Columns of [K, N] to [pairs of k][width of the panel].
 void pack_pairs_of_rows(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
