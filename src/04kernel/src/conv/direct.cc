@@ -56,7 +56,9 @@ public:
         auto flops = cost.flops * cost.share_of_multiply_add(tile_.channels);
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         // A block of outputs is computed whole, from all channels between the first and the last of its groups.
-        auto blocks = (g->out_channels + tile_.block - 1) / tile_.block, unit = form_.planar ? int64_t{1} : tile_.block;
+        auto blocks = (g->out_channels + tile_.block - 1) / tile_.block;
+        // Of pairs, 16 channels fill half a block, and the other half is not multiplied.
+        auto unit = form_.planar || tile_.channels > 1 ? int64_t{1} : tile_.block;
         auto depth = static_cast<double>((lanes + unit - 1) / unit * unit);
         if (g->group > 1) {
             ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1);
