@@ -29,6 +29,12 @@ void pack_rounded(ProductFunctions const& f, DataType type, void const* from, bo
     }
 }
 
+/// B, if it is one constant matrix for all batches.
+std::shared_ptr<Blob const> constant_matrix(Operand const& b) {
+    auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
+    return matrices == 1 && b.count() > 0 ? b.constant : nullptr;
+}
+
 class RoundedKernel final : public Kernel {
     ProductFunctions const& product_;
     Isa isa_;
@@ -36,30 +42,47 @@ class RoundedKernel final : public Kernel {
     DataType dtype_;  // of B
     std::shared_ptr<Blob const> constant_;
 
-public:
-    RoundedKernel(ProductFunctions const& product, Isa isa, MatMulInfo const& info, Operand const& b)
-        : product_(product), isa_(isa), info_(info), dtype_(b.dtype), constant_(b.constant) {}
-    std::string id() const override { return id_of("matmul", "rounded", DataType::BF16, isa_); }
-    /// As that of products of f32, of half as many steps and bytes of B, behind rounding A at 10 elements/ns.
-    Result<double, Rejection> estimate(BindArgs const& args) const override {
+    /// Rows that share a B which is no constant, and its columns, from which on rounding it in every run pays.
+    static constexpr int64_t kLeastRows = 24, kLeastColumns = 16;
+
+    Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        auto rate = product_.width * (cpu_features().fast_bf16 ? 10. : 5.);
-        auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
-        auto a = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k);
-        return 20 + (std::max(shape.operations() / rate, b / 5) + a / 10) / args.threads;
+        bool few = shape.n < kLeastColumns || (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows;
+        if (!constant_ && few) return reject("rounding a B that is no constant takes longer than so few products");
+        return shape;
     }
-    MaybeTask bind(BindArgs const& args) const override {
-        MatMulShape shape;
-        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+    std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {
         auto format = "matmul:pairs:" + std::to_string(product_.panel) + (info_.trans_b ? ":T:" : ":N:") +
                       std::to_string(shape.n) + "x" + std::to_string(shape.k);
         auto wide = (shape.n + product_.width - 1) / product_.width * product_.width;
-        auto packed = args.packs.get(
-            *constant_, format, static_cast<size_t>(wide * pairs_of(shape.k)) * 4, [&](void const* from, void* target) {
-                pack_rounded(product_, dtype_, from, info_.trans_b, shape.n, shape.k, static_cast<float*>(target));
-            });
-        return make_product_task(product_, info_, shape, WeightType::Pairs, std::move(packed), args.threads);
+        auto bytes = static_cast<size_t>(wide * pairs_of(shape.k)) * sizeof(float);
+        return packs.get(*constant_, format, bytes, [&](void const* from, void* target) {
+            pack_rounded(product_, dtype_, from, info_.trans_b, shape.n, shape.k, static_cast<float*>(target));
+        });
+    }
+
+public:
+    RoundedKernel(ProductFunctions const& product, Isa isa, MatMulInfo const& info, Operand const& b)
+        : product_(product), isa_(isa), info_(info), dtype_(b.dtype), constant_(constant_matrix(b)) {}
+    std::string id() const override { return id_of("matmul", "rounded", DataType::BF16, isa_); }
+    /// As that of products of f32, of half as many steps and bytes of B, behind rounding A, and B that is no constant,
+    /// at 10 elements/ns.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto found = shape_of(args);
+        if (!found) return Err{found.error()};
+        auto const& shape = *found;
+        auto rate = product_.width * (cpu_features().fast_bf16 ? 10. : 5.);
+        auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
+        auto rounded = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k) +
+                       (constant_ ? 0 : static_cast<double>(shape.batches) * b);
+        return 20 + (std::max(shape.operations() / rate, b / 5) + rounded / 10) / args.threads;
+    }
+    MaybeTask bind(BindArgs const& args) const override {
+        auto shape = shape_of(args);
+        if (!shape) return Err{shape.error()};
+        return make_product_task(product_, info_, *shape, WeightType::Pairs,
+                                 constant_ ? pack(*shape, args.packs) : nullptr, args.threads);
     }
 };
 
@@ -75,8 +98,8 @@ std::string refuse(MatMulInfo const& info, Request const& request) {
     if (auto why = why_types_differ(info, request); !why.empty()) return why;
     if (info.scaled) return "B is i8, expected f32, f16 or bf16";
     if (info.trans_a) return "A is transposed";
-    auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
-    if (!b.constant || matrices != 1 || b.count() == 0) return "B is not one constant matrix";
+    if (b.dtype != DataType::F32 && !constant_matrix(b))
+        return "B is " + std::string(name_of(b.dtype)) + " and not one constant matrix";
     return {};
 }
 

@@ -60,6 +60,29 @@ TEST(RoundedMatMul, StacksOfRows) {
     }
 }
 
+TEST(RoundedMatMul, OperandsOfARun) {
+    std::mt19937 random(seed_of(74));
+    struct {
+        Dims a, b, y;
+    } const cases[]{{{3, 40, 71}, {3, 71, 67}, {3, 40, 67}},         {{2, 3, 61, 33}, {2, 3, 33, 130}, {2, 3, 61, 130}},
+                    {{2, 1, 30, 18}, {3, 18, 17}, {2, 3, 30, 17}},   {{4, 9, 40}, {40, 64}, {4, 9, 64}},
+                    {{1, 300, 1500}, {1, 1500, 100}, {1, 300, 100}}, {{2, 50, 1}, {2, 1, 70}, {2, 50, 70}}};
+    for (auto const& c : cases)
+        for (int bits = 0; bits < 4; ++bits) {
+            MatMulInfo info;
+            info.may_round = true, info.trans_b = bits & 1, info.alpha = bits & 2 ? 0.5f : 1;
+            if (bits & 2) info.epilogue.activation.kind = ActivationKind::Relu;
+            info.epilogue.bias = bits & 2;
+            auto b = c.b;
+            if (info.trans_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
+            std::vector<Tensor> inputs{random_bf16(c.a, random), random_bf16(b, random)};
+            if (info.epilogue.bias) inputs.push_back(random_f32({c.y.back()}, random));
+            auto others = check_candidates(info, inputs, {Tensor(DataType::F32, c.y)}, tolerance_of(c.a.back()));
+            EXPECT_EQ(others, wide_levels(cpu_features().isa) + has_rounded());
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
 /// The one kernel that rounds, or null.
 std::unique_ptr<Kernel> rounded_kernel(MatMulInfo const& info, std::vector<Tensor> const& inputs, Tensor const& y) {
     auto in = operands_of(inputs), results = operands_of({y});
@@ -101,13 +124,16 @@ TEST(RoundedMatMul, RefusesWhatDoesNotFit) {
     } const cases[]{{false, false, true, false, Isa::Avx512Bf16, "may not be rounded to bf16"},
                     {true, false, true, false, Isa::Avx512Vnni, "needs avx512bf16, allowed is avx512vnni"},
                     {true, true, true, false, Isa::Avx512Bf16, "A is transposed"},
-                    {true, false, false, false, Isa::Avx512Bf16, "B is not one constant matrix"},
+                    {true, false, false, false, Isa::Avx512Bf16, "B is f16 and not one constant matrix"},
                     {true, false, true, true, Isa::Avx512Bf16, "B is i8, expected f32, f16 or bf16"}};
     for (auto const& c : cases) {
         MatMulInfo info;
         info.may_round = c.may_round, info.trans_a = c.trans_a, info.scaled = c.scaled;
         std::vector<Tensor> inputs{Tensor(DataType::F32, c.trans_a ? Dims{3, 2} : Dims{2, 3}),
-                                   Tensor(c.scaled ? DataType::I8 : DataType::F32, {3, 4})};
+                                   Tensor(c.scaled     ? DataType::I8
+                                          : c.constant ? DataType::F32
+                                                       : DataType::F16,
+                                          {3, 4})};
         if (c.scaled) inputs.push_back(Tensor(DataType::F32, {4}));
         inputs[1].constant = c.constant;
         auto in = operands_of(inputs), results = operands_of({Tensor(DataType::F32, {2, 4})});

@@ -48,7 +48,8 @@ struct ProductBlockOf {
     float alpha;
     Activation activation;
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
-    T* scratch;  ///< `block_k * panel` elements, `block_m * block_k` for pairs, or what `multiply_strassen` asks for
+    T* scratch;  ///< `block_k * panel` elements, and `block_m * block_k` in front of them for pairs, or what
+                 ///< `multiply_strassen` asks for
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed

@@ -122,15 +122,37 @@ RG_SIMD Element const* next_panel(Block const& t, Range const& r, int64_t j) {
     return depth < t.k ? t.b + depth * width_of(smaller(kPanel, t.n)) : nullptr;
 }
 
-/// What is worked on of A, rounded to pairs if it is not yet.
-void prepare_rows([[maybe_unused]] Block& t, [[maybe_unused]] Block const& whole, [[maybe_unused]] Range const& r) {
 #ifdef RG_BF16_PAIRS
+
+/// Of f32 along k that a range of pairs holds.
+RG_SIMD int64_t elements_of(Block const& t, Range const& r) { return smaller(2 * r.k, t.elements - 2 * r.depth); }
+
+/// What is worked on of A, rounded to pairs if it is not yet; panels of B are made behind that.
+void prepare_rows(Block& t, Block const& whole, Range const& r) {
     if (!whole.elements) return;
-    int64_t elements = smaller(2 * r.k, whole.elements - 2 * r.depth);
-    round_rows(whole.a + r.row * whole.a_row + 2 * r.depth, whole.a_row, r.rows, elements, whole.scratch, r.k);
+    round_rows(whole.a + r.row * whole.a_row + 2 * r.depth, whole.a_row, r.rows, elements_of(whole, r), whole.scratch,
+               r.k);
     t.a_row = r.k, t.a = whole.scratch - r.row * r.k - r.depth;
-#endif
+    t.scratch = whole.scratch + whole.block_m * whole.block_k;
 }
+void pack_panel(Block const& t, Range const& r, int64_t j, int64_t n, int64_t wide) {
+    if (t.source == ProductSource::PackRows)
+        pack_pairs_of_rows(t.scratch, t.b + 2 * r.depth * t.b_row + j, t.b_row, n, elements_of(t, r), wide);
+    else
+        pack_pairs_of_columns(t.scratch, t.b + j * t.b_row + 2 * r.depth, t.b_row, n, elements_of(t, r), wide);
+}
+
+#else
+
+void prepare_rows(Block&, Block const&, Range const&) {}
+void pack_panel(Block const& t, Range const& r, int64_t j, int64_t n, int64_t wide) {
+    if (t.source == ProductSource::PackRows)
+        pack_rows(t.scratch, t.b + r.depth * t.b_row + j, t.b_row, n, r.k, wide);
+    else
+        pack_columns(t.scratch, t.b + j * t.b_row + r.depth, t.b_row, n, r.k, wide);
+}
+
+#endif
 
 void multiply(Block const& whole) {
     Block t = whole;
@@ -151,10 +173,8 @@ void multiply(Block const& whole) {
                         b = t.b + r.depth * t.b_row + j, b_row = t.b_row;
                         break;
                     case ProductSource::PackRows:
-                        pack_rows(t.scratch, t.b + r.depth * t.b_row + j, t.b_row, n, r.k, wide);
-                        break;
                     case ProductSource::PackColumns:
-                        pack_columns(t.scratch, t.b + j * t.b_row + r.depth, t.b_row, n, r.k, wide);
+                        pack_panel(t, r, j, n, wide);
                         break;
                     case ProductSource::Widen:
                         widen_rows(t, j, n, r.depth, r.k, wide);

@@ -144,7 +144,7 @@ public:
         if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
             shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
         }
-        if (shape_.n == 1 && !info.trans_a && !packed_) {
+        if (shape_.n == 1 && !info.trans_a && !packed_ && !pairs) {
             // A column: B is contiguous either way, and Y is one row.
             swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
         }
@@ -154,9 +154,10 @@ public:
         block_.source = small                      ? Widen
                         : packed_                  ? Packed
                         : info.trans_b || swapped_ ? PackColumns
+                        : pairs                    ? PackRows
                         : few || stays_in_cache()  ? Rows
                                                    : PackRows;
-        bool dots = block_.source == PackColumns && few && !info.trans_a;
+        bool dots = block_.source == PackColumns && few && !info.trans_a && !pairs;
         bool streamed = block_.source == Rows && is_streamed();
         multiply_ = dots                                               ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
@@ -166,7 +167,7 @@ public:
         split();
         if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
-        if (pairs) scratch_bytes_ = static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
+        if (pairs) scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {

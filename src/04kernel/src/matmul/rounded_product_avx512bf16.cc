@@ -9,7 +9,7 @@
 #include "simd/math.h"
 #include "simd/activate.h"
 #include "matmul/product_tile.h"
-#include "matmul/round_rows.h"
+#include "matmul/round_operands.h"
 // clang-format on
 
 namespace refactor::kernel {
@@ -26,29 +26,6 @@ RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_
 namespace refactor::kernel {
 namespace {
 
-/// Columns of [K, N] to [pairs of k][width of the panel].
-void pack_pairs_of_rows(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
-    for (int64_t p = 0; p < k; p += 2, b += 2 * b_row, target += wide)
-        for (int64_t v = 0; v < wide; v += kWidth) {
-            int left = static_cast<int>(smaller(kWidth, n - v));
-            Vec odd = p + 1 < k ? Vec::load_first(b + b_row + v, left) : Vec::zero();
-            round_side_by_side(Vec::load_first(b + v, left), odd).store(target + v);
-        }
-}
-/// Rows of [N, K] to [pairs of k][width of the panel], a square of registers at a time.
-void pack_pairs_of_columns(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
-    for (int64_t v = 0; v < wide; v += kWidth)
-        for (int64_t p = 0; p < k; p += 2 * kWidth) {
-            int64_t left = smaller(2 * kWidth, k - p);
-            Vec r[kWidth];
-#pragma GCC unroll 16
-            for (int i = 0; i < kWidth; ++i) r[i] = v + i < n ? round_some(b + (v + i) * b_row + p, left) : Vec::zero();
-            transpose(r);
-#pragma GCC unroll 16
-            for (int i = 0; i < kWidth; ++i)
-                if (2 * i < left) r[i].store(target + (p / 2 + i) * wide + v);
-        }
-}
 void pack_pairs(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
     for (int64_t j = 0; j < n; j += kPanel) {
         int64_t count = smaller(kPanel, n - j), wide = width_of(count);
