@@ -98,7 +98,8 @@ def test_kept_nodes_that_passes_remove(target):
     names = ["folded", "dead", "scaled", "in Neg", "if", "MatMul_8"]
     executor = make_compiler(proto).compile(target, precision=rounding(target), keep_f32=names)
     executor({**sample(), "choice": np.array(True)})
-    if target == "cpu" and HAS_BF16:  # for a device these are several programs, each of which is asked for its own nodes
+    # For a device these are several programs, each of which is asked for its own nodes.
+    if target == "cpu" and HAS_BF16:
         assert 'keep_f32: no node of this program is named "folded"' in executor.dbg(quiet=True)
     with pytest.raises(InvalidInput, match='keep_f32: the model has no node named "MatMul_9"'):
         make_compiler(proto).compile(target, precision=rounding(target), keep_f32=[*names, "MatMul_9"])

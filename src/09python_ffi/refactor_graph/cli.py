@@ -245,8 +245,9 @@ def _doctor(options: argparse.Namespace) -> int:
     lowered = os.environ.get("REFACTOR_GRAPH_ISA")
     print(f"instruction set: {_core.instruction_set()}{' (REFACTOR_GRAPH_ISA)' if lowered else ''}")
     f32, int8, bf16 = _core.measure_peak()
-    of_bf16 = f", {bf16 / 1e9:.0f} GFLOP/s in bf16" if bf16 else ""
-    print(f"one thread reaches {f32 / 1e9:.0f} GFLOP/s in f32, {int8 / 1e9:.0f} GOP/s in int8{of_bf16} on registers alone")
+    rates = [f"{f32 / 1e9:.0f} GFLOP/s in f32", f"{int8 / 1e9:.0f} GOP/s in int8"]
+    rates += [f"{bf16 / 1e9:.0f} GFLOP/s in bf16"] if bf16 else []
+    print(f"one thread reaches {', '.join(rates)} on registers alone")
     print(f"newest operator set: {_core.newest_opset()}")
     print(f"passes: {', '.join(refactor_graph.pass_names())}")
     for kind in ("cpu", "nvidia"):
