@@ -57,7 +57,8 @@ void bind_device(py::module_& module) {
             return std::tuple(peak.f32, peak.int8, peak.bf16);
         },
         py::arg("num_threads") = 1, py::call_guard<py::gil_scoped_release>(),
-        "f32, int8 and bf16 operations a second that so many threads reach on registers alone, a multiply-add counting two; "
+        "f32, int8 and bf16 operations a second that so many threads reach on registers alone, a multiply-add counting "
+        "two; "
         "0 where there is no instruction for it. Takes about 30 ms.");
 }
 

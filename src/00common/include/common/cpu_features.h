@@ -33,8 +33,8 @@ struct CpuFeatures {
     /// from L2: Zen 5 but for those with units of 256 bits ("Software Optimization Guide for the AMD Zen5
     /// Microarchitecture").
     bool whole_512 = false;
-    /// Has BF16, and multiplies a vector of pairs in the time of a multiply-add, which does half as much: Zen 4 and Zen 5.
-    /// Intel's processors, which have AMX for that, have not been measured and count as no faster.
+    /// Has BF16, and multiplies a vector of pairs in the time of a multiply-add, which does half as much: Zen 4 and
+    /// Zen 5. Intel's processors, which have AMX for that, have not been measured and count as no faster.
     bool fast_bf16 = false;
     std::string brand;
 };
