@@ -69,6 +69,7 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     auto products = static_cast<double>(s.gates * s.hidden) * static_cast<double>(s.hidden);
     auto step =
         std::max(2 * products * static_cast<double>(s.batch) / (static_cast<double>(width) * 5), 4 * products / 20);
+    if (functions.rounded) step /= 2;  // half the instructions, half the bytes
     if (s.directions * batch_parts < threads && step * static_cast<double>(s.directions) > kStepNs * 2)
         batch_parts = 1, column_parts = std::max<int64_t>(1, std::min(wanted, ceil_div(blocks, group)));
 
