@@ -1,3 +1,4 @@
+#define RG_AHEAD 256
 // clang-format off: the header of the instruction set comes first.
 #include "simd/vec_avx512.h"
 #include "recurrent/row_product_impl.h"

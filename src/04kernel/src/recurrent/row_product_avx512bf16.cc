@@ -1,4 +1,5 @@
 #define RG_BF16_PAIRS
+#define RG_AHEAD 512
 // clang-format off: the header of the instruction set comes first.
 #include "simd/vec_avx512.h"
 #include "recurrent/row_product_impl.h"

@@ -1,14 +1,14 @@
 #pragma once
-// `RowProduct`, written against `Vec`; include `vec_*.h` first.
+// `RowProduct`, written against `Vec`; include `vec_*.h` first. RG_AHEAD: elements from what is multiplied to what is
+// asked for.
 #include "recurrent/row_product.h"
 
 namespace refactor::kernel {
 namespace {
 
 constexpr int kWidth = Vec::width, kVectors = 4, kPanel = kWidth * kVectors;
-constexpr int kLine = 16;    ///< elements of a line of the caches
-constexpr int kAhead = 256;  ///< elements between what is asked for and what is multiplied
-constexpr int kSets = 2;     ///< of sums, which take turns, so that none waits for the one before it
+constexpr int kLine = 16;  ///< elements of a line of the caches
+constexpr int kSets = 2;   ///< of sums, which take turns, so that none waits for the one before it
 
 void multiply(int64_t panels, int64_t depth, float const* h, float const* r, float* y) {
     for (int64_t j = 0; j < panels; ++j, y += kPanel) {
@@ -19,7 +19,7 @@ void multiply(int64_t panels, int64_t depth, float const* h, float const* r, flo
             for (int v = 0; v < kVectors; ++v) sums[set][v] = Vec::zero();
         auto add = [&](int64_t row, int set) __attribute__((always_inline)) {
             Vec x = Vec::set(h[row]);
-            for (int v = 0; v < kPanel; v += kLine) __builtin_prefetch(r + kAhead + v);
+            for (int v = 0; v < kPanel; v += kLine) __builtin_prefetch(r + RG_AHEAD + v);
 #pragma GCC unroll 4
             for (int v = 0; v < kVectors; ++v) add_product(sums[set][v], x, Vec::load(r + v * kWidth));
             r += kPanel;
