@@ -44,7 +44,8 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         RecurrentShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        return 100 + shape.operations() / (functions_.product.width * (functions_.rounded ? 6. : 4.));
+        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 3.5);
+        return 100 + shape.operations() / rate;
     }
     MaybeTask bind(BindArgs const& args) const override {
         RecurrentShape shape;
