@@ -216,10 +216,37 @@ def test_products_convolutions_and_attention_round(passes):
     assert 0 < relative_error(executor(arrays), {"y": wanted}) < 4 * EPSILON["bf16"]
     report = executor.dbg(quiet=True)
     attentions = "0 attentions" if passes else "1 attention"
-    assert f"2 convolutions and {attentions} may round their operands to bf16" in report
+    assert f"2 convolutions, {attentions} and 0 recurrent layers may round their operands to bf16" in report
     kernels = {row.kernel for row in executor.bench(repeats=1, quiet=True)}
     assert {"conv:cpu:direct:bf16:avx512bf16", "matmul:cpu:rounded:bf16:avx512bf16"} <= kernels
     assert ("attention:cpu:tiled:bf16:avx512bf16" in kernels) == (not passes)
+
+
+@pytest.mark.parametrize(("cell", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("batch", [1, 5])
+@needs_bf16
+def test_recurrent_layers_round(cell, gates, batch):
+    random = models.generator(8)
+    size, hidden, steps = 20, 70, 30
+    weights = {
+        "w": random.standard_normal((2, gates * hidden, size), np.float32) / size**0.5,
+        "r": random.standard_normal((2, gates * hidden, hidden), np.float32) / hidden**0.5,
+        "b": random.standard_normal((2, 2 * gates * hidden), np.float32) / 4,
+    }
+    attributes = {"hidden_size": hidden, "direction": "bidirectional"}
+    node = helper.make_node(cell, ["x", "w", "r", "b"], ["y", "h"], "layer", **attributes)
+    constants = [models.constant(name, array) for name, array in weights.items()]
+    outputs = [models.value("y", None), models.value("h", None)]
+    proto = models.model([node], [models.value("x", ["S", batch, size])], outputs, constants, opset=17)
+    arrays = {"x": random.standard_normal((steps, batch, size), np.float32)}
+    exact = make_compiler(proto).compile("cpu")(arrays)
+    executor = make_compiler(proto).compile("cpu", precision="bf16")
+    assert 0 < relative_error(executor(arrays), exact) < 4 * EPSILON["bf16"]
+    assert "0 attentions and 1 recurrent layer may round their operands to bf16" in executor.dbg(quiet=True)
+    kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
+    assert "recurrent:cpu:packed:bf16:avx512bf16" in kernels
+    kept = make_compiler(proto).compile("cpu", precision="bf16", keep_f32=["layer"])
+    np.testing.assert_array_equal(kept(arrays)["y"], exact["y"])
 
 
 def test_a_cpu_says_what_it_does_not_round():

@@ -35,6 +35,16 @@ RG_EMULATED void _mm512_storeu_pd(void* p, __m512d a) {
     _mm256_storeu_pd(x + 4, halves(a).high);
 }
 
+RG_EMULATED __m512d _mm512_castps_pd(__m512 a) {
+    __m512d b;
+    std::memcpy(&b, &a, sizeof b);
+    return b;
+}
+RG_EMULATED __m512 _mm512_castpd_ps(__m512d a) {
+    __m512 b;
+    std::memcpy(&b, &a, sizeof b);
+    return b;
+}
 RG_EMULATED __m512d _mm512_cvtps_pd(__m256 a) {
     return join(_mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1)));
 }

@@ -21,6 +21,10 @@ RG_EMULATED __m512i _mm512_loadu_si512(void const* p) {
     auto const* x = static_cast<__m256i const*>(p);
     return join(_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1));
 }
+RG_EMULATED __m512i _mm512_load_si512(void const* p) {
+    want_aligned(p);
+    return _mm512_loadu_si512(p);
+}
 RG_EMULATED void _mm512_storeu_si512(void* p, __m512i a) {
     auto* x = static_cast<__m256i*>(p);
     _mm256_storeu_si256(x, halves(a).low);

@@ -68,8 +68,8 @@ def find_keep(
     precision
         "bf16", for a GPU "f16" and "fp8", for a CPU "int8".
     target
-        Where the outputs are computed. With "bf16" a CPU rounds operands of products, convolutions and attention alone,
-        a GPU also what lies between them.
+        Where the outputs are computed. With "bf16" a CPU rounds operands of products, convolutions, attention and
+        recurrent layers alone, a GPU also what lies between them.
     error
         Called with outputs and reference outputs, both by name.
 

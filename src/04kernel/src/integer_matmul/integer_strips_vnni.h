@@ -88,7 +88,9 @@ class StripBlock {
 #pragma GCC unroll 4
                     for (int k = 0; k < 4; ++k) {
                         x[k] = _mm512_load_si512(column + q * kQuadBytes + k * 64);
+#ifndef RG_EMULATE_AVX512
                         asm("" : "+v"(x[k]));  // else it is loaded for every row
+#endif
                     }
 #pragma GCC unroll 4
                     for (int r = 0; r < kRows; ++r) add_quad(c[r], x, w + r * kQuadBytes);

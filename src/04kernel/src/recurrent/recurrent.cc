@@ -123,7 +123,8 @@ std::string RecurrentInfo::attributes() const {
     flag(bidirectional, "bidirectional"), flag(reverse, "reverse"), flag(batch_first, "batch_first");
     flag(linear_before_reset, "linear_before_reset"), flag(input_forget, "input_forget");
     flag(bias, "bias"), flag(lengths, "lengths"), flag(initial_h, "initial_h"), flag(initial_c, "initial_c");
-    flag(peepholes, "peepholes"), flag(quantized, "quantized"), flag(y, "y"), flag(y_h, "y_h"), flag(y_c, "y_c");
+    flag(peepholes, "peepholes"), flag(quantized, "quantized"), flag(may_round, "bf16");
+    flag(y, "y"), flag(y_h, "y_h"), flag(y_c, "y_c");
     if (clip != 0) text += ",clip=" + exact_text(clip);
     for (auto const& a : activations)
         text +=

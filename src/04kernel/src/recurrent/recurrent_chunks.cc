@@ -11,16 +11,28 @@ int64_t ChunkedRecurrent::chunk_position(Direction const& d, int64_t step, int64
     return is_reverse(d) && s_.lengths < 0 ? s_.steps - step - count : step;
 }
 
+void ChunkedRecurrent::round_inputs(Direction const& d, int64_t step, int64_t count, int64_t part,
+                                    int64_t parts) const {
+    auto const* x = input(d.arguments, 0, chunk_position(d, step, count) * s_.x_step);
+    auto sets = info_.batch_first ? s_.batch : 1, rows = info_.batch_first ? count : count * s_.batch;
+    auto from = rows * part / parts, to = rows * (part + 1) / parts;
+    for (int64_t i = 0; i < sets; ++i)
+        functions_.rounded->round_rows(x + i * s_.x_batch + from * s_.inputs, s_.inputs, to - from, s_.inputs,
+                                       d.base + p_.x_pairs + (i * rows + from) * p_.w.steps, p_.w.steps);
+}
+
 void ChunkedRecurrent::multiply_inputs(Direction const& d, int64_t step, int64_t count, int64_t column, int64_t columns,
                                        int worker) const {
     auto const* x = input(d.arguments, 0, chunk_position(d, step, count) * s_.x_step);
     auto* y = d.base + p_.gx + column;
     auto sets = info_.batch_first ? s_.batch : 1, rows = info_.batch_first ? count : count * s_.batch;
+    auto x_set = s_.x_batch;
+    if (functions_.rounded) x = d.base + p_.x_pairs, x_set = rows * p_.w.steps;
     for (int64_t i = 0; i < sets; ++i)
-        multiply(d, Weights::W,
-                 {x + i * s_.x_batch, s_.inputs, rows, column, columns, d.base + p_.bias + column,
-                  y + i * rows * p_.w.columns},
-                 worker);
+        multiply(
+            d, Weights::W,
+            {x + i * x_set, p_.w.steps, rows, column, columns, d.base + p_.bias + column, y + i * rows * p_.w.columns},
+            worker);
 }
 
 CellBlock ChunkedRecurrent::chunk_cell(Direction const& d, int64_t chunk_step, int64_t count, int64_t step,
@@ -33,11 +45,23 @@ CellBlock ChunkedRecurrent::chunk_cell(Direction const& d, int64_t chunk_step, i
     return b;
 }
 
+float* ChunkedRecurrent::pairs_of_states(Direction const& d, int64_t step, int64_t first) const {
+    return d.base + p_.h_pairs + ((step & 1 ? s_.batch : 0) + first) * p_.state_row;
+}
+void ChunkedRecurrent::round_states(float const* states, float* pairs, CellBlock const& b) const {
+    auto from = b.first_block * p_.width, to = std::min(s_.hidden, b.last_block * p_.width);
+    if (from < to)
+        functions_.rounded->round_rows(states + from, p_.padded, b.rows, to - from, pairs + pairs_of(from),
+                                       p_.state_row);
+}
+
 void ChunkedRecurrent::reset_step(Direction const& d, CellBlock b, int64_t first, int64_t first_block,
                                   int64_t last_block, int worker) const {
-    multiply_states(d, Weights::R, b.h, first, b.rows, first_block, last_block, worker);
+    auto const* h = functions_.rounded ? pairs_of_states(d, b.step, first) : b.h;
+    multiply_states(d, Weights::R, h, first, b.rows, first_block, last_block, worker);
     b.first_block = first_block, b.last_block = last_block;
     functions_.cell.reset(b);
+    if (functions_.rounded) round_states(b.reset, d.base + p_.reset_pairs + first * p_.state_row, b);
 }
 
 /// R is read in turns forwards and backwards: what was read last is still in L2.
@@ -46,13 +70,18 @@ void ChunkedRecurrent::update_step(Direction const& d, CellBlock b, int64_t firs
     // Bytes are made of the states once for all blocks.
     auto wide = info_.quantized ? last_block - first_block : p_.blocks_at_once();
     auto groups = ceil_div(last_block - first_block, wide);
+    auto const* h = p_.split ? b.reset : b.h;
+    if (functions_.rounded)
+        h = p_.split ? d.base + p_.reset_pairs + first * p_.state_row : pairs_of_states(d, b.step, first);
     for (int64_t i = 0; i < groups; ++i) {
         b.first_block = first_block + (b.step & 1 ? groups - 1 - i : i) * wide;
         b.last_block = std::min(last_block, b.first_block + wide);
-        multiply_states(d, p_.split ? Weights::Part : Weights::R, p_.split ? b.reset : b.h, first, b.rows,
-                        b.first_block, b.last_block, worker);
+        multiply_states(d, p_.split ? Weights::Part : Weights::R, h, first, b.rows, b.first_block, b.last_block,
+                        worker);
         functions_.cell.update(b);
     }
+    b.first_block = first_block, b.last_block = last_block;
+    if (functions_.rounded) round_states(b.h_next, pairs_of_states(d, b.step + 1, first), b);
 }
 
 void ChunkedRecurrent::walk_together(Direction const* all, int64_t step, int64_t count, ThreadPool& pool) const {
@@ -92,6 +121,9 @@ void ChunkedRecurrent::run_chunk(Direction const* all, int64_t step, int64_t cou
     constexpr double kPartOperations = 1e6;  // some 20 µs
     auto wanted = std::min<int64_t>(4 * threads_, static_cast<int64_t>(work / kPartOperations));
     auto parts = threads_ <= 1 ? 1 : std::clamp<int64_t>(ceil_div(wanted, s_.directions), 1, panels);
+    if (functions_.rounded)
+        pool.parallel_for(s_.directions * parts,
+                          [&](int64_t i, int) { round_inputs(all[i / parts], step, count, i % parts, parts); });
     pool.parallel_for(s_.directions * parts, [&](int64_t i, int worker) {
         auto part = i % parts;
         auto from = panels * part / parts * panel;

@@ -18,9 +18,9 @@ class PackedRecurrentKernel final : public Kernel {
     std::shared_ptr<Blob const> pack(Blob const& source, GateMatrix const& m, RecurrentShape const& s,
                                      PackCache& packs) const {
         auto const& product = functions_.product;
-        auto format = "recurrent:" + std::to_string(product.panel) + ":" + std::to_string(s.gates) + "x" +
-                      std::to_string(s.hidden) + "x" + std::to_string(m.depth) + ":" + std::to_string(m.first_gate) +
-                      "+" + std::to_string(m.gates) + "x" + std::to_string(s.directions);
+        auto format = (functions_.rounded ? "recurrent:pairs:" : "recurrent:") + std::to_string(product.panel) + ":" +
+                      std::to_string(s.gates) + "x" + std::to_string(s.hidden) + "x" + std::to_string(m.depth) + ":" +
+                      std::to_string(m.first_gate) + "+" + std::to_string(m.gates) + "x" + std::to_string(s.directions);
         return packs.get(
             source, format, m.floats() * static_cast<size_t>(s.directions) * sizeof(float),
             [&](void const* from, void* target) {
@@ -38,11 +38,14 @@ public:
           info_(info),
           w_(request.inputs[1].constant),
           r_(request.inputs[2].constant) {}
-    std::string id() const override { return id_of("recurrent", "packed", DataType::F32, isa_); }
+    std::string id() const override {
+        return id_of("recurrent", "packed", functions_.rounded ? DataType::BF16 : DataType::F32, isa_);
+    }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         RecurrentShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        return 100 + shape.operations() / (functions_.product.width * 4.);
+        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 3.5);
+        return 100 + shape.operations() / rate;
     }
     MaybeTask bind(BindArgs const& args) const override {
         RecurrentShape shape;
@@ -70,6 +73,16 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Rec
 
 }  // namespace
 
+MaybeKernel make_recurrent_rounded(RecurrentInfo const& info, Request const& request) {
+#if RG_X86
+    if (!info.may_round) return reject("operands may not be rounded to bf16");
+    auto const& rounded = rounded_functions_avx512bf16();
+    return make(info, request, Isa::Avx512Bf16,
+                {rounded.product, cell_functions_avx512(), nullptr, row_product_avx512bf16(), &rounded});
+#else
+    return reject("not built for this architecture");
+#endif
+}
 MaybeKernel make_recurrent_avx512(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
     return make(info, request, Isa::Avx512,

@@ -1,5 +1,5 @@
 #pragma once
-#include "matmul/product.h"
+#include "matmul/rounded_product.h"
 #include "recurrent/cell.h"
 #include "recurrent/recurrent.h"
 #include "recurrent/row_product.h"
@@ -12,6 +12,11 @@ struct RecurrentFunctions {
     CellFunctions const& cell;
     StreamFunctions const* stream;  ///< null: input products are not made beside steps
     RowProduct row_product;         ///< null: one row is multiplied as several are
+    /// Makes the pairs of bf16 that `product`, which is its own, and `row_product` multiply; null: these multiply f32.
+    RoundedFunctions const* rounded = nullptr;
+
+    /// Rows of a packed matrix, and elements of one that it is multiplied by.
+    int64_t steps_of(int64_t k) const { return rounded ? pairs_of(k) : k; }
 };
 
 /// Packed weights: the rows of `gates` gates (from `first_gate` on) of a matrix [directions, G·H, K], reordered so that
@@ -19,9 +24,10 @@ struct RecurrentFunctions {
 struct GateMatrix {
     int64_t first_gate, gates;  ///< which of the layer's
     int64_t depth;              ///< K
+    int64_t steps;              ///< rows of the packed matrix: K, or pairs of them
     int64_t columns;            ///< of the packed matrix: blocks of units * gates * width
 
-    size_t floats() const { return static_cast<size_t>(columns * depth); }
+    size_t floats() const { return static_cast<size_t>(columns * steps); }
 };
 /// Packs one direction; `rows` has room for `panel * depth` floats. `source`: [G·H, K] of that direction.
 void pack_gates(ProductFunctions const&, GateMatrix const&, int64_t hidden, float const* source, float* target,
@@ -36,6 +42,7 @@ struct RecurrentPlan {
     bool split = false;                     ///< GRU, reset first: two products a step
     GateMatrix w{}, r{}, r_part{};          ///< input, state, state of the gate h (`split`)
     bool streamed = false;                  ///< input products are made beside the steps before them
+    int64_t state_row = 0;                  ///< elements between states that are multiplied
     int64_t chunk = 1;                      ///< otherwise: steps whose input products are kept at a time
     int64_t batch_parts = 1;                ///< independent parts of a direction
     int64_t column_parts = 1;               ///< parts of a direction that meet after every step
@@ -43,7 +50,7 @@ struct RecurrentPlan {
 
     /// Offsets; of one direction unless it says otherwise.
     size_t gx = 0, gr = 0, part = 0, h = 0, c = 0, reset = 0, bias = 0, r_bias = 0, peepholes = 0, packed_w = 0,
-           packed_r = 0, packed_part = 0, terms = 0, direction = 0;
+           packed_r = 0, packed_part = 0, terms = 0, x_pairs = 0, h_pairs = 0, reset_pairs = 0, direction = 0;
     size_t rows = 0, total = 0;  ///< scratch of packing; all
 
     RecurrentPlan(RecurrentFunctions const&, RecurrentInfo const&, RecurrentShape const&, int threads, bool constant_w,

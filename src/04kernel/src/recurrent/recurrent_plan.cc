@@ -29,7 +29,7 @@ void pack_gates(ProductFunctions const& product, GateMatrix const& m, int64_t hi
             else
                 std::fill(row, row + m.depth, 0.f);
         }
-        product.pack(target + first * m.depth, rows, m.depth, true, count, m.depth);
+        product.pack(target + first * m.steps, rows, m.depth, true, count, m.depth);
     }
 }
 
@@ -45,8 +45,11 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     width = functions.product.width, blocks = std::max<int64_t>(1, ceil_div(s.hidden, width)), padded = blocks * width;
     split = info.cell == RecurrentCell::Gru && !info.linear_before_reset, streamed = is_streamed(functions, info, s);
     auto first = split ? 2 : s.gates;
-    w = {0, s.gates, s.inputs, padded * s.gates}, r = {0, first, s.hidden, padded * first};
-    r_part = {2, split ? 1 : 0, s.hidden, split ? padded : 0};
+    auto matrix = [&](int64_t from, int64_t gates, int64_t depth) {
+        return GateMatrix{from, gates, depth, functions.steps_of(depth), padded * gates};
+    };
+    w = matrix(0, s.gates, s.inputs), r = matrix(0, first, s.hidden), r_part = matrix(2, split ? 1 : 0, s.hidden);
+    state_row = functions.steps_of(padded);
     int64_t panels = functions.product.panel / width;
     for (auto gates : {s.gates, first, int64_t{split ? 1 : s.gates}})
         group = std::lcm(group, panels / std::gcd(panels, gates));
@@ -66,6 +69,7 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     auto products = static_cast<double>(s.gates * s.hidden) * static_cast<double>(s.hidden);
     auto step =
         std::max(2 * products * static_cast<double>(s.batch) / (static_cast<double>(width) * 5), 4 * products / 20);
+    if (functions.rounded) step /= 2;  // half the instructions, half the bytes
     if (s.directions * batch_parts < threads && step * static_cast<double>(s.directions) > kStepNs * 2)
         batch_parts = 1, column_parts = std::max<int64_t>(1, std::min(wanted, ceil_div(blocks, group)));
 
@@ -83,6 +87,10 @@ RecurrentPlan::RecurrentPlan(RecurrentFunctions const& functions, RecurrentInfo 
     packed_r = take(packs_r ? static_cast<int64_t>(r.floats()) : 0);
     packed_part = take(packs_r ? static_cast<int64_t>(r_part.floats()) : 0);
     terms = take(info.quantized ? 6 * w.columns : 0);
+    if (functions.rounded) {
+        x_pairs = take(chunk * s.batch * w.steps);
+        h_pairs = take(2 * s.batch * state_row), reset_pairs = take(split ? s.batch * state_row : 0);
+    }
     direction = at;
     rows = direction * static_cast<size_t>(s.directions);
     auto deepest = std::max(packs_w ? s.inputs : 0, packs_r ? s.hidden : 0);

@@ -65,14 +65,17 @@ void RecurrentTask::prepare(Direction const& d, float* rows) const {
         };
         fill(p_.h, s_.initial_h), fill(p_.c, s_.initial_c);
     }
+    if (functions_.rounded)
+        functions_.rounded->round_rows(d.base + p_.h, p_.padded, s_.batch, s_.hidden, d.base + p_.h_pairs,
+                                       p_.state_row);
 }
 
 ProductBlock RecurrentTask::product_of(GateMatrix const& m, float const* b, int64_t column, int64_t columns) const {
     ProductBlock t{};
-    t.k = m.depth, t.n = columns, t.a_k = 1, t.b = b + column * m.depth, t.source = ProductSource::Packed;
+    t.k = m.steps, t.n = columns, t.a_k = 1, t.b = b + column * m.steps, t.source = ProductSource::Packed;
     t.y_row = m.columns, t.alpha = 1;
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
-    t.block_k = std::max<int64_t>(64, std::min(m.depth, floats / 8 / functions_.product.panel));
+    t.block_k = std::max<int64_t>(64, std::min(m.steps, floats / 8 / functions_.product.panel));
     t.block_m = std::max<int64_t>(functions_.product.rows, floats / 2 / t.block_k);
     return t;
 }
@@ -92,11 +95,11 @@ void RecurrentTask::multiply_states(Direction const& d, Weights weights, float c
     auto* y = d.base + (weights == Weights::Part ? p_.part : p_.gr) + first * m.columns + column;
     if (functions_.row_product && rows == 1 && !info_.quantized) {
         auto panels = columns / functions_.product.panel, whole = panels * functions_.product.panel;
-        functions_.row_product(panels, m.depth, h, (weights == Weights::Part ? d.part : d.r) + column * m.depth, y);
+        functions_.row_product(panels, m.steps, h, (weights == Weights::Part ? d.part : d.r) + column * m.steps, y);
         column += whole, columns -= whole, y += whole;
         if (columns == 0) return;
     }
-    multiply(d, weights, {h, p_.padded, rows, column, columns, nullptr, y}, worker);
+    multiply(d, weights, {h, p_.state_row, rows, column, columns, nullptr, y}, worker);
 }
 
 CellBlock RecurrentTask::cell_of(Direction const& d, int64_t step, int64_t first, int64_t rows) const {

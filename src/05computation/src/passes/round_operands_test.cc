@@ -1,5 +1,6 @@
 #include "passes/round_operands.h"
 
+#include "kernel/ops/recurrent.h"
 #include "passes/test_graph.h"
 
 namespace refactor::computation {
@@ -48,7 +49,30 @@ TEST(RoundOperands, MarksProductsAndConvolutions) {
     auto notes = n.round(lower(DataType::BF16));
     EXPECT_TRUE(n.rounds(n.convolution) && n.rounds(n.product) && n.rounds(n.other));
     ASSERT_EQ(notes.size(), 1u);
-    EXPECT_EQ(notes[0], "2 products, 1 convolution and 0 attentions may round their operands to bf16");
+    EXPECT_EQ(notes[0],
+              "2 products, 1 convolution, 0 attentions and 0 recurrent layers may round their operands to bf16");
+}
+
+TEST(RoundOperands, MarksRecurrentLayersOfFloats) {
+    TestGraph g(4);
+    kernel::RecurrentInfo info;
+    info.hidden = 6;
+    info.activations = {{kernel::CellFunction::Sigmoid}, {kernel::CellFunction::Tanh}, {kernel::CellFunction::Tanh}};
+    auto* x = g.input({5, 2, 4});
+    auto* floats = g.add(info, {x, g.weights({1, 24, 4}), g.weights({1, 24, 6})}, {5, 1, 2, 6});
+    info.quantized = true;
+    auto *w = g.input({1, 4, 24}, DataType::U8), *r = g.input({1, 6, 24}, DataType::U8);
+    auto *scale = g.scalar(0.01f), *zero = g.input({1}, DataType::U8);
+    auto* bytes = g.add(info, {x, w, r, scale, zero, scale, zero}, {5, 1, 2, 6});
+    g.output(floats), g.output(bytes);
+    std::vector<std::string> notes;
+    EXPECT_EQ(round_operands(g.model, {lower(DataType::BF16), Isa::Avx512Bf16, 1, nullptr, &notes}), 1);
+    auto rounds = [](EdgePtr y) { return info_of<kernel::RecurrentInfo>(*y->producer()->value.op)->may_round; };
+    EXPECT_TRUE(rounds(floats));
+    EXPECT_FALSE(rounds(bytes));
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_EQ(notes[0],
+              "0 products, 0 convolutions, 0 attentions and 1 recurrent layer may round their operands to bf16");
 }
 
 TEST(RoundOperands, LeavesWhatIsKept) {

@@ -45,6 +45,9 @@ struct CellActivation {
 /// at a position of a sequence or a state of one, is rounded to u8 as DynamicQuantizeLinear says, `s` and `z` being its
 /// scale and zero point: `(Σ (q - z) (w - w_zero)) · (s · w_scale)`. A row with an infinity or NaN gives NaN. Source:
 /// com.microsoft DynamicQuantizeLSTM-1, which leaves open what shares a scale.
+///
+/// With `may_round`, on a CPU only, what products of f32 multiply may be rounded to bf16: X, W, R, and the states of
+/// each step (of a GRU also r ∘ h). Sums, biases, cells and all outputs stay f32.
 struct RecurrentInfo {
     static constexpr char const* kType = "Recurrent";
     RecurrentCell cell = RecurrentCell::Lstm;
@@ -54,6 +57,7 @@ struct RecurrentInfo {
     bool input_forget = false;         ///< LSTM: f = 1 - i
     bool bias = false, lengths = false, initial_h = false, initial_c = false, peepholes = false;
     bool quantized = false;
+    bool may_round = false;
     bool y = true, y_h = false, y_c = false;
     float clip = 0;  ///< 0: none; bounds the sums of the gates to [-clip, clip] (not the cell state, as onnxruntime)
     std::vector<CellActivation> activations;  ///< for each direction: RNN f; GRU f, g; LSTM f, g, h
