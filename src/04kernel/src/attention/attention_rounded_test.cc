@@ -1,5 +1,5 @@
 #include "attention/attention.h"
-#include "reduce/kernel_test.h"
+#include "reduce/rounded_test.h"
 
 namespace refactor::kernel::test {
 namespace {
@@ -41,7 +41,7 @@ TEST(RoundedAttention, CandidatesAgree) {
                 else
                     mask.as<float>()[i] = random() % 4 ? 0.5f : -INFINITY;
             auto others = check(c, info, random, info.has_mask ? std::vector{mask} : std::vector<Tensor>{});
-            EXPECT_EQ(others, cpu_features().isa >= Isa::Avx512Bf16 ? 3 : wide_levels(cpu_features().isa));
+            EXPECT_EQ(others, has_rounded() ? 3 : wide_levels(cpu_features().isa));
             if (testing::Test::HasFailure()) return;
         }
 }

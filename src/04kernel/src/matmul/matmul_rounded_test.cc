@@ -1,12 +1,10 @@
 #include "kernel/ops/matmul.h"
-#include "reduce/kernel_test.h"
+#include "reduce/rounded_test.h"
 
 namespace refactor::kernel::test {
 namespace {
 
 constexpr char kRounded[] = "matmul:cpu:rounded:bf16:avx512bf16";
-
-bool has_rounded() { return cpu_features().isa >= Isa::Avx512Bf16; }
 
 /// Sums of k products of size about 1, each rounded to f32.
 Tolerance tolerance_of(int64_t k) { return {4e-7 * (8 + static_cast<double>(k)), 2e-6}; }

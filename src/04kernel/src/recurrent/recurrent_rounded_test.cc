@@ -1,12 +1,10 @@
 #include "kernel/ops/recurrent.h"
-#include "reduce/kernel_test.h"
+#include "reduce/rounded_test.h"
 
 namespace refactor::kernel::test {
 namespace {
 
 constexpr char kRounded[] = "recurrent:cpu:packed:bf16:avx512bf16";
-
-bool has_rounded() { return cpu_features().isa >= Isa::Avx512Bf16; }
 
 struct Sizes {
     int64_t steps, batch, inputs, hidden;

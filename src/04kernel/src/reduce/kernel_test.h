@@ -1,5 +1,4 @@
 #pragma once
-#include "common/half.h"
 #include "common/thread_pool.h"
 #include "kernel/kernel.h"
 #include "mem_manager/blob.h"
@@ -50,13 +49,6 @@ inline Tensor random_f32(Dims dims, std::mt19937& random, float scale = 1) {
     Tensor t(DataType::F32, dims);
     std::normal_distribution<float> normal(0, scale);
     for (int64_t i = 0; i < t.desc.count(); ++i) t.as<float>()[i] = normal(random);
-    return t;
-}
-
-/// Random numbers of f32 that are numbers of bf16, which kernels that round leave as they are.
-inline Tensor random_bf16(Dims dims, std::mt19937& random) {
-    auto t = random_f32(std::move(dims), random);
-    for (int64_t i = 0; i < t.desc.count(); ++i) t.as<float>()[i] = f32_from_bf16(bf16_from_f32(t.as<float>()[i]));
     return t;
 }
 
