@@ -42,4 +42,12 @@ struct CostModel {
     }
 };
 
+/// Whether a convolution asks ahead for tensors of so many bytes, which L3 does not keep beside weights and what other
+/// steps read: two multiply-adds of 512 bits a cycle leave little time to wait for memory. Where caches hold
+/// them, asking takes 1 % of the time.
+inline bool are_far(int64_t bytes) {
+    auto const& cpu = cpu_features();
+    return cpu.whole_512 && bytes > static_cast<int64_t>(cpu.l3 / 4);
+}
+
 }  // namespace refactor::kernel

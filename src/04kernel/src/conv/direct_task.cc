@@ -2,6 +2,7 @@
 
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
+#include "conv/cost.h"
 
 #include <algorithm>
 
@@ -57,6 +58,8 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
     plan_input();
     plan_parts();
     plan_bands();
+    auto results = g.batch * g.out_channels * g.out_size() * static_cast<int64_t>(sizeof(float));
+    far_ = are_far(results * (epilogue.residual ? 2 : 1));
     int64_t units = list_.in_units();
     auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
     auto planes = copies_ ? g_.kernel[0] : g_.in[0];
@@ -226,6 +229,7 @@ void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
     job.y_block = out * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;
     job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
     job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
+    job.far = far_;
     auto position = ((band.plane * g_.out[1] + band.row) * columns_ + band.column) * list_.block;
     auto chunks = static_cast<int64_t>(list_.chunks.size());
     for (auto c = chunks * split / splits_; c < chunks * (split + 1) / splits_; ++c) {

@@ -57,6 +57,7 @@ private:
     int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
     double operations_;
     bool skips_;           ///< see `skips_taps`
+    bool far_;             ///< of Y and the residual: see `are_far`
     bool copies_ = false;  ///< the input is read through a padded copy
     int64_t phases_ = 1, phase_mask_ = 1,
             reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase

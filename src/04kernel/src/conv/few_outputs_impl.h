@@ -4,6 +4,7 @@
 //
 #include "simd/activate.h"
 #include "simd/held.h"
+#include "simd/sums.h"
 
 // Convolutions with few output channels. Lanes are input channels: a vector of X serves as many multiply-adds as there
 // are outputs, where lanes of outputs would take one for each input channel and leave most lanes empty. Sums of as many
@@ -13,34 +14,6 @@ namespace refactor::kernel {
 namespace {
 
 constexpr int W = Vec::width;
-
-/// The sum of each vector in the lane of its number.
-RG_SIMD Vec sums_of(Vec const (&v)[W]) {
-#ifdef __AVX512F__
-    __m512 quads[4];
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) {
-        auto pair = [&](int i) __attribute__((always_inline)) {
-            return _mm512_add_ps(_mm512_unpacklo_ps(v[i].v, v[i + 1].v), _mm512_unpackhi_ps(v[i].v, v[i + 1].v));
-        };
-        __m512d a = _mm512_castps_pd(pair(4 * q)), b = _mm512_castps_pd(pair(4 * q + 2));
-        quads[q] =
-            _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-    }
-    auto join = [](__m512 a, __m512 b) __attribute__((always_inline)) {
-        return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-    };
-    return {join(join(quads[0], quads[1]), join(quads[2], quads[3]))};
-#else
-    __m256 quads[2];
-#pragma GCC unroll 2
-    for (int q = 0; q < 2; ++q)
-        quads[q] =
-            _mm256_hadd_ps(_mm256_hadd_ps(v[4 * q].v, v[4 * q + 1].v), _mm256_hadd_ps(v[4 * q + 2].v, v[4 * q + 3].v));
-    return {_mm256_add_ps(_mm256_permute2f128_ps(quads[0], quads[1], 0x20),
-                          _mm256_permute2f128_ps(quads[0], quads[1], 0x31))};
-#endif
-}
 
 alignas(64) constexpr float kNothing[W] = {};
 

@@ -110,6 +110,22 @@ struct Ahead {
     }
 };
 
+/// Asks for what a tile stores to and for its residual while it makes its sums, some positions with each of the first
+/// taps: behind the sums it would wait for memory. All at once would keep its operands waiting; 64 channels, four taps,
+/// leave time for the last positions to come.
+template <int B, int R, int Q>
+RG_SIMD void prefetch_results(RowJob const& j, float const* y, float const* residual, int64_t tap) {
+    constexpr int kPositions = (R * Q + 2) / 3;
+    for (int64_t p = tap * kPositions; p < R * Q && p < (tap + 1) * kPositions; ++p) {
+        int64_t at = p / Q * j.y_row + p % Q * j.y_step;
+#pragma GCC unroll 2
+        for (int b = 0; b < B; ++b) {
+            __builtin_prefetch(y + at + b * j.y_block, 1);
+            if (residual) __builtin_prefetch(residual + at + b * j.y_block);
+        }
+    }
+}
+
 /// Input channels whose weights AVX-512 asks for before it needs them, from L2. AVX2 has no instructions to spare.
 constexpr int kChannelsAhead = kNarrow ? 0 : 16;
 
@@ -163,8 +179,9 @@ template <int B, int R, int Q>
     copy(sums, acc);
 }
 
-/// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart.
-template <int B, int R, int Q, bool Planar>
+/// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart. `Far`: results
+/// are asked for, for which the other tiles have no registers to spare.
+template <int B, int R, int Q, bool Planar, bool Far = false>
 [[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual, Ahead ahead) {
     Vec acc[B][R][Q];
     begin(j, y, acc);
@@ -193,6 +210,7 @@ template <int B, int R, int Q, bool Planar>
         for (; t < full_taps; ++t, w += W * B * W) {
             float const* p = input(t);
             if constexpr (kNarrow) prefetch_next<R, Q>(p, x_row);
+            if constexpr (Far) prefetch_results<B, R, Q>(j, y, residual, t);
 #pragma GCC unroll 1
             for (int first = 0; first < W; first += kStepsAsked) {
                 ahead.prefetch();
@@ -208,24 +226,27 @@ template <int B, int R, int Q, bool Planar>
 
 using Tile = void (*)(RowJob const&, float const*, float*, float const*, Ahead);
 
-template <int B, int R, bool Planar, int... q>
+template <int B, int R, bool Planar, bool Far, int... q>
 struct TileTable {
-    static constexpr Tile tiles[] = {nullptr, tile<B, R, q + 1, Planar>...};
+    static constexpr Tile tiles[] = {nullptr, tile<B, R, q + 1, Planar, Far>...};
 };
-template <int B, int R, bool Planar, int N, int... q>
-struct MakeTable : MakeTable<B, R, Planar, N - 1, N - 1, q...> {};
-template <int B, int R, bool Planar, int... q>
-struct MakeTable<B, R, Planar, 0, q...> : TileTable<B, R, Planar, q...> {};
+template <int B, int R, bool Planar, bool Far, int N, int... q>
+struct MakeTable : MakeTable<B, R, Planar, Far, N - 1, N - 1, q...> {};
+template <int B, int R, bool Planar, bool Far, int... q>
+struct MakeTable<B, R, Planar, Far, 0, q...> : TileTable<B, R, Planar, Far, q...> {};
 
 /// Tile of `blocks` blocks, 1 or 2 rows, and the given columns.
-Tile pick(bool planar, int blocks, int rows, int cols) {
+Tile pick(RowJob const& j, int rows, int cols) {
     constexpr int kOne = columns_of(1), kTwo = columns_of(2);
-    if (planar)
-        return blocks == 2 ? MakeTable<2, 1, true, kTwo>::tiles[cols] : MakeTable<1, 1, true, kOne>::tiles[cols];
+    bool const two = j.blocks == 2;
+    if (j.planar)
+        return two ? MakeTable<2, 1, true, false, kTwo>::tiles[cols] : MakeTable<1, 1, true, false, kOne>::tiles[cols];
     if (rows == 2)
-        return blocks == 2 ? MakeTable<2, 2, false, kTwo / 2>::tiles[cols]
-                           : MakeTable<1, 2, false, kOne / 2>::tiles[cols];
-    return blocks == 2 ? MakeTable<2, 1, false, kTwo>::tiles[cols] : MakeTable<1, 1, false, kOne>::tiles[cols];
+        return two ? MakeTable<2, 2, false, false, kTwo / 2>::tiles[cols]
+                   : MakeTable<1, 2, false, false, kOne / 2>::tiles[cols];
+    if constexpr (!kNarrow)
+        if (j.far && two) return MakeTable<2, 1, false, true, kTwo>::tiles[cols];
+    return two ? MakeTable<2, 1, false, false, kTwo>::tiles[cols] : MakeTable<1, 1, false, false, kOne>::tiles[cols];
 }
 
 void run_rows(RowJob const& j) {
@@ -242,8 +263,8 @@ void run_rows(RowJob const& j) {
         for (int t = 0, col = 0; t < tiles; ++t) {
             int next = static_cast<int>(static_cast<int64_t>(j.cols) * (t + 1) / tiles);
             int64_t at = r * j.y_row + col * j.y_step;
-            pick(j.planar, j.blocks, rows, next - col)(j, j.x + r * j.x_row + static_cast<int64_t>(col) * step,
-                                                       j.y + at, j.residual ? j.residual + at : nullptr, ahead);
+            pick(j, rows, next - col)(j, j.x + r * j.x_row + static_cast<int64_t>(col) * step, j.y + at,
+                                      j.residual ? j.residual + at : nullptr, ahead);
             if (ahead.from) ahead.from += ahead.step * j.tap_count * (W / kStepsAsked);
             col = next;
         }

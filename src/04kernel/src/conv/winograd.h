@@ -68,6 +68,7 @@ struct WinogradJob {
     int32_t last_lanes;            ///< channels in the last block of the output
     bool residual_last;
     Activation activation;
+    bool far;  ///< what the next tiles read and store is asked for
 };
 
 /// One instruction set and form.

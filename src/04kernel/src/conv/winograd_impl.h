@@ -58,7 +58,8 @@ struct Planes {
     }
 
     /// Tiles side by side that share the transformed columns: as many as half of L1 holds beside the rows of X.
-    static constexpr int kStep = stride * outputs;
+    /// Neighbours share `kShared` rows or columns of it.
+    static constexpr int kStep = stride * outputs, kShared = inputs > kStep ? inputs - kStep : 0;
     static constexpr int kRunFloats = 2048;
     static constexpr int kRun = (kRunFloats / (inputs * W) - inputs) / kStep + 1;
     static constexpr int kColumns = (kRun - 1) * kStep + inputs;
@@ -68,6 +69,7 @@ struct Planes {
         float const* x[inputs];
         int present = 0;           ///< bit r: row r lies inside the plane
         int64_t first, end, step;  ///< columns [first, end) lie inside; floats between them
+        int64_t ahead;             ///< floats to the same row of the tiles below; 0: these are not asked for
 
         RG_SIMD Rows(WinogradJob const& j, float const* plane, int64_t row, int64_t col, int64_t columns) {
             int64_t const dilation = j.col_dilation;
@@ -76,6 +78,7 @@ struct Planes {
             end = col < j.in_cols ? (j.in_cols - 1 - col) / dilation + 1 : 0;
             if (end > columns) end = columns;
             if (first > end) first = end;
+            ahead = j.far ? kStep * j.row_dilation * j.in_cols * W : 0;
             for (int r = 0; r < inputs; ++r) {
                 int64_t y = row + r * j.row_dilation;
                 bool const inside = y >= 0 && y < j.in_rows;
@@ -93,7 +96,12 @@ struct Planes {
         float const* x[inputs];
 #pragma GCC unroll 9
         for (int r = 0; r < inputs; ++r) x[r] = rows.x[r];
+        int64_t const ahead = rows.ahead;
         for (int64_t i = rows.first, end = rows.end; i < end; ++i) {
+            if (ahead) {
+#pragma GCC unroll 9
+                for (int r = kShared; r < inputs; ++r) __builtin_prefetch(x[r] + i * step + ahead);
+            }
             Vec d[inputs], t[inputs];
 #pragma GCC unroll 9
             for (int r = 0; r < inputs; ++r)
@@ -238,6 +246,19 @@ struct Planes {
                 half, to, mask, [&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
     }
 
+    /// Asks for the outputs of the second tile to the right, and its residual.
+    RG_SIMD static void prefetch_second(Target const& to, float const* residual) {
+        int64_t const second = to.offset + 2 * outputs * to.step;
+#pragma GCC unroll 6
+        for (int r = 0; r < outputs; ++r)
+#pragma GCC unroll 6
+            for (int c = 0; c < outputs; ++c) {
+                int64_t at = second + r * to.row_step + c * to.step;
+                __builtin_prefetch(to.y + at, 1);
+                if (residual) __builtin_prefetch(residual + at);
+            }
+    }
+
     static void output(WinogradJob const& j) {
         alignas(64) float half[outputs * inputs * W];
         for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
@@ -255,6 +276,7 @@ struct Planes {
                                 j.col_dilation * W,
                                 inside_of(row, j.row_dilation, j.out_rows),
                                 inside_of(col, j.col_dilation, j.out_cols)};
+                if (j.far) prefetch_second(to, j.residual);
                 output_columns(m, a.bias, half);
                 output_tile(half, to, a);
                 if (simple(j.activation.kind)) continue;

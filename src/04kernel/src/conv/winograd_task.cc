@@ -2,6 +2,7 @@
 
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
+#include "conv/cost.h"
 
 #include <algorithm>
 
@@ -67,7 +68,10 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       v_(places(form, in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
       m_(places(form, out_blocks_ * plan_.block_tiles * tile.block)),
       reads_ahead_(g.kernel[0] == 1 && form.products * list_.floats * static_cast<int64_t>(sizeof(float)) >
-                                           static_cast<int64_t>(cpu_features().l2 / 2)) {}
+                                           static_cast<int64_t>(cpu_features().l2 / 2)),
+      far_(!form.strided() &&
+           are_far(g.batch * g.group * (g.in_channels * g.in_size() + g.out_channels * g.out_size()) *
+                   static_cast<int64_t>(sizeof(float)))) {}
 
 size_t WinogradTask::workspace_bytes() const {
     return static_cast<size_t>(scratch_floats() * (plan_.shared ? 1 : threads_)) * sizeof(float);
@@ -124,7 +128,8 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
             v_.data(),
             static_cast<int32_t>(g_.out_channels - (out_blocks_ - 1) * list_.block),
             epilogue_.residual_last,
-            epilogue_.activation};
+            epilogue_.activation,
+            far_};
 }
 
 void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, float const* v, float* m,

@@ -55,6 +55,7 @@ private:
     int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
     std::vector<int64_t> v_, m_;  ///< floats to each product of transformed inputs and of outputs, and to the end
     bool reads_ahead_;            ///< weights follow each other and exceed what L2 keeps of them
+    bool far_;                    ///< see `are_far`; of X and Y, not where a stride spreads what tiles read
 };
 
 }  // namespace refactor::kernel

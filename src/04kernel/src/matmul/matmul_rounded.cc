@@ -42,14 +42,16 @@ class RoundedKernel final : public Kernel {
     DataType dtype_;  // of B
     std::shared_ptr<Blob const> constant_;
 
-    /// Rows that share a B which is no constant, and its columns, from which on rounding it in every run pays.
-    static constexpr int64_t kLeastRows = 24, kLeastColumns = 16;
+    /// Rows that share a B which is no constant, from which on rounding it in every run pays; columns that fill most of
+    /// a vector.
+    static constexpr int64_t kLeastRows = 24, kLeastColumns = 9;
 
     Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        bool few = shape.n < kLeastColumns || (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows;
-        if (!constant_ && few) return reject("rounding a B that is no constant takes longer than so few products");
+        if (shape.n < kLeastColumns) return reject("is for columns that fill most of a vector");
+        if (!constant_ && (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows)
+            return reject("rounding a B that is no constant takes longer than so few products");
         return shape;
     }
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, PackCache& packs) const {

@@ -96,22 +96,25 @@ TEST(RoundedMatMul, RoundsToNearest) {
     MatMulInfo info;
     info.may_round = true;
     // Ties go to even: 1 + 2^-8 is 1, 1 + 3 * 2^-8 is 1 + 2^-6. What is too large becomes infinite, NaN stays.
-    Dims const a{5, 1}, b{1, 3};
-    std::vector<Tensor> inputs{
-        Tensor::of<float>(DataType::F32, a, {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.01p-8f, 3.4e38f, NAN}),
-        Tensor::of<float>(DataType::F32, b, {1, -1 - 0x1p-8f, 1 + 0x1.01p-8f})};
+    constexpr float kUp = 1 + 0x1p-7f, kTwo = 1 + 0x1p-6f;
+    std::vector<float> const rows{1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 1 + 0x1.01p-8f, 3.4e38f, NAN},
+        rounded_rows{1, kTwo, kUp, INFINITY, NAN}, columns{1, -1 - 0x1p-8f, 1 + 0x1.01p-8f},
+        rounded_columns{1, -1, kUp};
+    constexpr size_t kColumns = 18;
+    std::vector<float> b, expected;
+    for (size_t j = 0; j < kColumns; ++j) b.push_back(columns[j % 3]);
+    for (auto x : rounded_rows)
+        for (size_t j = 0; j < kColumns; ++j) expected.push_back(x * rounded_columns[j % 3]);
+    std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {5, 1}, rows),
+                               Tensor::of<float>(DataType::F32, {1, kColumns}, b)};
     inputs[1].as_constant();
-    std::vector<Tensor> outputs{Tensor(DataType::F32, {5, 3})};
+    std::vector<Tensor> outputs{Tensor(DataType::F32, {5, kColumns})};
     auto kernel = rounded_kernel(info, inputs, outputs[0]);
     ASSERT_NE(kernel, nullptr);
     PackCache packs;
     ThreadPool pool(1);
     run(*kernel, inputs, outputs, packs, pool);
-    constexpr float kUp = 1 + 0x1p-7f, kTwo = 1 + 0x1p-6f;
-    Tensor expected = Tensor::of<float>(
-        DataType::F32, {5, 3},
-        {1, -1, kUp, kTwo, -kTwo, kTwo * kUp, kUp, -kUp, kUp * kUp, INFINITY, -INFINITY, INFINITY, NAN, NAN, NAN});
-    expect_close(outputs[0], expected, {}, "bf16");
+    expect_close(outputs[0], Tensor::of<float>(DataType::F32, {5, kColumns}, expected), {}, "bf16");
 }
 
 TEST(RoundedMatMul, RefusesWhatDoesNotFit) {

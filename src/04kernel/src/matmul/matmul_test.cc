@@ -120,12 +120,13 @@ TEST(MatMul, ScalarBias) {
     MatMulInfo info;
     info.epilogue.bias = true;
     for (int64_t m : {1, 3, 50})
-        for (bool constant : {false, true}) {
-            std::vector<Tensor> inputs{random_f32({m, 65}, random), random_f32({65, 67}, random),
-                                       random_f32({1}, random)};
-            inputs[1].constant = constant;
-            check_floats(info, inputs, {Tensor(DataType::F32, {m, 67})}, tolerance_of(65));
-        }
+        for (int64_t n : {3, 67})
+            for (bool constant : {false, true}) {
+                std::vector<Tensor> inputs{random_f32({m, 65}, random), random_f32({65, n}, random),
+                                           random_f32({1}, random)};
+                inputs[1].constant = constant;
+                check_floats(info, inputs, {Tensor(DataType::F32, {m, n})}, tolerance_of(65));
+            }
 }
 
 TEST(MatMul, Columns) {
@@ -137,6 +138,34 @@ TEST(MatMul, Columns) {
     for (auto const& c : {Case{{300, 65}, {65, 1}, {300, 1}}, Case{{3, 41, 130}, {130, 1}, {3, 41, 1}},
                           Case{{3, 41, 130}, {3, 130, 1}, {3, 41, 1}}})
         check(c, info, random);
+}
+
+TEST(MatMul, FewColumns) {
+    std::mt19937 random(seed_of(89));
+    // Tiles with rows left over, depths in and out of whole vectors, one matrix for all batches and one for each.
+    for (int64_t n = 2; n <= 9; ++n)
+        for (auto const& c : {Case{{8, 64}, {64, n}, {8, n}}, Case{{41, 35}, {35, n}, {41, n}},
+                              Case{{130, 19}, {19, n}, {130, n}}, Case{{29, 200}, {200, n}, {29, n}},
+                              Case{{3, 5, 80}, {80, n}, {3, 5, n}}, Case{{3, 21, 80}, {3, 80, n}, {3, 21, n}}}) {
+            check(c, {}, random);
+            if (HasFailure()) return;
+        }
+}
+
+TEST(MatMul, EpiloguesOfFewColumns) {
+    std::mt19937 random(seed_of(90));
+    using enum ActivationKind;
+    for (auto kind : {None, Relu, Clip, GeluErf})
+        for (int bits = 0; bits < 8; ++bits)
+            for (int64_t n : {2, 3, 5, 8}) {
+                MatMulInfo info;
+                info.epilogue.activation = {kind, -0.2f, 0.7f};
+                info.epilogue.bias = bits & 1, info.epilogue.residual = bits & 2,
+                info.epilogue.residual_last = bits & 4;
+                info.alpha = bits & 1 ? 0.25f : 1;
+                check({{43, 70}, {70, n}, {43, n}}, info, random);
+                if (HasFailure()) return;
+            }
 }
 
 /// Random elements of a type that B may have beside f32.

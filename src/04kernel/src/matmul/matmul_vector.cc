@@ -26,6 +26,15 @@ class ProductKernel final : public Kernel {
     DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
+    /// Null where B is used as it is.
+    std::shared_ptr<Blob const> pack(MatMulShape const& shape, WeightType type, PackCache& packs) const {
+        bool column = shape.n == 1 && !info_.trans_a && type == WeightType::F32;
+        if (!constant_ || column) return nullptr;
+        if (takes_columns(functions_, info_, shape, type, true))
+            return pack_columns(functions_, *constant_, info_.trans_b, shape.n, shape.k, packs);
+        return pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, packs);
+    }
+
 public:
     ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
         : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
@@ -45,11 +54,8 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        bool column = shape.n == 1 && !info_.trans_a && dtype_ == kTypeOf<T>;  // used as it is
-        auto packed = constant_ && !column
-                          ? pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, args.packs)
-                          : nullptr;
-        return make_product_task(functions_, info_, shape, weight_type_of(dtype_), std::move(packed), args.threads);
+        auto type = weight_type_of(dtype_);
+        return make_product_task(functions_, info_, shape, type, pack(shape, type, args.packs), args.threads);
     }
 };
 

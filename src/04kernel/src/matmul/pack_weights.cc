@@ -58,6 +58,29 @@ std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<T> const
         functions.pack(static_cast<T*>(target), static_cast<T const*>(from), columns ? k : n, columns, n, k);
     });
 }
+
+template <class T>
+std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<T> const& functions,
+                                                      mem_manager::Blob const& b, bool columns, int64_t n, int64_t k,
+                                                      PackCache& packs) {
+    auto wide = (k + functions.width - 1) / functions.width * functions.width;
+    auto format = "matmul_columns:" + std::to_string(functions.width) + (columns ? ":T:" : ":N:") + std::to_string(n) +
+                  "x" + std::to_string(k);
+    return packs.get(b, format, static_cast<size_t>(n * wide) * sizeof(T), [&](void const* from, void* to) {
+        auto const* matrix = static_cast<T const*>(from);
+        auto* target = static_cast<T*>(to);
+        for (int64_t j = 0; j < n; ++j)
+            for (int64_t p = 0; p < wide; ++p)
+                *target++ = p >= k ? T{} : columns ? matrix[j * k + p] : matrix[p * n + j];
+    });
+}
+template std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<float> const&,
+                                                               mem_manager::Blob const&, bool, int64_t, int64_t,
+                                                               PackCache&);
+template std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<double> const&,
+                                                               mem_manager::Blob const&, bool, int64_t, int64_t,
+                                                               PackCache&);
+
 template std::shared_ptr<mem_manager::Blob const> pack_panels(ProductFunctionsOf<float> const&,
                                                               mem_manager::Blob const&, DataType, bool, int64_t,
                                                               int64_t, PackCache&);

@@ -17,6 +17,7 @@ enum class ProductSource : uint8_t {
     Rows,         ///< [K, N], read in place
     PackRows,     ///< [K, N], packed into `scratch` on the way
     PackColumns,  ///< [N, K], likewise
+    Columns,      ///< [N, K], read in place by `multiply_columns`
     Widen,        ///< panels of a smaller type, widened into `scratch` on the way
 };
 
@@ -68,6 +69,9 @@ struct ProductFunctionsOf {
     /// For few rows and B [K, N] in place: one row of B after the other is added to Y. `block_*`, `scratch`, `source`
     /// are not used.
     void (*multiply_streamed)(ProductBlockOf<T> const&);
+    /// For many rows of 2 to `width` / 2 columns: needs a_k = 1 and rows of Y that follow each other. B is [K, N], for
+    /// which `scratch` holds n * k elements, k in whole vectors, unless the source is Columns. `block_*` are not used.
+    void (*multiply_columns)(ProductBlockOf<T> const&);
     /// `multiply_few_*`; f32 only.
     void (*multiply_few)(ProductBlockOf<T> const&);
     /// One level of Strassen's algorithm, f32 only: the source is Packed, a_k 1, k and block_k even, block_m a multiple

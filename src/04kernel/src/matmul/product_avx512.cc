@@ -8,6 +8,7 @@
 #include "matmul/product_tile.h"
 #include "matmul/widen.h"
 #include "matmul/widen_rows.h"
+#include "matmul/product_columns_impl.h"
 #include "matmul/product_impl.h"
 #include "matmul/product_vector_impl.h"
 #include "matmul/strassen_impl.h"

@@ -11,14 +11,15 @@ RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_
 }  // namespace
 }  // namespace refactor::kernel
 
+#include "matmul/product_columns_impl.h"
 #include "matmul/product_impl.h"
 #include "matmul/product_vector_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr ProductFunctionsOf<double> kFunctions{kWidth,  kRows,   kPanel, multiply, multiply_dots, multiply_streamed,
-                                                nullptr, nullptr, pack};
+constexpr ProductFunctionsOf<double> kFunctions{
+    kWidth, kRows, kPanel, multiply, multiply_dots, multiply_streamed, multiply_columns, nullptr, nullptr, pack};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -166,6 +166,8 @@ void multiply(Block const& whole) {
                 Element const* b = t.scratch;
                 int64_t b_row = wide;
                 switch (t.source) {
+                    case ProductSource::Columns:
+                        break;
                     case ProductSource::Packed:
                         b = panel_at(t, j, r.depth);
                         break;

@@ -106,7 +106,8 @@ class ProductTask final : public runtime::Task {
         if (parts * column_parts_ < wanted) balance();
     }
     bool reads_in_place() const {
-        return block_.source == ProductSource::Packed || block_.source == ProductSource::Rows;
+        using enum ProductSource;
+        return block_.source == Packed || block_.source == Rows || block_.source == Columns;
     }
     /// Cuts rows further where columns alone leave threads idle, as three panels do with two threads: so that the
     /// thread with the most parts has the least work. A part takes the time of its rows, and of some more to bring B:
@@ -148,24 +149,30 @@ public:
             // A column: B is contiguous either way, and Y is one row.
             swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
         }
+        bool columns = takes_columns(functions, info, shape, weight_type, packed_ != nullptr);
         auto few = shape_.m <= kFewRows;
         auto small = weight_type != WeightType::F32 && !pairs;
         using enum ProductSource;
-        block_.source = small                      ? Widen
-                        : packed_                  ? Packed
-                        : info.trans_b || swapped_ ? PackColumns
-                        : pairs                    ? PackRows
-                        : few || stays_in_cache()  ? Rows
-                                                   : PackRows;
+        block_.source = columns && (packed_ || info.trans_b) ? Columns
+                        : small                              ? Widen
+                        : packed_                            ? Packed
+                        : info.trans_b || swapped_           ? PackColumns
+                        : pairs                              ? PackRows
+                        : few || stays_in_cache()            ? Rows
+                                                             : PackRows;
         bool dots = block_.source == PackColumns && few && !info.trans_a && !pairs;
         bool streamed = block_.source == Rows && is_streamed();
-        multiply_ = dots                                               ? functions_.multiply_dots
+        multiply_ = columns                                            ? functions_.multiply_columns
+                    : dots                                             ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
                     : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
                                                                        : functions_.multiply;
+        if (columns && packed_) block_.b_row = round_up(shape.k, functions_.width);
         choose_blocks();
         split();
-        if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
+        if (columns && block_.source != Columns)
+            scratch_bytes_ = static_cast<size_t>(shape.n * round_up(shape.k, functions_.width)) * sizeof(T);
+        else if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
         if (pairs) scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
@@ -210,6 +217,22 @@ public:
 };
 
 }  // namespace
+
+template <class T>
+bool takes_columns(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
+                   WeightType weight_type, bool packed) {
+    auto width = int64_t{functions.width}, n = shape.n, k = shape.k;
+    if (!functions.multiply_columns || weight_type != WeightType::F32 || info.trans_a) return false;
+    // Four sums, of f64 with AVX2, would wait for each other.
+    if (n < 2 || n > width / 2 || width < 8) return false;
+    auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
+    // In cycles of two multiply-adds. Sums across as many vectors as have lanes take three for two of them; turning B,
+    // three for each of its rows. Tiles of one vector of columns run at two thirds of the rate.
+    auto rows = width / n, tile = ceil_div(k, width) * rows * n / 2 + 3 * width / 2;
+    return ceil_div(m, rows) * tile + (packed || info.trans_b ? 0 : 3 * k) < 3 * m * k / 4;
+}
+template bool takes_columns(ProductFunctionsOf<float> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
+template bool takes_columns(ProductFunctionsOf<double> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
 
 template <class T>
 std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const& functions, MatMulInfo const& info,

@@ -4,8 +4,12 @@
 
 namespace refactor::kernel {
 
-/// A product in blocks and parts for the threads. `packed`: B in panels, which are of `weight_type`; null: B is an
-/// operand. The functions live as long as the task.
+/// Whether `multiply_columns` takes less time than the tiles. B is [N, K] or `packed` so, or is turned in every run.
+template <class T>
+bool takes_columns(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool packed);
+
+/// A product in blocks and parts for the threads. `packed`: B in panels, which are of `weight_type`, or in
+/// columns if it `takes_columns`; null: B is an operand. The functions live as long as the task.
 template <class T>
 std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&,
                                                  WeightType weight_type,

@@ -37,8 +37,8 @@ void pack_pairs(float* target, float const* b, int64_t b_row, bool columns, int6
     }
 }
 
-constexpr RoundedFunctions kRounded{{kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, pack_pairs},
-                                    round_rows};
+constexpr RoundedFunctions kRounded{
+    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs}, round_rows};
 
 }  // namespace
 
