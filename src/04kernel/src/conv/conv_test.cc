@@ -493,6 +493,20 @@ TEST_F(ConvTest, RowsLargerThanTheCache) {
     check_all({c}, rng_);
 }
 
+TEST_F(ConvTest, TensorsBeyondTheCaches) {
+    // More than 8 MB, for which kernels of AVX-512 ask ahead where L3 has 32.
+    for (auto taps : {1, 3}) {
+        auto c = square_case(rng_, taps, 1, 1, taps == 1 ? 36 : 16, taps == 1 ? 33 : 16);
+        c.x[0] = 1, c.x[2] = pick(rng_, 270, 280), c.x[3] = pick(rng_, 270, 280);
+        c.info.epilogue.residual = true, c.constant_weights = true;
+        Expected expected(c, rng_);
+        std::set<std::string> ran;
+        auto isa = cpu_features().isa;
+        auto layout = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+        for (int threads : {1, 2}) check(c, layout, layout, isa, threads, expected, ran);
+    }
+}
+
 TEST_F(ConvTest, WideStrides) {
     std::vector<Case> cases;
     for (auto channels : {1, 16, 20}) {
