@@ -268,7 +268,7 @@ def test_a_cpu_says_what_it_does_not_round():
     )
     assert b"nothing is rounded: scalar multiplies bf16 no faster than f32" in result.stdout
     with pytest.raises(InvalidInput, match="a CPU rounds nothing to f16"):
-        find_keep(proto, arrays, 0.1)
+        find_keep(proto, arrays, 0.1, target=["cpu"])
 
 
 def test_what_makes_no_sense_is_refused():

@@ -88,7 +88,8 @@ def find_keep(
     """
     if precision not in ("f16", "bf16", "fp8", "int8"):
         raise InvalidInput(f"find_keep: expected the precision f16, bf16, fp8 or int8, got {precision!r}")
-    if precision == "f16" and target == "cpu":
+    targets = [target] if isinstance(target, str) else list(target)
+    if precision == "f16" and targets == ["cpu"]:
         raise InvalidInput("find_keep: a CPU rounds nothing to f16; expected another precision, or a GPU as target")
     if not tolerance >= 0:
         raise InvalidInput(f"find_keep: expected a tolerance of at least 0, got {tolerance!r}")

@@ -58,8 +58,7 @@ void bind_device(py::module_& module) {
         },
         py::arg("num_threads") = 1, py::call_guard<py::gil_scoped_release>(),
         "f32, int8 and bf16 operations a second that so many threads reach on registers alone, a multiply-add counting "
-        "two; "
-        "0 where there is no instruction for it. Takes about 30 ms.");
+        "two; 0 where there is no instruction for it. Takes about 30 ms.");
 }
 
 }  // namespace refactor::python

@@ -1,7 +1,6 @@
 #include "kernel/ops/conv.h"
 
 #include "common/cpu_features.h"
-#include "common/half.h"
 #include "conv/test_harness.h"
 
 #include <algorithm>
@@ -53,11 +52,6 @@ Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvInfo cons
     return loaded(bench.output(), y.dims, Layout::Plain);
 }
 
-/// The nearest numbers of bf16, which kernels that round leave as they are.
-void round_to_bf16(Tensor& t) {
-    for (auto& v : t.values) v = f32_from_bf16(bf16_from_f32(v));
-}
-
 /// Inputs of a case, what the reference makes of them, and Σ|x w| of every output.
 struct Expected {
     std::vector<Tensor> inputs;
@@ -65,7 +59,7 @@ struct Expected {
 
     Expected(Case const& c, std::mt19937& rng) : inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)} {
         auto const& epilogue = c.info.epilogue;
-        if (c.info.may_round) round_to_bf16(inputs[0]), round_to_bf16(inputs[1]);
+        if (c.info.may_round) inputs[0].round_to_bf16(), inputs[1].round_to_bf16();
         if (epilogue.bias) inputs.push_back(Tensor::random({c.w[0]}, rng));
         if (epilogue.residual) inputs.push_back(Tensor::random(c.out(), rng));
         want = reference(c, inputs, c.info);

@@ -1,4 +1,5 @@
 #pragma once
+#include "common/half.h"
 #include "common/thread_pool.h"
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
@@ -24,6 +25,10 @@ struct Tensor {
         std::normal_distribution<float> normal;
         for (auto& v : t.values) v = normal(rng);
         return t;
+    }
+    /// The nearest numbers of bf16, which kernels that round leave as they are.
+    void round_to_bf16() {
+        for (auto& v : values) v = f32_from_bf16(bf16_from_f32(v));
     }
     Tensor absolute() const {
         auto t = *this;

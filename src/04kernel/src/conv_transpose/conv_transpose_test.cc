@@ -1,5 +1,4 @@
 #include "common/cpu_features.h"
-#include "common/half.h"
 #include "conv/test_harness.h"
 
 #include <cfloat>
@@ -34,8 +33,7 @@ void check(Case const& c, std::mt19937& rng) {
     auto const& epilogue = c.info.epilogue;
     std::vector<Tensor> inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)}, magnitudes;
     if (c.info.may_round)
-        for (auto& t : inputs)
-            for (auto& v : t.values) v = f32_from_bf16(bf16_from_f32(v));
+        for (auto& t : inputs) t.round_to_bf16();
     if (epilogue.bias) inputs.push_back(Tensor::random({c.y[1]}, rng));
     if (epilogue.residual) inputs.push_back(Tensor::random(c.y, rng));
     for (auto const& t : inputs) magnitudes.push_back(t.absolute());

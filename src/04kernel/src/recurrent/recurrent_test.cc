@@ -1,61 +1,19 @@
-#include "kernel/ops/recurrent.h"
-
 #include "common/error.h"
-#include "reduce/kernel_test.h"
+#include "recurrent/layer_test.h"
 
 #include <limits>
 
 namespace refactor::kernel::test {
 namespace {
 
-struct Sizes {
-    int64_t steps, batch, inputs, hidden;
-};
-
-/// Operands of a layer with every optional input that `info` names, and its outputs.
-struct Layer {
-    std::vector<Tensor> inputs, outputs;
-
-    Layer(RecurrentInfo const& info, Sizes s, std::mt19937& random, bool constant) {
-        int64_t d = info.bidirectional ? 2 : 1, g = gates_of(info.cell), h = s.hidden;
-        auto scale = 1 / std::sqrt(static_cast<float>(h));
-        auto order = [&](int64_t a, int64_t b, int64_t c) { return info.batch_first ? Dims{b, a, c} : Dims{a, b, c}; };
-        inputs = {random_f32(order(s.steps, s.batch, s.inputs), random),
-                  random_f32({d, g * h, s.inputs}, random, scale), random_f32({d, g * h, h}, random, scale)};
-        if (constant) inputs[1].as_constant(), inputs[2].as_constant();
-        if (info.bias) inputs.push_back(random_f32({d, 2 * g * h}, random));
-        if (info.lengths) {
-            std::vector<int32_t> lengths;
-            for (int64_t n = 0; n < s.batch; ++n)
-                lengths.push_back(static_cast<int32_t>(random() % static_cast<unsigned>(s.steps + 1)));
-            inputs.push_back(Tensor::of(DataType::I32, {s.batch}, lengths));
-        }
-        if (info.initial_h) inputs.push_back(random_f32(order(d, s.batch, h), random));
-        if (info.initial_c) inputs.push_back(random_f32(order(d, s.batch, h), random));
-        if (info.peepholes) inputs.push_back(random_f32({d, 3 * h}, random, 0.3f));
-        auto y = info.batch_first ? Dims{s.batch, s.steps, d, h} : Dims{s.steps, d, s.batch, h};
-        if (info.y) outputs.emplace_back(DataType::F32, y);
-        if (info.y_h) outputs.emplace_back(DataType::F32, order(d, s.batch, h));
-        if (info.y_c) outputs.emplace_back(DataType::F32, order(d, s.batch, h));
-    }
-};
-
-RecurrentInfo info_of(RecurrentCell cell, int64_t hidden, unsigned bits) {
-    RecurrentInfo info;
-    info.cell = cell, info.hidden = hidden;
-    info.bidirectional = bits & 1, info.reverse = (bits & 3) == 2, info.batch_first = bits & 4, info.bias = bits & 8;
-    info.lengths = bits & 16, info.initial_h = bits & 32, info.y_h = bits & 64, info.y = !(bits & 128) || !info.y_h;
-    bool lstm = cell == RecurrentCell::Lstm;
-    info.initial_c = lstm && info.initial_h, info.peepholes = lstm && (bits & 256), info.y_c = lstm && info.y_h;
-    info.input_forget = lstm && (bits & 512), info.linear_before_reset = cell == RecurrentCell::Gru && (bits & 256);
-    if (bits & 1024) info.clip = 0.7f;
-    CellActivation sigmoid{CellFunction::Sigmoid, 0, 0}, tanh{CellFunction::Tanh, 0, 0};
-    for (int i = 0; i < (info.bidirectional ? 2 : 1); ++i) {
-        if (cell != RecurrentCell::Rnn) info.activations.push_back(sigmoid);
-        info.activations.push_back(tanh);
-        if (lstm) info.activations.push_back(tanh);
-    }
-    return info;
+Layer layer_of(RecurrentInfo const& info, Sizes s, std::mt19937& random, bool constant) {
+    auto scale = 1 / std::sqrt(static_cast<float>(s.hidden));
+    return {info,
+            s,
+            random,
+            constant,
+            [&](Dims const& dims) { return random_f32(dims, random); },
+            [&](Dims const& dims, int64_t) { return random_f32(dims, random, scale); }};
 }
 
 /// f32 products of up to 150 terms of size about 1/12 (150 · 6e-8 · 0.1 ≈ 1e-6) are repeated over up to 40 steps; gates
@@ -69,7 +27,7 @@ TEST(Recurrent, CandidatesAgree) {
             auto pick = [&](unsigned n) { return static_cast<int64_t>(1 + random() % n); };
             Sizes s{pick(11), pick(9), pick(37), i % 4 ? pick(70) : pick(150)};
             auto info = info_of(cell, s.hidden, static_cast<unsigned>(random()));
-            Layer layer(info, s, random, random() % 2);
+            auto layer = layer_of(info, s, random, random() % 2);
             check_candidates(info, layer.inputs, layer.outputs, kTolerance);
         }
 }
@@ -80,7 +38,7 @@ TEST(Recurrent, LongSequencesAndLargeBatches) {
         for (auto s : {Sizes{300, 1, 5, 24}, Sizes{3, 50, 40, 33}, Sizes{9, 1, 30, 260}, Sizes{4, 2, 3, 200}})
             for (unsigned bits : {0u, 3u, 64u + 8u, 256u + 2u, 16u + 1u + 32u}) {
                 auto info = info_of(cell, s.hidden, bits);
-                Layer layer(info, s, random, true);
+                auto layer = layer_of(info, s, random, true);
                 EXPECT_EQ(check_candidates(info, layer.inputs, layer.outputs, kTolerance),
                           wide_levels(cpu_features().isa));
             }
@@ -91,7 +49,7 @@ TEST(Recurrent, EveryActivation) {
     for (int f = 0; f <= static_cast<int>(CellFunction::Softplus); ++f) {
         auto info = info_of(RecurrentCell::Rnn, 19, 8);
         info.activations = {{static_cast<CellFunction>(f), 0.4f, 0.3f}};
-        Layer layer(info, {5, 3, 7, 19}, random, true);
+        auto layer = layer_of(info, {5, 3, 7, 19}, random, true);
         check_candidates(info, layer.inputs, layer.outputs, kTolerance);
     }
 }
@@ -100,7 +58,7 @@ TEST(Recurrent, EmptySequencesAndBatches) {
     std::mt19937 random(seed_of(84));
     for (auto s : {Sizes{0, 2, 3, 4}, Sizes{3, 0, 3, 4}, Sizes{2, 2, 0, 4}}) {
         auto info = info_of(RecurrentCell::Lstm, 4, 8 + 32 + 64);
-        Layer layer(info, s, random, true);
+        auto layer = layer_of(info, s, random, true);
         check_candidates(info, layer.inputs, layer.outputs, kTolerance);
     }
 }
@@ -112,7 +70,7 @@ TEST(Recurrent, NanInStateWeightsShowsAtOnce) {
         for (int64_t batch : {1, 3})
             for (int64_t hidden : {1, 40}) {
                 auto info = info_of(cell, hidden, 8);
-                Layer layer(info, {2, batch, 3, hidden}, random, true);
+                auto layer = layer_of(info, {2, batch, 3, hidden}, random, true);
                 auto gates = gates_of(cell);
                 layer.inputs[2].as<float>()[(gates - 1) * hidden * hidden] = std::numeric_limits<float>::quiet_NaN();
                 check_candidates(info, layer.inputs, layer.outputs, kTolerance);
@@ -145,7 +103,7 @@ TEST(Recurrent, FollowsOnnx) {
 TEST(Recurrent, Refusals) {
     std::mt19937 random(seed_of(85));
     auto info = info_of(RecurrentCell::Gru, 6, 8 + 16);
-    Layer layer(info, {3, 2, 5, 6}, random, false);
+    auto layer = layer_of(info, {3, 2, 5, 6}, random, false);
     ThreadPool pool(1);
     PackCache packs;
     for (auto isa : {Isa::Scalar, cpu_features().isa}) {

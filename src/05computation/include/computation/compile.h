@@ -19,7 +19,7 @@ struct CompileOptions {
     /// stores them, on a GPU F32.
     DataType weights = DataType::Undefined;
     /// F16 or BF16: type that tensors of f32 are computed in (sums stay f32); inputs and outputs of the model keep
-    /// theirs. Undefined: as the model says.
+    /// theirs. A CPU rounds no more than operands (`round_operands`). Undefined: as the model says.
     DataType compute = DataType::Undefined;
     /// Products by constant weights round both operands to 8 bits (`round_products`), on a CPU.
     bool round_products = false;
