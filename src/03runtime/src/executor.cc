@@ -25,8 +25,20 @@ std::byte* workspace_in(std::byte* block, bool on_device) {
 /// them.
 struct Executor::Memory {
     std::shared_ptr<Blob> arena;
+    std::shared_ptr<Blob> scratch;  ///< of all threads
+    size_t scratch_step = 0;
     std::unique_ptr<mem_manager::Allocator> allocator;
     std::vector<std::byte*> blocks;
+
+    /// Pages of their own for every thread.
+    static size_t scratch_step_of(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+    void place_scratch(size_t bytes, int threads) {
+        auto step = scratch_step_of(bytes);
+        if (step <= scratch_step) return;
+        scratch = nullptr, scratch_step = 0;
+        scratch = Blob::make(mem_manager::cpu_device(), step * static_cast<size_t>(threads));
+        scratch_step = step;
+    }
 
     /// Replays the life of every block on `allocator`: blocks that are never live together may share addresses.
     void replay(Plan const& plan) {
@@ -162,6 +174,9 @@ void Executor::place() {
         memory.blocks.resize(plan.blocks.size());
         for (size_t i = 0; i < plan.blocks.size(); ++i) memory.blocks[i] = base + plan.blocks[i].offset;
     }
+    memory.place_scratch(plan.scratch_bytes, threads());
+    scratch_ = memory.scratch ? static_cast<std::byte*>(memory.scratch->data()) : nullptr;
+    scratch_step_ = memory.scratch_step;
     input_patches_.clear(), output_patches_.clear();
     if (remote_)
         remote_->reads.assign(inputs_.size(), false), remote_->not_recorded = why_not_recorded(plan, *planner_);
@@ -252,16 +267,20 @@ Plan const& Executor::plan() {
 }
 
 size_t Executor::memory_bytes() const {
-    if (memory_->allocator) return memory_->allocator->stats().reserved_bytes;
-    return memory_->arena ? memory_->arena->bytes() : 0;
+    auto scratch = memory_->scratch ? memory_->scratch->bytes() : 0;
+    if (memory_->allocator) return memory_->allocator->stats().reserved_bytes + scratch;
+    return (memory_->arena ? memory_->arena->bytes() : 0) + scratch;
 }
 
 void Executor::trim() {
     if (remote_ && remote_->pending) settle();
-    if (memory_->arena && plan_ && memory_->arena->bytes() > plan_->arena_bytes) {
-        memory_->arena = nullptr;
-        place();
-    }
+    if (!plan_) return;
+    auto& memory = *memory_;
+    bool spare = memory.arena && memory.arena->bytes() > plan_->arena_bytes;
+    bool spare_scratch = memory.scratch_step > Memory::scratch_step_of(plan_->scratch_bytes);
+    if (spare) memory.arena = nullptr;
+    if (spare_scratch) memory.scratch = nullptr, memory.scratch_step = 0;
+    if (spare || spare_scratch) place();
 }
 
 }  // namespace refactor::runtime

@@ -9,7 +9,8 @@ namespace refactor::runtime {
 template <class Before, class After>
 void Executor::launch_steps(Before&& before, After&& after) {
     void* stream = remote_ ? remote_->stream.native() : nullptr;
-    RunContext contexts[] = {{*pool_, nullptr, stream}, {calling_thread(), nullptr, stream}};
+    RunContext contexts[] = {{*pool_, nullptr, stream, nullptr, scratch_, scratch_step_},
+                             {calling_thread(), nullptr, stream, nullptr, scratch_, scratch_step_}};
     auto* faults = remote_ ? remote_->faults(plan_->steps.size()) : nullptr;
     uint32_t i = 0;
     try {

@@ -34,9 +34,11 @@ Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::ve
         arguments.push_back(blob ? blob->data() : nullptr);
     }
     auto workspace = Blob::make(mem_manager::cpu_device(), task.workspace_bytes());
+    auto scratch = Blob::make(mem_manager::cpu_device(), task.scratch_bytes());
     ThreadPool pool(1);
     FlushDenormals flush;
-    task.run(arguments.data(), {pool, static_cast<std::byte*>(workspace->data()), nullptr});
+    task.run(arguments.data(), {pool, static_cast<std::byte*>(workspace->data()), nullptr, nullptr,
+                                static_cast<std::byte*>(scratch->data())});
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].blob = std::move(blobs[i]);
     return outputs;
 }

@@ -77,6 +77,7 @@ public:
           outputs_from_(outputs_from) {}
 
     size_t workspace_bytes() const { return table_bytes() + plan_->arena_bytes; }
+    size_t scratch_bytes() const { return plan_->scratch_bytes; }
     runtime::Plan const& plan() const { return *plan_; }
 
     void run(void* const* arguments, runtime::RunContext const& context) const {
@@ -86,7 +87,8 @@ public:
             auto number = plan_->arguments[i];
             table[i] = number == runtime::kNoTensor ? nullptr : address(plan_->tensors[number], arguments, arena);
         }
-        runtime::RunContext contexts[] = {context, {calling_thread(), nullptr, context.stream, context.fault}};
+        runtime::RunContext contexts[] = {
+            context, {calling_thread(), nullptr, context.stream, context.fault, context.scratch, context.scratch_step}};
         for (size_t i = 0; i < plan_->steps.size(); ++i) {
             auto const& step = plan_->steps[i];
             auto& inner = contexts[step.alone];
@@ -127,6 +129,7 @@ public:
     /// Null if it cannot run.
     BranchRun const* get() const { return run_ ? &*run_ : nullptr; }
     size_t workspace_bytes() const { return run_ ? run_->workspace_bytes() : 0; }
+    size_t scratch_bytes() const { return run_ ? run_->scratch_bytes() : 0; }
     void run(void* const* arguments, runtime::RunContext const& context) const {
         if (!run_) fail_();
         run_->run(arguments, context);
@@ -143,6 +146,7 @@ public:
         (condition ? then_ : else_).run(arguments, context);
     }
     size_t workspace_bytes() const override { return std::max(then_.workspace_bytes(), else_.workspace_bytes()); }
+    size_t scratch_bytes() const override { return std::max(then_.scratch_bytes(), else_.scratch_bytes()); }
 };
 
 class IfKernel final : public kernel::Kernel {

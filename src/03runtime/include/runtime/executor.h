@@ -163,6 +163,8 @@ private:
     bool ran_ = false;
     std::vector<void*> addresses_;        ///< of `Plan::arguments`
     std::vector<std::byte*> workspaces_;  ///< of `Plan::steps`
+    std::byte* scratch_ = nullptr;        ///< see `RunContext::scratch`
+    size_t scratch_step_ = 0;
     struct Patch {
         uint32_t argument, port;
     };

@@ -72,7 +72,8 @@ struct Plan {
     std::vector<Block> blocks;               ///< `Tensor::index` (Arena) and `workspace_blocks` point into it
     std::vector<uint32_t> workspace_blocks;  ///< block of each step, or `kNoTensor`
     size_t arena_bytes = 0;
-    size_t lower_bound = 0;  ///< bytes: the largest sum of live tensors at any step
+    size_t scratch_bytes = 0;  ///< the most that a task asks of each thread
+    size_t lower_bound = 0;    ///< bytes: the largest sum of live tensors at any step
 };
 
 /// Type of an input or output as the model declares it; `shape` is for people, "[N, 3, 224, 224]", and "[?]" where the

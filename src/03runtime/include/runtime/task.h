@@ -25,6 +25,14 @@ struct RunContext {
     /// A word of this step that kernels on a device may write: 0, until one puts `fault << 32 | low half of the
     /// offending number` there. Null on the CPU, and where the device cannot report.
     uint64_t* fault = nullptr;
+    /// Memory of one thread after the other, `scratch_step` bytes apart; see `scratch_of`.
+    std::byte* scratch = nullptr;
+    size_t scratch_step = 0;
+
+    /// At least `Task::scratch_bytes()` at a multiple of 64 bytes, on the CPU: the same for all steps of all runs, and
+    /// touched by nobody but this worker, so that it stays in the cache of a core, and no core waits for another to let
+    /// go of its lines. Content is undefined.
+    std::byte* scratch_of(int worker) const { return scratch + static_cast<size_t>(worker) * scratch_step; }
 };
 
 /// A kernel with every size fixed: what one step of a plan executes. Immutable, so that clones run it at the same time.
@@ -35,8 +43,10 @@ public:
     /// nothing. Data-dependent misuse (an index out of range, an integer division by zero) throws `InvalidInput` on the
     /// CPU and goes to `context.fault` on a device; neither touches memory out of bounds.
     virtual void run(void* const* arguments, RunContext const& context) const = 0;
-    /// Scratch memory in bytes; with per-thread scratch, already multiplied by the number of threads it was bound for.
+    /// Scratch memory in bytes that threads share, or that is cut among them.
     virtual size_t workspace_bytes() const { return 0; }
+    /// Scratch memory of each thread in bytes; see `RunContext::scratch_of`.
+    virtual size_t scratch_bytes() const { return 0; }
     /// Bit i: output 0 may be written over input i, which has the same number of bytes.
     virtual uint64_t in_place_inputs() const { return 0; }
     /// Whether doing the work again over its own result, with the other inputs as they were, leaves that as it is.

@@ -3,6 +3,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/reduce.h"
 #include "mem_manager/blob.h"
+#include "runtime/task_memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -57,9 +58,8 @@ void bench(Info const& info, std::vector<Dims> const& in, std::vector<Dims> cons
     for (auto const& kernel : candidates(info, request).kernels) {
         if (kernel->id().find("reference") != std::string::npos) continue;
         auto task = std::move(kernel->bind({descs[0], descs[1], {}, packs, threads})).value();
-        std::vector<std::byte> workspace(task->workspace_bytes() + 64);
-        auto* scratch = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
-        runtime::RunContext context{pool, scratch, nullptr};
+        runtime::TaskMemory memory(*task, threads);
+        auto context = memory.context(pool);
         auto ns = measure([&] { task->run(arguments.data(), context); });
         std::string shape;
         for (auto d : in[0]) shape += (shape.empty() ? "" : "x") + std::to_string(d);

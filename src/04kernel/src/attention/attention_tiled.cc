@@ -316,12 +316,10 @@ public:
         packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto bytes = state_bytes_ + packed_bytes_;
-        context.pool.parallel_for(sets_ * parts_, [&](int64_t task, int worker) {
-            run_part(arguments, task, context.workspace + static_cast<size_t>(worker) * bytes);
-        });
+        context.pool.parallel_for(
+            sets_ * parts_, [&](int64_t task, int worker) { run_part(arguments, task, context.scratch_of(worker)); });
     }
-    size_t workspace_bytes() const override { return (state_bytes_ + packed_bytes_) * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_; }
     double operations() const override { return shape_.operations(); }
 };
 

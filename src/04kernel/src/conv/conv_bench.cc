@@ -4,6 +4,7 @@
 #include "kernel/ops/conv.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "runtime/task_memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -95,8 +96,8 @@ void measure(Shape const& s, Layout in, Layout out, Isa isa, ThreadPool& pool, d
         if (kernel->id().find("reference") != std::string::npos) continue;
         auto task = kernel->bind(args);
         if (!task) continue;
-        auto workspace = mem_manager::Blob::make(mem_manager::cpu_device(), (*task)->workspace_bytes() + 64);
-        runtime::RunContext context{pool, static_cast<std::byte*>(workspace->data())};
+        runtime::TaskMemory memory(**task, pool.threads());
+        auto context = memory.context(pool);
         void* pointers[] = {blobs[0]->data(), blobs[1]->data(), blobs[2]->data(), blobs[3]->data()};
         double best = 1e9, stop = now() + seconds;
         while (now() < stop) {

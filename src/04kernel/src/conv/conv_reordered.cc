@@ -38,6 +38,7 @@ public:
     }
 
     size_t workspace_bytes() const override { return bytes_ + inner_->workspace_bytes(); }
+    size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
     double operations() const override { return inner_->operations(); }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -49,7 +50,9 @@ public:
             m.reorder.run(arguments[m.argument], inner[m.argument], context.pool);
         }
         if (after_.argument >= 0) inner[after_.argument] = context.workspace + after_.offset;
-        inner_->run(inner, {context.pool, context.workspace + bytes_, context.stream});
+        auto below = context;
+        below.workspace += bytes_;
+        inner_->run(inner, below);
         if (after_.argument >= 0) after_.reorder.run(inner[after_.argument], arguments[after_.argument], context.pool);
     }
 };

@@ -5,6 +5,7 @@
 #include "conv/cost.h"
 #include "conv/depthwise_pack.h"
 #include "conv/geometry.h"
+#include "conv/shares.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
@@ -31,10 +32,11 @@ class DepthwiseTask final : public runtime::Task {
     ConvOperands operands_;
     DepthwiseIsa const* isa_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t blocks_, bands_, width_, multiplier_;
+    PlaneShares shares_{};
+    int64_t width_, multiplier_;
     int threads_;
 
-    int64_t weight_floats() const { return packed_ ? 0 : blocks_ * isa_->block * width_ * g_.taps(); }
+    int64_t weight_floats() const { return packed_ ? 0 : shares_.blocks * isa_->block * width_ * g_.taps(); }
     int64_t plane_floats() const { return g_.in_size() * isa_->block; }
 
     /// The input plane of every channel of block b of the outputs, where each input channel serves several.
@@ -78,13 +80,16 @@ public:
           width_(g.in_channels / g.group),
           multiplier_(g.out_channels / g.in_channels),
           threads_(threads) {
-        blocks_ = (g.out_channels + isa.block - 1) / isa.block;
+        auto blocks = shares_.blocks = (g.out_channels + isa.block - 1) / isa.block;
+        auto& bands = shares_.bands;
         // At least about 20 µs of work a task, and enough tasks for the threads.
         auto work = g.out_size() * g.taps() * width_ / 16384,
-             wanted = (4 * threads + g.batch * blocks_ - 1) / (g.batch * blocks_);
-        bands_ = threads == 1 ? 1 : std::min<int64_t>(work, wanted);
-        if (g.out[0] > 1) bands_ = std::max(bands_, g.kernel[0] * g.in[1] * g.in[2] * isa.block / kDeepBandFloats);
-        bands_ = multiplier_ > 1 ? 1 : std::clamp<int64_t>(bands_, 1, g.out[1]);
+             wanted = (4 * threads + g.batch * blocks - 1) / (g.batch * blocks);
+        bands = threads == 1 ? 1 : std::min<int64_t>(work, wanted);
+        if (g.out[0] > 1) bands = std::max(bands, g.kernel[0] * g.in[1] * g.in[2] * isa.block / kDeepBandFloats);
+        shares_.by_rows = multiplier_ == 1 && g.out[0] == 1 && cut_at_positions(g.batch, g.out_size(), threads);
+        if (shares_.by_rows) bands = 2 * threads;
+        bands = multiplier_ > 1 ? 1 : std::clamp<int64_t>(bands, 1, g.out[1]);
     }
 
     size_t workspace_bytes() const override {
@@ -103,15 +108,16 @@ public:
         auto* weights =
             packed_ ? static_cast<float const*>(packed_->data()) : reinterpret_cast<float*>(context.workspace);
         if (!packed_)
-            for (int64_t b = 0; b < blocks_; ++b)
+            for (int64_t b = 0; b < shares_.blocks; ++b)
                 pack_block(input(1), g_, isa_->block, b, reinterpret_cast<float*>(context.workspace));
         int64_t const block = isa_->block;
-        context.pool.parallel_for(g_.batch * blocks_ * bands_, [&](int64_t task, int worker) {
-            auto band = task % bands_, plane = task / bands_, b = plane % blocks_;
+        context.pool.parallel_for(g_.batch * shares_.blocks * shares_.bands, [&](int64_t task, int worker) {
+            auto [plane, band] = shares_.at(task);
+            auto b = plane % shares_.blocks;
             auto* source = x + plane * plane_floats();
             if (multiplier_ > 1) {
                 auto* copy = reinterpret_cast<float*>(context.workspace) + weight_floats() + worker * plane_floats();
-                expand(x, plane / blocks_, b, copy);
+                expand(x, plane / shares_.blocks, b, copy);
                 source = copy;
             }
             DepthwiseJob job{source,
@@ -122,8 +128,8 @@ public:
                              g_.in[1],
                              g_.in[2],
                              g_.out[2],
-                             g_.out[1] * band / bands_,
-                             g_.out[1] * (band + 1) / bands_,
+                             g_.out[1] * band / shares_.bands,
+                             g_.out[1] * (band + 1) / shares_.bands,
                              g_.kernel[1],
                              g_.kernel[2],
                              g_.stride[1],

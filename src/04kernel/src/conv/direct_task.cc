@@ -3,6 +3,7 @@
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "conv/cost.h"
+#include "conv/shares.h"
 
 #include <algorithm>
 
@@ -14,6 +15,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Floats before the band in a thread's scratch memory: the number of the band that it holds, alone in its cache line.
 constexpr int64_t kTagFloats = 16;
+
+/// Weights of so many times the input are read by two threads in the time that it takes to write over an input which
+/// both have read.
+constexpr int64_t kWeightsPerInput = 8;
 
 /// Taps [first, end) of an axis that read the input at output `o`.
 struct TapRange {
@@ -114,6 +119,20 @@ int64_t DirectTask::band_floats(int64_t rows, int64_t columns) const {
     return list_.in_units() * g_.kernel[0] * input_rows(rows) * phases_ * (columns + reach_) * unit_;
 }
 
+/// The largest number of bands up to `most` that gives the threads as much as any, but for 2 %.
+int64_t DirectTask::even_bands(int64_t extent, int64_t most) const {
+    constexpr double kBand = 0.1;  ///< what a band costs by itself, in units of the extent
+    auto cost = [&](int64_t count) {
+        auto size = ceil_div(extent, count);
+        return static_cast<double>(ceil_div(ceil_div(extent, size), threads_)) * (static_cast<double>(size) + kBand);
+    };
+    most = std::min(most, extent);
+    auto least = cost(most);
+    for (auto count = most; count >= std::min<int64_t>(threads_, most); --count) least = std::min(least, cost(count));
+    while (cost(most) > 1.02 * least) --most;
+    return most;
+}
+
 void DirectTask::plan_bands() {
     auto l2 = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     int64_t panel = 0;
@@ -133,8 +152,9 @@ void DirectTask::plan_bands() {
     auto count = ceil_div(extent, size), images = g_.batch * planes_ * row_step_;
     auto wanted = threads_ == 1 ? 1 : 4 * threads_;
     // With few tasks, divide what costs less to read twice: the input between chunks, or the weights between bands.
-    if (images * count < wanted && list_.floats <= band_floats(rows_, columns_))
-        count = std::min(extent, ceil_div(wanted, images));
+    auto most = cut_at_positions(g_.batch, g_.out_size(), threads_) ? kWeightsPerInput : 1;
+    if (images * count < wanted && list_.floats <= most * band_floats(rows_, columns_))
+        count = even_bands(extent, ceil_div(wanted, images));
     size = ceil_div(extent, count), count = ceil_div(extent, size);
     splits_ = std::clamp<int64_t>(ceil_div(wanted, images * count), 1, static_cast<int64_t>(list_.chunks.size()));
     band_rows_ = by_columns ? 1 : size,
@@ -178,16 +198,15 @@ DirectTask::Band DirectTask::band_at(int64_t index) const {
             std::min(band_columns_, columns_ - column)};
 }
 
-float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Pointers const& p) const {
+float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, Pointers const& p) const {
     auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
     auto* image = p.x + band.image * x_units_ * g_.in[0] * plane;
     if (!copies_)
         return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
                band.column * unit_;
-    auto* scratch = p.scratch + worker * static_cast<int64_t>(scratch_floats());
     auto& held = *reinterpret_cast<int64_t*>(scratch);
     auto* copy = scratch + kTagFloats;
-    if (held == index) return copy;
+    if (splits_ > 1 && held == index) return copy;
     held = index;
     auto kernel_rows = g_.kernel[1] == 1;
     BandJob job{.x = image,
@@ -215,11 +234,11 @@ float const* DirectTask::fetch(Band const& band, int64_t index, int worker, Poin
     return copy;
 }
 
-void DirectTask::run_task(int64_t task, int worker, Pointers const& p) const {
+void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const {
     auto index = task / splits_, split = task % splits_;
     auto band = band_at(index);
     if (band.rows <= 0) return;
-    auto* x = fetch(band, index, worker, p);
+    auto* x = fetch(band, index, scratch, p);
     auto blocks = ceil_div(g_.out_channels, list_.block), out = g_.out_size();
     auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
     RowJob job{};
@@ -277,15 +296,11 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
     }
 }
 
-size_t DirectTask::scratch_floats() const {
-    if (!copies_) return 0;
-    return static_cast<size_t>(kTagFloats + ceil_div(band_floats(band_rows_, band_columns_), 16) * 16);
+size_t DirectTask::scratch_bytes() const {
+    return copies_ ? static_cast<size_t>(kTagFloats + band_floats(band_rows_, band_columns_)) * sizeof(float) : 0;
 }
 
-size_t DirectTask::workspace_bytes() const {
-    auto weights = packed_ ? 0 : static_cast<size_t>(ceil_div(list_.floats, 16) * 16);
-    return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
-}
+size_t DirectTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(list_.floats) * sizeof(float); }
 
 void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, Chunk const& chunk,
                       float* packed) {
@@ -297,25 +312,22 @@ void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* wei
 
 void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
     auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
-    auto* scratch = reinterpret_cast<float*>(context.workspace);
-    Pointers p{input(0),
-               nullptr,
-               input(operands_.bias),
-               input(operands_.residual),
-               static_cast<float*>(arguments[operands_.output]),
-               scratch};
+    Pointers p{input(0), nullptr, input(operands_.bias), input(operands_.residual),
+               static_cast<float*>(arguments[operands_.output])};
     if (packed_) {
         p.w = static_cast<float const*>(packed_->data());
     } else {
-        p.w = scratch, p.scratch += ceil_div(list_.floats, 16) * 16;
+        auto* packed = reinterpret_cast<float*>(context.workspace);
+        p.w = packed;
         context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
-            pack(list_, g_, input(1), list_.chunks[static_cast<size_t>(c)], scratch);
+            pack(list_, g_, input(1), list_.chunks[static_cast<size_t>(c)], packed);
         });
     }
-    for (int t = 0; copies_ && t < threads_; ++t)
-        *reinterpret_cast<int64_t*>(p.scratch + t * static_cast<int64_t>(scratch_floats())) = -1;
+    auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };
+    for (int t = 0; copies_ && splits_ > 1 && t < context.pool.threads(); ++t)
+        *reinterpret_cast<int64_t*>(scratch_of(t)) = -1;
     auto tasks = g_.batch * planes_ * row_step_ * row_bands_ * column_bands_ * splits_;
-    context.pool.parallel_for(tasks, [&](int64_t task, int worker) { run_task(task, worker, p); });
+    context.pool.parallel_for(tasks, [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
 }
 
 }  // namespace refactor::kernel

@@ -15,6 +15,7 @@ public:
                std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
+    size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return operations_; }
 
@@ -26,7 +27,7 @@ public:
 private:
     struct Pointers {
         float const *x, *w, *bias, *residual;
-        float *y, *scratch;
+        float* y;
     };
     /// A rectangle of outputs of one image and depth: of `rows` rows, `row_step_` apart, from `row` on.
     struct Band {
@@ -34,6 +35,7 @@ private:
     };
     void plan_input();
     void plan_bands();
+    int64_t even_bands(int64_t extent, int64_t most) const;
     void plan_parts();
     /// Floats of input that a band reads.
     int64_t band_floats(int64_t rows, int64_t columns) const;
@@ -42,9 +44,8 @@ private:
     void run_rows(RowJob const&, Band const&, Chunk const&) const;
     /// Input units [first, end) of a chunk.
     void run_part(RowJob const&, Band const&, Chunk const&, int64_t first, int64_t end) const;
-    float const* fetch(Band const&, int64_t index, int worker, Pointers const&) const;
-    void run_task(int64_t task, int worker, Pointers const&) const;
-    size_t scratch_floats() const;
+    float const* fetch(Band const&, int64_t index, float* scratch, Pointers const&) const;
+    void run_task(int64_t task, float* scratch, Pointers const&) const;
 
     Geometry g_;
     Epilogue epilogue_;

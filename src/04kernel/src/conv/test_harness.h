@@ -4,10 +4,12 @@
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "runtime/task_memory.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -101,7 +103,8 @@ class Bench {
     PackCache packs_;
     std::vector<void*> pointers_;
     std::vector<std::shared_ptr<mem_manager::Blob>> held_;
-    std::shared_ptr<mem_manager::Blob> output_, workspace_;
+    std::shared_ptr<mem_manager::Blob> output_;
+    std::optional<runtime::TaskMemory> memory_;
     ThreadPool& pool_;
 
 public:
@@ -130,14 +133,11 @@ public:
         output_ = mem_manager::Blob::make(device, storage_bytes(output.dtype, output.stored_count()));
         fill(*output_);
         pointers_.push_back(output_->data());
-        workspace_ = mem_manager::Blob::make(device, std::max<size_t>(task->workspace_bytes(), 64) + 64);
-        fill(*workspace_);
+        memory_.emplace(*task, pool.threads());
     }
     void run() {
-        runtime::RunContext context{pool_, static_cast<std::byte*>(workspace_->data())};
-        task->run(pointers_.data(), context);
-        auto* guard = static_cast<unsigned char*>(workspace_->data()) + workspace_->bytes() - 64;
-        for (int i = 0; i < 64; ++i) ASSERT_EQ(guard[i], 0xff) << "workspace overrun";
+        task->run(pointers_.data(), memory_->context(pool_));
+        ASSERT_TRUE(memory_->is_intact()) << "writes behind its workspace or scratch memory";
     }
     float const* output() const { return static_cast<float const*>(output_->data()); }
 };

@@ -3,6 +3,7 @@
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "conv/cost.h"
+#include "conv/shares.h"
 
 #include <algorithm>
 
@@ -39,7 +40,10 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     bool even = g.group % std::max(1, threads) == 0;
     if (threads > 1 && blocks * g.group < 8 * threads && !even) blocks = ceil_div(blocks, threads) * threads;
     block_tiles = ceil_div(tiles, blocks);
-    shared = threads > 1 && block_tiles < 12 && !even;
+    // Filters that L2 keeps may be read by every thread.
+    auto filters = form.products * g.in_channels * g.kernel[0] * g.out_channels * static_cast<int64_t>(sizeof(float));
+    bool kept = filters <= static_cast<int64_t>(cpu_features().l2) && cut_at_positions(g.batch, g.out_size(), threads);
+    shared = threads > 1 && block_tiles < (kept ? 6 : 12) && !even;
     if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
     blocks = ceil_div(tiles, block_tiles);
 }
@@ -74,7 +78,11 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
                    static_cast<int64_t>(sizeof(float)))) {}
 
 size_t WinogradTask::workspace_bytes() const {
-    return static_cast<size_t>(scratch_floats() * (plan_.shared ? 1 : threads_)) * sizeof(float);
+    return plan_.shared ? static_cast<size_t>(scratch_floats()) * sizeof(float) : 0;
+}
+
+size_t WinogradTask::scratch_bytes() const {
+    return plan_.shared ? 0 : static_cast<size_t>(scratch_floats()) * sizeof(float);
 }
 
 double WinogradTask::operations() const {
@@ -158,7 +166,7 @@ void WinogradTask::to_outputs(WinogradJob& j, float* m) const {
 
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
     context.pool.parallel_for(g_.group * plan_.blocks, [&](int64_t i, int worker) {
-        auto* v = reinterpret_cast<float*>(context.workspace) + worker * scratch_floats();
+        auto* v = reinterpret_cast<float*>(context.scratch_of(worker));
         auto* m = v + v_[form_.products];
         auto group = i / plan_.blocks;
         auto j = job(arguments, group, i % plan_.blocks);

@@ -29,6 +29,7 @@ public:
                  std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
+    size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override { return 2; }
     double operations() const override;
 

@@ -4,10 +4,12 @@
 #include "kernel/ops/conv_chain.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "runtime/task_memory.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -59,7 +61,7 @@ struct Step {
     std::unique_ptr<runtime::Task> task;
     double estimate = 0;
     std::vector<std::shared_ptr<mem_manager::Blob>> blobs;
-    std::shared_ptr<mem_manager::Blob> workspace;
+    std::optional<runtime::TaskMemory> memory;
     std::vector<void*> pointers;
 };
 
@@ -115,7 +117,7 @@ struct Bench {
         auto estimate = kernel->estimate(args);
         step.estimate = estimate ? *estimate : 0;
         step.task = kernel->bind(args).value();
-        step.workspace = mem_manager::Blob::make(mem_manager::cpu_device(), step.task->workspace_bytes() + 64);
+        step.memory.emplace(*step.task, pool.threads());
         for (auto const& blob : step.blobs) step.pointers.push_back(blob->data());
     }
 
@@ -139,8 +141,7 @@ struct Bench {
             for (size_t i = 0; i < cuts.size(); ++i)
                 for (int round = 0; round < 3; ++round) {
                     auto start = now();
-                    for (auto const& step : all[i])
-                        step.task->run(step.pointers.data(), {pool, static_cast<std::byte*>(step.workspace->data())});
+                    for (auto const& step : all[i]) step.task->run(step.pointers.data(), step.memory->context(pool));
                     best[i] = std::min(best[i], now() - start);
                 }
         for (size_t i = 0; i < cuts.size(); ++i) {

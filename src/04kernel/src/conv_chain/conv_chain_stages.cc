@@ -46,7 +46,7 @@ class StagesTask final : public runtime::Task {
     };
     std::vector<Stage> stages_;
     SmallVector<size_t, 3> offsets_;  ///< of the tensors between
-    size_t between_ = 0, scratch_ = 0;
+    size_t between_ = 0, workspace_ = 0, scratch_ = 0;
 
 public:
     StagesTask(ConvChainInfo const& info, std::span<TensorDesc const> between,
@@ -64,12 +64,14 @@ public:
             if (operands.stages[i].bias >= 0) stage.arguments.push_back(operands.stages[i].bias);
             if (last && operands.residual >= 0) stage.arguments.push_back(operands.residual);
             stage.arguments.push_back(last ? operands.output : -1 - static_cast<int>(i));
-            scratch_ = std::max(scratch_, tasks[i]->workspace_bytes());
+            workspace_ = std::max(workspace_, tasks[i]->workspace_bytes());
+            scratch_ = std::max(scratch_, tasks[i]->scratch_bytes());
             stage.task = std::move(tasks[i]);
         }
     }
 
-    size_t workspace_bytes() const override { return between_ + scratch_; }
+    size_t workspace_bytes() const override { return between_ + workspace_; }
+    size_t scratch_bytes() const override { return scratch_; }
     uint64_t unread_inputs() const override {
         uint64_t unread = 0;
         for (auto const& stage : stages_)

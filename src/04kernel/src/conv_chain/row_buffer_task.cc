@@ -2,6 +2,7 @@
 
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
+#include "conv/shares.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,6 +31,8 @@ RowBufferPlan::RowBufferPlan(Geometry const& g, Pointwise const* expand, Pointwi
     // thread as much.
     auto units = g.batch * chunk_tasks;
     int64_t wanted = threads == 1 ? 1 : !expand ? 4 * threads : project ? threads : 2 * threads;
+    if (expand && !project && cut_at_positions(g.batch, g.out_size(), threads))
+        by_rows = true, units = 1, wanted = threads;
     auto even = threads / std::gcd(units, int64_t{threads});
     parts = std::clamp<int64_t>(ceil_div(ceil_div(wanted, units), even) * even, 1, rows);
     auto part_rows = ceil_div(rows, parts);
@@ -75,9 +78,7 @@ RowBufferTask::RowBufferTask(Parts parts, TileIsa const& tile, DepthwiseIsa cons
       plan_(p_.depthwise, p_.expand ? &*p_.expand : nullptr, p_.project ? &*p_.project : nullptr, tile.block,
             threads_) {}
 
-size_t RowBufferTask::workspace_bytes() const {
-    return static_cast<size_t>(plan_.scratch_floats() * threads_) * sizeof(float);
-}
+size_t RowBufferTask::scratch_bytes() const { return static_cast<size_t>(plan_.scratch_floats()) * sizeof(float); }
 
 uint64_t RowBufferTask::unread_inputs() const {
     auto unread = uint64_t{1} << p_.operands.weights;
@@ -96,21 +97,20 @@ double RowBufferTask::operations() const {
 }
 
 void RowBufferTask::run(void* const* arguments, runtime::RunContext const& context) const {
-    auto* scratch = reinterpret_cast<float*>(context.workspace);
     context.pool.parallel_for(p_.depthwise.batch * plan_.parts * plan_.chunk_tasks, [&](int64_t task, int worker) {
-        run_task(task, arguments, scratch + worker * plan_.scratch_floats());
+        run_task(task, arguments, reinterpret_cast<float*>(context.scratch_of(worker)));
     });
 }
 
 void RowBufferTask::run_task(int64_t task, void* const* arguments, float* scratch) const {
     auto const& g = p_.depthwise;
-    auto part = task % plan_.parts, chunk = task / plan_.parts % plan_.chunk_tasks;
+    Band band{};
+    auto [chunk, part] = PlaneShares{plan_.chunk_tasks, plan_.parts, plan_.by_rows}.at(task);
+    band.image = chunk / plan_.chunk_tasks, chunk %= plan_.chunk_tasks;
     auto end = g.out[1] * (part + 1) / plan_.parts;
     auto first_of = [&](int64_t row) { return std::clamp<int64_t>(row * g.stride[1] - g.pad[1], 0, g.in[1]); };
-    Band band{};
     band.arguments = arguments;
     band.kept = scratch, band.window = band.kept + plan_.kept_floats, band.middle = band.window + plan_.window_floats;
-    band.image = task / (plan_.parts * plan_.chunk_tasks);
     for (band.row = g.out[1] * part / plan_.parts; band.row < end; band.row = band.end) {
         band.end = std::min(end, band.row + plan_.band_rows);
         band.first = first_of(band.row), band.next_first = first_of(band.end);

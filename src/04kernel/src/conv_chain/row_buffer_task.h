@@ -34,6 +34,7 @@ struct RowBufferPlan {
     int64_t chunk_blocks;        ///< blocks of channels in a chunk: 2 where the tile computes two at once
     int64_t band_rows;           ///< rows of the depthwise output in a band
     int64_t parts, chunk_tasks;  ///< a task is an image, a part of its rows and, without `project`, a chunk
+    bool by_rows = false;        ///< see `PlaneShares`
     int64_t kept_floats, window_floats, middle_floats;  ///< scratch of a thread
     double work;  ///< times that the rows of `expand` are computed: parts make some twice
 
@@ -56,7 +57,7 @@ public:
     };
     RowBufferTask(Parts, TileIsa const&, DepthwiseIsa const&, int threads);
     void run(void* const* arguments, runtime::RunContext const&) const override;
-    size_t workspace_bytes() const override;
+    size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override;
     double operations() const override;
 

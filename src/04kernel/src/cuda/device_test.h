@@ -6,6 +6,7 @@
 #include "mem_manager/stream.h"
 #include "movement/movement_test.h"
 #include "reduce/scalar_type.h"
+#include "runtime/task_memory.h"
 
 #include <cmath>
 
@@ -107,10 +108,8 @@ std::vector<Tensor> run_reference(Info const& info, std::vector<Tensor>& inputs,
     std::vector<void*> arguments;
     for (auto& t : inputs) arguments.push_back(t.dtype == DataType::Undefined ? nullptr : t.data());
     for (auto& t : outputs) arguments.push_back(t.data());
-    std::vector<std::byte> scratch((*task)->workspace_bytes() + 64);
-    auto* workspace = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
     static ThreadPool pool(1);
-    (*task)->run(arguments.data(), {pool, workspace, nullptr});
+    (*task)->run(arguments.data(), runtime::TaskMemory(**task, 1).context(pool));
     return outputs;
 }
 

@@ -5,10 +5,12 @@
 #include "common/thread_pool.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+#include "runtime/task_memory.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 namespace {
 
@@ -45,13 +47,12 @@ struct Bound {
     std::unique_ptr<runtime::Task> task;
     std::vector<std::vector<float>> data;
     std::vector<void*> arguments;
-    std::vector<float> scratch;
-    std::byte* workspace = nullptr;
+    std::optional<runtime::TaskMemory> memory;
     double bind_ns = 0;
 
     void run() {
         static ThreadPool pool(1);
-        task->run(arguments.data(), {pool, workspace, nullptr});
+        task->run(arguments.data(), memory->context(pool));
     }
 };
 
@@ -70,9 +71,7 @@ Bound bind(Info const& info, std::vector<Operand> in, std::vector<Operand> out) 
     for (auto* list : {&in, &out})
         for (auto& o : *list) b.data.emplace_back(o.count() + 16, 0.5f);
     for (auto& d : b.data) b.arguments.push_back(d.data());
-    b.scratch.resize(b.task->workspace_bytes() / 4 + 32);
-    auto address = reinterpret_cast<uintptr_t>(b.scratch.data());
-    b.workspace = reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
+    b.memory.emplace(*b.task, 1);
     return b;
 }
 

@@ -104,12 +104,12 @@ Result<Table, Rejection> tabulate(std::shared_ptr<TileProgram const> const& prog
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
     std::vector<void*> arguments(inputs.size() + 1, nullptr);
     arguments[input] = bytes.data(), arguments[inputs.size()] = table.data();
-    auto workspace = std::make_unique<std::byte[]>(task.workspace_bytes() + 64);
-    auto address = (reinterpret_cast<uintptr_t>(workspace.get()) + 63) / 64 * 64;
+    auto scratch = std::make_unique<std::byte[]>(task.scratch_bytes() + 64);
+    auto address = (reinterpret_cast<uintptr_t>(scratch.get()) + 63) / 64 * 64;
     ThreadPool pool(1);
     FlushDenormals flush;
     try {
-        task.run(arguments.data(), {pool, reinterpret_cast<std::byte*>(address)});
+        task.run(arguments.data(), {pool, nullptr, nullptr, nullptr, reinterpret_cast<std::byte*>(address)});
     } catch (InvalidInput const& error) {
         return Err{Rejection{std::string("not every byte has a result: ") + error.what()}};
     }

@@ -1,3 +1,4 @@
+#include "conv/shares.h"
 #include "elementwise/tile_task.h"
 
 namespace refactor::kernel::elementwise {
@@ -123,6 +124,21 @@ void TileTask::assign_steps() {
     }
 }
 
+double TileTask::work() const {
+    int64_t bytes = 0;
+    for (auto const& stream : streams_) bytes += stream.bytes;
+    return static_cast<double>(nest_.count()) * (program_->cost + static_cast<double>(bytes) * kByteTime);
+}
+
+/// Whether rows are, or could be, planes of a blocked layout that are cut as those of the convolutions around.
+bool TileTask::has_planes(int threads) const {
+    auto const& p = nest_.positions;
+    if (packed_ || p.size() < 3) return false;
+    int64_t positions = 1;
+    for (size_t i = 2; i < p.size(); ++i) positions *= p[i];
+    return cut_at_positions(p[0], positions, threads) && (nest_.linear || nest_.row == positions * nest_.block);
+}
+
 void TileTask::choose_tile(int threads) {
     // Half of L1 for the streams and the temporaries of one tile.
     int64_t bytes = buffers_ * widest_;
@@ -131,6 +147,9 @@ void TileTask::choose_tile(int threads) {
     auto most = std::clamp(l1 / std::max<int64_t>(bytes, 1) / 64 * 64, kLeastTile, kMostTile);
     auto count = nest_.count();
     if (count == 0) return;
+    bool const shared = threads > 1 && work() >= kShareWork;
+    by_columns_ = shared && has_planes(threads);
+    if (by_columns_ && nest_.linear) nest_.rows = nest_.positions[0] * nest_.positions[1], nest_.row /= nest_.rows;
     if (packed_) {
         tile_ = std::min(std::max<int64_t>(1, most / nest_.row), nest_.rows);
         // Of operands that start again, whole periods where a tile holds them: shorter periods divide longer ones.
@@ -143,18 +162,16 @@ void TileTask::choose_tile(int threads) {
         tile_padded_ = round_up(tile_ * nest_.row, kBlock);
     } else {
         tiles_per_row_ = std::max<int64_t>(1, (nest_.row + most - 1) / most);
+        if (by_columns_)
+            tiles_per_row_ = round_up(tiles_per_row_, std::min<int64_t>(2 * threads, nest_.row / kLeastTile));
         tile_ = round_up((nest_.row + tiles_per_row_ - 1) / tiles_per_row_, kBlock);
         tiles_per_row_ = std::max<int64_t>(1, (nest_.row + tile_ - 1) / tile_);
         units_ = nest_.rows * tiles_per_row_;
         tile_padded_ = tile_;
     }
-    int64_t stream_bytes = 0;
-    for (auto const& stream : streams_) stream_bytes += stream.bytes;
-    auto work = static_cast<double>(count) * (program_->cost + static_cast<double>(stream_bytes) * kByteTime);
-    if (threads > 1 && work >= kShareWork) {
-        chunks_ = std::min({units_, static_cast<int64_t>(work / kPieceWork), int64_t{8} * threads});
-        threads_ = threads;
-    }
+    if (shared)
+        chunks_ = std::min(
+            {by_columns_ ? tiles_per_row_ : units_, static_cast<int64_t>(work() / kPieceWork), int64_t{8} * threads});
 }
 
 void TileTask::find_in_place() {

@@ -50,11 +50,9 @@ struct TileTask::Cursor {
 };
 
 void TileTask::run(void* const* arguments, runtime::RunContext const& context) const {
-    if (chunks_ <= 1 || context.pool.threads() == 1) return run_units(arguments, context.workspace, 0, units_);
-    context.pool.parallel_for(chunks_, [&](int64_t i, int worker) {
-        auto* scratch = context.workspace + static_cast<size_t>(worker) * worker_bytes_;
-        run_units(arguments, scratch, units_ * i / chunks_, units_ * (i + 1) / chunks_);
-    });
+    if (context.pool.threads() == 1 || chunks_ <= 1) return run_chunk(arguments, context.scratch_of(0), 0, 1);
+    context.pool.parallel_for(
+        chunks_, [&](int64_t i, int worker) { run_chunk(arguments, context.scratch_of(worker), i, chunks_); });
 }
 
 std::byte** TileTask::prepare(void* const* arguments, std::byte* scratch) const {
@@ -74,9 +72,16 @@ std::byte** TileTask::prepare(void* const* arguments, std::byte* scratch) const 
     return slots;
 }
 
-void TileTask::run_units(void* const* arguments, std::byte* scratch, int64_t begin, int64_t end) const {
-    if (begin >= end) return;
+void TileTask::run_chunk(void* const* arguments, std::byte* scratch, int64_t chunk, int64_t chunks) const {
+    if (units_ == 0) return;
     auto** slots = prepare(arguments, scratch);
+    if (!by_columns_) return run_units(arguments, slots, units_ * chunk / chunks, units_ * (chunk + 1) / chunks);
+    auto first = tiles_per_row_ * chunk / chunks, last = tiles_per_row_ * (chunk + 1) / chunks;
+    for (int64_t unit = 0; unit < units_; unit += tiles_per_row_)
+        run_units(arguments, slots, unit + first, unit + last);
+}
+
+void TileTask::run_units(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
     if (nest_.linear)
         run_linear(arguments, slots, begin, end);
     else if (packed_)
@@ -92,10 +97,12 @@ void TileTask::move_streams(void* const* arguments, std::byte** slots, int64_t e
 
 void TileTask::run_linear(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const {
     if (units_ == 1) return run_body(slots, nest_.row);
+    auto row = begin / tiles_per_row_, part = begin % tiles_per_row_;
     for (auto unit = begin; unit < end; ++unit) {
-        auto start = unit * tile_;
-        move_streams(arguments, slots, start);
-        run_body(slots, std::min(tile_, nest_.row - start));
+        auto column = part * tile_;
+        move_streams(arguments, slots, row * nest_.row + column);
+        run_body(slots, std::min(tile_, nest_.row - column));
+        if (++part == tiles_per_row_) part = 0, ++row;
     }
 }
 

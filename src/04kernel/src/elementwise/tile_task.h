@@ -15,7 +15,7 @@ class TileTask final : public runtime::Task {
 public:
     TileTask(std::shared_ptr<TileProgram const> program, LoopNest nest, int threads);
     void run(void* const* arguments, runtime::RunContext const& context) const override;
-    size_t workspace_bytes() const override { return worker_bytes_ * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return worker_bytes_; }
     uint64_t in_place_inputs() const override { return in_place_; }
     double operations() const override;
 
@@ -36,6 +36,8 @@ private:
     struct Cursor;
 
     void choose_tile(int threads);
+    double work() const;  ///< ns, estimated
+    bool has_planes(int threads) const;
     void assign_inputs();
     void assign_steps();
     uint16_t add_block() { return static_cast<uint16_t>(first_block_ + blocks_++); }
@@ -43,7 +45,8 @@ private:
     int64_t buffers_bytes() const { return tile_padded_ * widest_ + 64; }
 
     std::byte** prepare(void* const* arguments, std::byte* scratch) const;
-    void run_units(void* const* arguments, std::byte* scratch, int64_t begin, int64_t end) const;
+    void run_chunk(void* const* arguments, std::byte* scratch, int64_t chunk, int64_t chunks) const;
+    void run_units(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
     void run_linear(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
     void run_rows(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
     void run_packed(void* const* arguments, std::byte** slots, int64_t begin, int64_t end) const;
@@ -57,8 +60,8 @@ private:
 
     std::shared_ptr<TileProgram const> program_;
     LoopNest nest_;
-    int threads_ = 1;
     bool packed_ = false;      ///< a tile holds several whole rows
+    bool by_columns_ = false;  ///< a chunk is a part of every row
     int64_t tile_ = 0;         ///< elements of a tile; packed: rows of a tile
     int64_t tile_padded_ = 0;  ///< elements of a buffer
     int64_t units_ = 0, tiles_per_row_ = 1;

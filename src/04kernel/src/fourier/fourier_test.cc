@@ -85,9 +85,7 @@ Tensor compute(Info const& info, std::vector<Tensor> inputs, Dims result, std::v
     ThreadPool pool(threads);
     auto task = found.kernels.front()->bind({operands, {&target, 1}, params, packs, threads});
     EXPECT_TRUE(task.ok()) << task.error().reason;
-    std::vector<std::byte> memory((*task)->workspace_bytes() + 64);
-    auto* workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    (*task)->run(arguments.data(), {pool, workspace, nullptr});
+    (*task)->run(arguments.data(), runtime::TaskMemory(**task, threads).context(pool));
     return outputs[0];
 }
 

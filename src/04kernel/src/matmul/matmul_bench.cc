@@ -2,6 +2,7 @@
 #include "common/thread_pool.h"
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
+#include "runtime/task_memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -89,9 +90,8 @@ void bench(Shape const& s, int threads) {
         if (!bound.ok()) continue;
         auto task = std::move(bound).value();
         auto bind_ns = measure([&] { (void)kernel->bind(args); });
-        std::vector<std::byte> workspace(task->workspace_bytes() + 64);
-        auto* scratch = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
-        runtime::RunContext context{pool, scratch, nullptr};
+        runtime::TaskMemory memory(*task, pool.threads());
+        auto context = memory.context(pool);
         std::vector<void*> arguments{ma.data.data(), mb.data.data()};
         if (info.scaled) arguments.push_back(scales.data());
         arguments.push_back(my.data.data());

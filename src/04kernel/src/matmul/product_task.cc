@@ -206,12 +206,10 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto parts = shape_.batches * row_parts_ * column_parts_;
-        if (parts == 1) return run_part(arguments, 0, context.workspace);
-        context.pool.parallel_for(parts, [&](int64_t part, int worker) {
-            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * scratch_bytes_);
-        });
+        context.pool.parallel_for(
+            parts, [&](int64_t part, int worker) { run_part(arguments, part, context.scratch_of(worker)); });
     }
-    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return scratch_bytes_; }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return shape_.operations(); }
 };

@@ -58,10 +58,10 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(plan_.batches * plan_.row_parts * plan_.column_parts, [&](int64_t part, int worker) {
-            run_part(arguments, part, context.workspace + static_cast<size_t>(worker) * plan_.scratch_bytes);
+            run_part(arguments, part, context.scratch_of(worker));
         });
     }
-    size_t workspace_bytes() const override { return plan_.scratch_bytes * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return plan_.scratch_bytes; }
     uint64_t unread_inputs() const override { return 2; }
     double operations() const override { return shape_.operations(); }
 };

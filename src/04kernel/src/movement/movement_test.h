@@ -1,6 +1,7 @@
 #pragma once
 #include "kernel/kernel.h"
 #include "movement/movement.h"
+#include "runtime/task_memory.h"
 
 #include <random>
 
@@ -82,9 +83,9 @@ std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::
             std::vector<void*> arguments;
             for (auto& t : inputs) arguments.push_back(t.dtype == DataType::Undefined ? nullptr : t.data());
             for (auto& t : answer.outputs) arguments.push_back(t.data());
-            std::vector<std::byte> scratch((*task)->workspace_bytes() + 64);
-            auto* workspace = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-            (*task)->run(arguments.data(), {pools[threads - 1], workspace, nullptr});
+            runtime::TaskMemory memory(**task, threads);
+            (*task)->run(arguments.data(), memory.context(pools[threads - 1]));
+            EXPECT_TRUE(memory.is_intact()) << kernel->id() << " writes behind its workspace or scratch memory";
             answers.push_back(std::move(answer));
         }
         EXPECT_FALSE(found.kernels.empty()) << found.rejections.back().reason;

@@ -1,5 +1,6 @@
 #include "common/thread_pool.h"
 #include "conv/cost.h"
+#include "conv/shares.h"
 #include "pool/pool.h"
 #include "pool/pool_job.h"
 #include "reorder/transpose_blocks.h"
@@ -17,7 +18,7 @@ class SimdTask final : public runtime::Task {
     ReorderIsa const* reorder_;  ///< null: blocked operands
     PoolJob job_;
     int threads_;
-    int64_t blocks_, bands_ = 1;
+    PlaneShares shares_;
 
     int64_t scratch_floats() const { return reorder_ ? (g_.in_size() + g_.out_size()) * isa_->block : 0; }
 
@@ -28,7 +29,7 @@ class SimdTask final : public runtime::Task {
     }
 
     void run_plain(float const* x, float* y, int64_t plane, float* scratch) const {
-        auto b = plane % blocks_, n = plane / blocks_;
+        auto b = plane % shares_.blocks, n = plane / shares_.blocks;
         auto channels = static_cast<int32_t>(std::min<int64_t>(isa_->block, g_.in_channels - b * isa_->block));
         auto first = n * g_.in_channels + b * isa_->block;
         auto* pooled = scratch + g_.in_size() * isa_->block;
@@ -47,10 +48,12 @@ public:
           reorder_(reorder),
           job_(job_of<float>(g, info)),
           threads_(threads),
-          blocks_((g.in_channels + isa.block - 1) / isa.block) {
-        auto planes = g.batch * blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
-        if (!reorder && threads > 1)
-            bands_ = std::clamp<int64_t>(std::min(wanted, g.out[1] * g.out[2] * g.taps() / 16384), 1, g.out[1]);
+          shares_{(g.in_channels + isa.block - 1) / isa.block} {
+        auto planes = g.batch * shares_.blocks * g.out[0], wanted = (4 * threads + planes - 1) / planes;
+        if (reorder || threads == 1) return;
+        shares_.by_rows = g.out[0] == 1 && cut_at_positions(g.batch, g.out_size(), threads);
+        wanted = shares_.by_rows ? 2 * threads : std::min(wanted, g.out[1] * g.out[2] * g.taps() / 16384);
+        shares_.bands = std::clamp<int64_t>(wanted, 1, g.out[1]);
     }
 
     size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats() * threads_) * sizeof(float); }
@@ -62,13 +65,14 @@ public:
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
         auto* scratch = reinterpret_cast<float*>(context.workspace);
-        auto tasks = g_.batch * blocks_ * (reorder_ ? 1 : g_.out[0] * bands_);
+        auto tasks = g_.batch * shares_.blocks * (reorder_ ? 1 : g_.out[0] * shares_.bands);
         context.pool.parallel_for(tasks, [&](int64_t task, int worker) {
             if (reorder_) return run_plain(x, y, task, scratch + worker * scratch_floats());
-            auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
+            auto [plane, band] = shares_.at(task);
+            auto z = plane % g_.out[0], block = plane / g_.out[0];
             auto job = job_;
             job.x = x + block * g_.in_size() * isa_->block, job.y = y + block * g_.out_size() * isa_->block;
-            job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
+            job.row = g_.out[1] * band / shares_.bands, job.row_end = g_.out[1] * (band + 1) / shares_.bands;
             run_plane(job, z);
         });
     }

@@ -85,7 +85,7 @@ void KernelTimer::warm(std::span<std::byte const> memory) {
     });
 }
 
-double KernelTimer::time_once(runtime::Task const& task, std::byte* workspace) {
+double KernelTimer::time_once(runtime::Task const& task, std::byte* workspace, std::span<std::byte> scratch) {
     auto launches = stream_ ? kLaunches : 1;
     if (!stream_) {
         evict();
@@ -93,7 +93,9 @@ double KernelTimer::time_once(runtime::Task const& task, std::byte* workspace) {
         for (auto const& input : inputs_) warm(input);
     }
     auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < launches; ++i) task.run(arguments_.data(), {pool_, workspace, stream_.get()});
+    for (int i = 0; i < launches; ++i)
+        task.run(arguments_.data(), {pool_, workspace, stream_.get(), nullptr, scratch.data(),
+                                     scratch.size() / static_cast<size_t>(pool_.threads())});
     if (stream_) {
         char text[512] = "";
         if (auto code = streams_of(device_).synchronize(device_.handle(), stream_.get(), text, sizeof text))
@@ -127,9 +129,13 @@ std::vector<double> KernelTimer::fastest(std::span<runtime::Task const* const> t
         arguments_.push_back(const_cast<void*>(readers.back()->data()));
     }
     for (auto const* output : args.outputs) add(output, nullptr, false);
-    size_t workspace_bytes = 1;
-    for (auto const* task : tasks) workspace_bytes = std::max(workspace_bytes, task->workspace_bytes());
+    size_t workspace_bytes = 1, scratch_bytes = 64;
+    for (auto const* task : tasks) {
+        workspace_bytes = std::max(workspace_bytes, task->workspace_bytes());
+        scratch_bytes = std::max(scratch_bytes, (task->scratch_bytes() + 63) / 64 * 64);
+    }
     auto workspace = Blob::make(device_, workspace_bytes);
+    auto scratch = Blob::make(mem_manager::cpu_device(), scratch_bytes * static_cast<size_t>(pool_.threads()));
 
     constexpr auto kFailed = std::numeric_limits<double>::infinity();
     std::vector<double> best(tasks.size(), kFailed);
@@ -139,7 +145,8 @@ std::vector<double> KernelTimer::fastest(std::span<runtime::Task const* const> t
         for (size_t i = 0; i < tasks.size(); ++i) {
             if (fails[i]) continue;
             try {
-                auto time = time_once(*tasks[i], static_cast<std::byte*>(workspace->data()));
+                auto time = time_once(*tasks[i], static_cast<std::byte*>(workspace->data()),
+                                      {static_cast<std::byte*>(scratch->data()), scratch->bytes()});
                 spent += time;
                 if (round) best[i] = std::min(best[i], time);  // the first run touches pages and starts threads
             } catch (InvalidInput const&) {

@@ -26,7 +26,7 @@ class KernelTimer {
     void evict();
     void warm(std::span<std::byte const> memory);
     void add(TensorDesc const* desc, mem_manager::Blob const* constant, bool is_input);
-    double time_once(runtime::Task const& task, std::byte* workspace);
+    double time_once(runtime::Task const& task, std::byte* workspace, std::span<std::byte> scratch);
 
 public:
     /// Throws `DeviceError`.

@@ -227,6 +227,7 @@ void PlanBuild::fill_blocks() {
         for (auto edge : node.inputs) touch(edge, block);
         for (auto edge : node.outputs)
             if (touch(edge, block) && edge == node.outputs[0]) reuse_candidates_.push_back({i, block});
+        plan.scratch_bytes = std::max(plan.scratch_bytes, step.task->scratch_bytes());
         if (auto bytes = step.task->workspace_bytes()) {
             // Blocks begin at multiples of 64 bytes; the executor moves on to the next place that will do.
             if (parts_.device != "cpu") bytes += runtime::kDeviceWorkspaceAlignment - 64;

@@ -2,6 +2,7 @@
 #include "common/thread_pool.h"
 #include "kernel/kernel.h"
 #include "mem_manager/blob.h"
+#include "runtime/task_memory.h"
 
 #include <cmath>
 #include <cstring>
@@ -93,13 +94,9 @@ inline void run(Kernel const& kernel, std::vector<Tensor>& inputs, std::vector<T
     BindArgs args{of.in, of.out, params, packs, pool.threads()};
     auto task = kernel.bind(args);
     ASSERT_TRUE(task.ok()) << kernel.id() << ": " << task.error().reason;
-    auto bytes = (*task)->workspace_bytes();
-    std::vector<std::byte> memory(bytes + 128, std::byte{0x5a});
-    auto* workspace = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    runtime::RunContext context{pool, workspace, nullptr};
-    (*task)->run(arguments.data(), context);
-    for (auto* p = workspace + bytes; p < memory.data() + memory.size(); ++p)
-        ASSERT_EQ(*p, std::byte{0x5a}) << kernel.id() << " writes behind its workspace of " << bytes << " bytes";
+    runtime::TaskMemory memory(**task, pool.threads());
+    (*task)->run(arguments.data(), memory.context(pool));
+    ASSERT_TRUE(memory.is_intact()) << kernel.id() << " writes behind its workspace or scratch memory";
     for (auto& t : outputs)
         for (auto i = t.bytes.size() - 64; i < t.bytes.size(); ++i)
             ASSERT_EQ(t.bytes[i], std::byte{0xcd}) << kernel.id() << " writes behind its output";
