@@ -13,7 +13,7 @@
 #
 # Variables: TYPE=Debug|Release, CUDA=OFF|ON, WERROR=OFF|ON, JOBS=<n>, PYTHON=<interpreter that makes .venv>, VENV=<environment>;
 # SYSTEM=ON: .venv shows the packages of the system, and only what is missing is installed; WHEELS=<folder>: from there, without network;
-# of make test-cuda: GPU_TESTS=<processes>; of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
+# of make test-cuda: GPU_TESTS=<processes>, TEST_SECONDS=<from the start of make, 0: no end>; of make bench: MODELS=<files, built-in ones if none>, BASELINE=<earlier bench.json>; of make bench-cuda: BENCH_CUDA=<arguments>;
 # of make sanitize: SANITIZE=address|thread (address finds undefined behaviour, too), SANITIZE_TESTS=<Python tests>;
 # of make fuzz: FUZZ_SECONDS=<for each target>, FUZZ_TARGETS=<some of them>, FUZZ_CXX=<a Clang with libFuzzer>.
 
@@ -121,11 +121,23 @@ test-avx512: $(STAMPS)/build $(STAMPS)/gtest
 # What a GPU answers below a model, and why another kernel than the usual one computes it; what is wrong here explains the rest.
 DOCTOR = -@REFACTOR_GRAPH_LOG=info timeout 100 env $(RUN) -m refactor_graph.cli doctor --device cuda 2>&1
 
-# Several processes: a test that loses the device or the process takes no other with it.
+# Ten minutes are meant from here, the build included.
+STARTED := $(shell date +%s)
+# A GPU may make a test hang; where tests skip or are emulated, nothing needs an end.
+TEST_SECONDS ?= $(if $(REFACTOR_GRAPH_PLUGIN_PATH),0,$(if $(wildcard /dev/nvidiactl /dev/dxg),560,0))
+# Runs a command until then; SIGINT leaves pytest its summary.
+UNTIL_THE_END = timeout --foreground -s INT -k 20 \
+	$$(if [ $(TEST_SECONDS) -gt 0 ]; then left=$$(($(STARTED) + $(TEST_SECONDS) - $$(date +%s))); echo $$((left > 1 ? left : 1)); else echo 0; fi)
+
+# Several processes: a test that loses the device or the process takes no other with it. Python first: it runs on the GPU, what ctest
+# has to do only compiles for it.
 test-cuda: build-tests $(STAMPS)/test
 	$(DOCTOR)
-	ctest --test-dir $(BUILD) --output-on-failure --label-regex cuda
-	$(RUN) -m pytest -m cuda -n $(GPU_TESTS) --max-worker-restart 64
+	@status=0; \
+	$(UNTIL_THE_END) env $(RUN) -m pytest -m cuda -n $(GPU_TESTS) --max-worker-restart 64 -o faulthandler_timeout=90 || status=$$?; \
+	$(UNTIL_THE_END) ctest --test-dir $(BUILD) --output-on-failure $(if $(filter ON,$(CUDA)),--no-tests=error) --label-regex cuda || status=$$?; \
+	test $$status -ne 124 || echo "test-cuda: ended $(TEST_SECONDS) s after make began"; \
+	exit $$status
 
 demo: install-python $(STAMPS)/demo
 	$(PY) examples/demo.py
@@ -133,9 +145,6 @@ demo: install-python $(STAMPS)/demo
 bench: install-python $(STAMPS)/bench
 	@mkdir -p $(BUILD)
 	$(PY) benchmarks/run.py --json $(BUILD)/bench.json --plot $(BUILD)/bench.svg $(if $(BASELINE),--baseline $(BASELINE)) $(MODELS)
-
-# Ten minutes are meant from here, the build included.
-STARTED := $(shell date +%s)
 
 bench-cuda: build $(STAMPS)/run
 	$(DOCTOR)
