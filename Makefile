@@ -225,7 +225,9 @@ clean-log:
 $(PY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
 		"Python %d.%d is too old, 3.10 is needed: make PYTHON=<interpreter>" % v[:2])'
-	$(PYTHON) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages) $(VENV)
+	@# What makes a pip (ensurepip) may not be installed; one of the system is seen by the environment.
+	$(PYTHON) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages \
+		$$(! $(PYTHON) -m pip --version > /dev/null 2>&1 || echo --without-pip)) $(VENV) || { rm -f $(PY); exit 1; }
 ifeq ($(SYSTEM),ON)
 	@# An environment sees the packages of the interpreter at the bottom, not those of an environment that it is made from.
 	$(PYTHON) -c 'import site; print(*site.getsitepackages(), sep="\n")' \
