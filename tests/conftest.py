@@ -21,6 +21,17 @@ def missing_gpu():
     return ""
 
 
+def is_emulated():
+    """Whether the GPU is emulated: what its libraries have an engine for is then known."""
+    return "emulated" in find_device("nvidia", 0).name
+
+
+def missing_dnn():
+    """Why the GPU there is has no library for convolutions, or nothing."""
+    (library,) = find_device("nvidia", 0).libraries
+    return library if library.startswith("cuDNN: ") else ""
+
+
 @pytest.fixture(params=TARGETS)
 def target(request):
     """Give each kind of device to compile for; the GPU's part skips where there is none."""
