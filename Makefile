@@ -127,19 +127,18 @@ DOCTOR = -@REFACTOR_GRAPH_LOG=info timeout 100 env $(RUN) -m refactor_graph.cli 
 STARTED := $(shell date +%s)
 # A GPU may make a test hang; where tests skip or are emulated, nothing needs an end.
 TEST_SECONDS ?= $(if $(REFACTOR_GRAPH_PLUGIN_PATH),0,$(if $(wildcard /dev/nvidiactl /dev/dxg),560,0))
-# Runs a command until then; SIGINT leaves pytest its summary.
-UNTIL_THE_END = timeout --foreground -s INT -k 20 \
-	$$(if [ $(TEST_SECONDS) -gt 0 ]; then left=$$(($(STARTED) + $(TEST_SECONDS) - $$(date +%s))); echo $$((left > 1 ? left : 1)); else echo 0; fi)
+# What is left of them, 0 if there is no end.
+SECONDS_LEFT = $$(left=$$(($(STARTED) + $(TEST_SECONDS) - $$(date +%s))); echo $$(($(TEST_SECONDS) == 0 ? 0 : left > 1 ? left : 1)))
 
 # Several processes: a test that loses the device or the process takes no other with it. Python first: it runs on the GPU, what ctest
-# has to do only compiles for it.
+# has to do only compiles for it. SIGINT leaves pytest its summary.
 test-cuda: configure $(STAMPS)/test
 	ninja -C $(BUILD) -j $(JOBS)
 	$(DOCTOR)
 	@status=0; \
-	$(UNTIL_THE_END) env $(RUN) -m pytest -m cuda -n $(GPU_TESTS) --max-worker-restart 64 -o faulthandler_timeout=90 || status=$$?; \
-	$(UNTIL_THE_END) ctest --test-dir $(BUILD) --output-on-failure $(if $(filter ON,$(CUDA)),--no-tests=error) --label-regex cuda || status=$$?; \
-	test $$status -ne 124 || echo "test-cuda: ended $(TEST_SECONDS) s after make began"; \
+	timeout --foreground -s INT -k 20 $(SECONDS_LEFT) env $(RUN) -m pytest -m cuda -n $(GPU_TESTS) --max-worker-restart 64 -o faulthandler_timeout=90 || status=$$?; \
+	test $$status -ne 124 || echo "pytest was interrupted $(TEST_SECONDS) s after make began"; \
+	ctest --test-dir $(BUILD) --output-on-failure $(if $(filter-out 0,$(TEST_SECONDS)),--timeout $(SECONDS_LEFT)) $(if $(filter ON,$(CUDA)),--no-tests=error) --label-regex cuda || status=$$?; \
 	exit $$status
 
 demo: install-python $(STAMPS)/demo
