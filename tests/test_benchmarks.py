@@ -88,7 +88,7 @@ def static_model(name, batch):
 
 
 def test_the_torch_backend_is_timed() -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", "2.13")
     pytest.importorskip("onnxscript")
     options = ["call", "--threads", "1", "--rounds", "1", "--burst", "0", "--without", "inductor,frozen"]
     command = [sys.executable, str(FOLDER / "torch_backend.py"), *options]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -216,6 +217,27 @@ def test_recording_can_be_forbidden(gpu):
     assert "not allowed" in executor.clone().recording
     executor.dispatch(gpu, "mru")
     assert "not allowed" in executor.recording
+
+
+def test_recording_while_others_wait_for_the_device():
+    """CUDA spoils what one thread records when another one waits for the whole device."""
+    executor = make_compiler(chain(*["Relu", "Exp", "Sqrt"] * 200)).compile("cuda", passes=["-all"])
+    first = make_compiler(chain("Relu")).compile("cuda")
+    first({"x": random(5)})
+    shared = ByCudaArray(first.get_output_blob("y"), stream=1)
+    on_host = make_compiler(chain("Exp")).compile("cpu")
+
+    def record():
+        for size in range(1, 20):
+            x = {"x": random(size)}
+            executor(x), executor(x)
+            assert ": recorded" in executor.recording
+
+    with ThreadPoolExecutor(1) as pool:
+        recording = pool.submit(record)
+        while not recording.done():
+            on_host.set_input_blob("x", shared)
+        recording.result()
 
 
 @pytest.mark.parametrize("name", ["loop", "scan", "if"])

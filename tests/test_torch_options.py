@@ -350,6 +350,16 @@ def test_what_is_missing_is_told():
     assert "onnxscript" in done.stdout
 
 
+def test_an_older_torch_is_told():
+    code = (
+        "import torch._dynamo.backends.common\n"
+        "import torch.fx.experimental.symbolic_shapes as shapes; del shapes.has_guarding_hint\n"
+        "torch.__version__ = '2.11.0'\n"
+        "try:\n    import refactor_graph.torch_backend\nexcept ImportError as error:\n    print(error)"
+    )
+    assert "needs torch 2.13 or later, this is 2.11.0" in python(code).stdout
+
+
 def test_the_backend_has_a_name_once_it_is_installed(tmp_path):
     """As an installer writes it: the entry points of pyproject.toml in the metadata of a distribution."""
     tomllib = pytest.importorskip("tomllib")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", "2.13")
 pytest.importorskip("onnxscript")
 
 import torch.nn.functional as F  # noqa: E402, N812

@@ -29,7 +29,11 @@ def download(requirements: Path, folder: Path) -> Path:
         "-d",
         str(folder),
     ]
-    subprocess.run(command, check=True)
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit(
+            "pip cannot fetch GoogleTest. Without network: python tools/get_gtest.py --fetch DIR where there is one, "
+            "then make WHEELS=DIR here"
+        )
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise SystemExit(f"expected one wheel from {requirements}, got {len(wheels)}")

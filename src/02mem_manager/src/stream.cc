@@ -4,6 +4,8 @@
 #include "mem_manager/stopwatch.h"
 
 #include <chrono>
+#include <mutex>
+#include <utility>
 
 namespace refactor::mem_manager {
 
@@ -82,12 +84,15 @@ void Stream::copy_from_peer(void* target, Device const& source_device, void cons
 
 void Stream::begin_recording() {
     if (!graphs_) throw DeviceError(device_.name() + ": its plugin cannot record work");
+    std::shared_lock lock(device_.recordings());
     checked(device_, "graphs.begin",
             [&](char* text, size_t bytes) { return graphs_->begin(device_.handle(), native_, text, bytes); });
+    recording_ = std::move(lock);
 }
 
 std::unique_ptr<Recording> Stream::end_recording() {
     void* graph = nullptr;
+    auto lock = std::move(recording_);
     checked(device_, "graphs.end",
             [&](char* text, size_t bytes) { return graphs_->end(device_.handle(), native_, &graph, text, bytes); });
     return std::make_unique<Recording>(device_, *graphs_, graph);
@@ -118,9 +123,11 @@ void Stream::synchronize_device() {
 }
 
 void wait_for_device(Device& device) {
-    if (auto const* table = extension_of<RefactorDeviceInterop>(device, RG_INTEROP_EXTENSION))
-        checked(device, "interop.synchronize",
-                [&](char* text, size_t bytes) { return table->synchronize(device.handle(), text, bytes); });
+    auto const* table = extension_of<RefactorDeviceInterop>(device, RG_INTEROP_EXTENSION);
+    if (!table) return;
+    std::unique_lock lock(device.recordings());
+    checked(device, "interop.synchronize",
+            [&](char* text, size_t bytes) { return table->synchronize(device.handle(), text, bytes); });
 }
 
 int owner_of(void const* address) {

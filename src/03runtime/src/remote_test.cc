@@ -56,6 +56,7 @@ class TestDevice final : public mem_manager::Device {
     }
     static int32_t end(void* device, void*, void** graph, char* text, size_t bytes) {
         *graph = of(device).recording.release();
+        ++of(device).attempts;
         if (!of(device).refuses) return 0;
         delete static_cast<Works*>(*graph);
         std::strncpy(text, "operation not permitted", bytes);
@@ -78,7 +79,7 @@ class TestDevice final : public mem_manager::Device {
 
 public:
     using Works = std::vector<std::function<void()>>;
-    int streams = 0, uploads = 0, downloads = 0, waits = 0, repeats = 0;
+    int streams = 0, uploads = 0, downloads = 0, waits = 0, repeats = 0, attempts = 0;
     bool broken = false, refuses = false;
     std::unique_ptr<Works> recording;
 
@@ -331,13 +332,32 @@ TEST_F(RemoteExecutor, RepeatsTheWorkOfAPlanThatRunsAgain) {
 TEST_F(RemoteExecutor, GoesOnWithoutWhatCannotBeRecorded) {
     Executor executor(planner, "default", 1, &first);
     first.refuses = true;
+    auto expect_state = [&](char const* state) {
+        auto text = executor.recording_state();
+        EXPECT_EQ(text.find(state), 0u) << text;
+        EXPECT_NE(text.find("operation not permitted"), std::string::npos) << text;
+    };
+    for (float x : {1.f, 2.f, 3.f, 4.f, 5.f, 6.f}) {
+        executor.set_input(0, vector_of({x}));
+        executor.run();
+        EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{x + 1}));
+        if (x == 3) expect_state("not yet");
+    }
+    EXPECT_EQ(first.repeats, 0);
+    EXPECT_EQ(first.attempts, 3);
+    expect_state("cannot be recorded");
+}
+
+TEST_F(RemoteExecutor, RecordsAgainWhatOthersHaveSpoiled) {
+    Executor executor(planner, "default", 1, &first);
     for (float x : {1.f, 2.f, 3.f}) {
+        first.refuses = x == 2;
         executor.set_input(0, vector_of({x}));
         executor.run();
         EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{x + 1}));
     }
-    EXPECT_EQ(first.repeats, 0);
-    EXPECT_NE(executor.recording_state().find("operation not permitted"), std::string::npos);
+    EXPECT_EQ(first.repeats, 1);
+    EXPECT_EQ(executor.recording_state(), "recorded");
 }
 
 TEST_F(RemoteExecutor, ThrowsWhatKernelsReport) {

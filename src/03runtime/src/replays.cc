@@ -24,9 +24,9 @@ void Replays::record(mem_manager::Stream& stream, Entry& entry, std::function<vo
     try {
         std::rethrow_exception(thrown);
     } catch (DeviceError const& error) {
-        entry.failure = error.what();
+        entry.failure = error.what(), ++entry.failures;
     } catch (OutOfMemory const& error) {
-        entry.failure = error.what();
+        entry.failure = error.what(), ++entry.failures;
     }
 }
 
@@ -42,12 +42,12 @@ void Replays::run(mem_manager::Stream& stream, std::shared_ptr<Plan const> const
             stream.synchronize();  // a recording that is destroyed must not be under way
             entries_.pop_back();
         }
-        entries_.push_front({plan, {addresses.begin(), addresses.end()}, nullptr, {}});
+        entries_.push_front({plan, {addresses.begin(), addresses.end()}, nullptr, {}, 0});
         return launch();
     }
     entries_.splice(entries_.begin(), entries_, found);
     auto& entry = entries_.front();
-    if (!entry.recording && entry.failure.empty()) record(stream, entry, launch);
+    if (!entry.recording && entry.failures < kMostFailures) record(stream, entry, launch);
     if (!entry.recording) return launch();
     entry.recording->launch(stream);
 }
@@ -57,7 +57,9 @@ std::string Replays::state(Plan const& plan) const {
     for (auto const& entry : entries_) {
         if (entry.plan.get() != &plan) continue;
         if (entry.recording) return "recorded";
-        if (!entry.failure.empty()) state = "cannot be recorded: " + entry.failure;
+        if (!entry.failures) continue;
+        state = entry.failures < kMostFailures ? "not yet, it failed and is tried again: " : "cannot be recorded: ";
+        state += entry.failure;
     }
     return state;
 }

@@ -15,10 +15,13 @@ class Replays {
         std::shared_ptr<Plan const> plan;
         std::vector<void const*> addresses;
         std::unique_ptr<mem_manager::Recording> recording;  ///< null: seen once
-        std::string failure;                                ///< why there is none
+        std::string failure;                                ///< why there is none, of the last attempt
+        int failures;
     };
     // Users that alternate between a few buffers or shapes find each again; a recording of 1000 steps takes some MB.
     static constexpr size_t kKept = 8;
+    // What other libraries do in other threads may spoil a recording: not the fault of the plan.
+    static constexpr int kMostFailures = 3;
     std::list<Entry> entries_;  ///< most recent first
 
     void record(mem_manager::Stream& stream, Entry& entry, std::function<void()> const& launch);

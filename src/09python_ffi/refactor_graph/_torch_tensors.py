@@ -10,7 +10,11 @@ import numpy as np
 import torch
 from onnx import TensorProto
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw, has_guarding_hint
+
+try:
+    from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw, has_guarding_hint
+except ImportError as error:
+    raise ImportError(f"the torch.compile backend needs torch 2.13 or later, this is {torch.__version__}") from error
 
 from refactor_graph._errors import Unsupported
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,8 @@ struct MemoryInfo {
 
 /// A place where tensors live. Thread-safe; devices live as long as the process.
 class Device {
+    std::shared_mutex recordings_;
+
 public:
     virtual ~Device() = default;
     virtual std::string_view kind() const = 0;  ///< "cpu", "nvidia"
@@ -37,6 +40,8 @@ public:
     }
     /// What the functions of an extension take as their device; null for the CPU.
     virtual void* handle() const { return nullptr; }
+    /// Held by all who record work, and alone by who waits for the whole device, which would spoil recordings.
+    std::shared_mutex& recordings() { return recordings_; }
 };
 
 /// The host's memory. Blocks of 2 MiB and more are advised for huge pages.

@@ -3,7 +3,8 @@
 #include <stdint.h>
 
 /// The extension of a device plugin (see device_plugin.h) for recorded work: what is put into a stream between `begin`
-/// and `end` is not done but kept, and done by one call as often as wanted.
+/// and `end` is not done but kept, and done by one call as often as wanted. Between them, `synchronize` of
+/// device_interop.h is not called for the device by any thread.
 #define RG_GRAPHS_EXTENSION "refactor_graphs_v1"
 
 #ifdef __cplusplus

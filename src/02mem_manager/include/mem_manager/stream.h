@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <shared_mutex>
 
 namespace refactor::mem_manager {
 
@@ -21,6 +22,7 @@ class Stream {
     RefactorDeviceGraphs const* graphs_;
     RefactorDeviceInterop const* interop_;
     void* native_ = nullptr;
+    std::shared_lock<std::shared_mutex> recording_;
 
     RefactorDeviceInterop const& interop() const;
 
@@ -48,7 +50,8 @@ public:
 
     /// Whether work can be recorded.
     bool can_record() const { return graphs_ != nullptr; }
-    /// Until `end_recording`, work is kept instead of done.
+    /// Until `end_recording`, by the same thread, work is kept instead of done. Nobody waits for the whole device
+    /// meanwhile.
     void begin_recording();
     /// Throws `DeviceError` if something cannot be recorded.
     std::unique_ptr<Recording> end_recording();
@@ -63,7 +66,7 @@ public:
     void synchronize_device();
 };
 
-/// Waits for all work of a device.
+/// Waits for all work of a device, and first for the recordings that are under way. Not for a thread that records.
 void wait_for_device(Device& device);
 /// Number of the device of kind "nvidia" that memory of another library belongs to. Throws `InvalidInput` if it is the
 /// host's.

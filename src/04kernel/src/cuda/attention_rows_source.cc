@@ -63,7 +63,7 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
     }
 }
 
-RG_GLOBAL rg_attention(rg_attention_args a) {
+RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
     __shared__ Shared shared;
     const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth, split = blockIdx.x % (unsigned)a.splits;
     const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries;
@@ -122,7 +122,7 @@ RG_GLOBAL rg_attention(rg_attention_args a) {
         ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + value_depth + thread] = thread ? sum : maximum;
 }
 
-RG_GLOBAL rg_attention_join(rg_attention_args a) {
+RG_GLOBAL rg_attention_join(RG_ARGUMENT rg_attention_args a) {
     const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
     RG_FOR(Index, target, count) {
         const Index row = target / (Index)a.value_depth, column = target % (Index)a.value_depth;

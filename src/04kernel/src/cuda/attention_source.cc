@@ -133,11 +133,11 @@ AttentionWords::AttentionWords(AttentionShape const& s)
 }
 
 std::string tiled_attention_source(AttentionKind const& kind) {
-    return std::string(kPrelude) + kElementSource + kTileSource + beginning(kind) + kAttentionTiles;
+    return std::string(kPrelude) + kArgumentSource + kElementSource + kTileSource + beginning(kind) + kAttentionTiles;
 }
 
 std::string row_attention_source(AttentionKind const& kind) {
-    return std::string(kPrelude) + kElementSource + beginning(kind) + kAttentionRows;
+    return std::string(kPrelude) + kArgumentSource + kElementSource + beginning(kind) + kAttentionRows;
 }
 
 }  // namespace refactor::kernel::cuda

@@ -89,6 +89,26 @@ TEST(CudaPlugin, CompilesConvolutionsProductsAndAttention) {
     compile_all({all.begin(), all.end()});
 }
 
+TEST(CudaPlugin, AttentionReadsItsArgumentsWhereTheyAre) {
+    std::string why;
+    auto const* table = built_plugin(why);
+    if (!table) GTEST_SKIP() << why;
+    auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
+    int count = 0;
+    for (auto const& source : sources()) {
+        if (source.find("rg_attention_args a)") == source.npos) continue;
+        char text[4096] = "";
+        void* code = nullptr;
+        size_t bytes = 0;
+        ASSERT_EQ(kernels->compile(source.c_str(), "compute_90", &code, &bytes, text, sizeof text), 0) << text;
+        EXPECT_EQ(std::string_view(static_cast<char*>(code), bytes).find("__local_depot"), std::string_view::npos)
+            << source;
+        kernels->release(code);
+        ++count;
+    }
+    EXPECT_EQ(count, 14);
+}
+
 /// An H200, as cuDNN describes devices.
 constexpr char const* kDescribed =
     R"({"version": 1, "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,

@@ -1,4 +1,6 @@
 #pragma once
+#include "common/error.h"
+#include "common/thread_pool.h"
 #include "kernel/device_kernels.h"
 #include "mem_manager/device.h"
 #include "mem_manager/device_plugin.h"
@@ -6,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -48,19 +51,20 @@ inline void compile_all(std::set<std::string> const& sources) {
     if (!table) GTEST_SKIP() << why;
     auto const* kernels = static_cast<RefactorDeviceKernels const*>(table->extension(RG_KERNELS_EXTENSION));
     ASSERT_TRUE(kernels);
-    char text[4096] = "";
-    size_t number = 0;
-    for (auto const& source : sources) {
+    std::vector<std::string const*> all;
+    for (auto const& source : sources) all.push_back(&source);
+    ThreadPool().parallel_for(static_cast<int64_t>(all.size()), [&](int64_t i, int) {
+        auto const& source = *all[static_cast<size_t>(i)];
         for (auto const* architecture : {"sm_90a", "sm_80", "sm_100"}) {
+            char complaint[4096] = "";
             void* code = nullptr;
             size_t bytes = 0;
-            ASSERT_EQ(kernels->compile(source.c_str(), architecture, &code, &bytes, text, sizeof text), 0)
-                << architecture << ": " << text << source;
+            if (kernels->compile(source.c_str(), architecture, &code, &bytes, complaint, sizeof complaint))
+                throw InternalError(std::string(architecture) + ": " + complaint + source);
             kernels->release(code);
-            if (number % 8) break;
+            if (i % 8) break;
         }
-        ++number;
-    }
+    });
 }
 
 }  // namespace refactor::kernel::testing

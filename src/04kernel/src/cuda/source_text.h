@@ -8,8 +8,8 @@ namespace refactor::kernel::cuda {
 
 /// Functions that all sources begin with.
 extern char const* const kPrelude;
-/// RG_ARGUMENT: a parameter that is indexed by what only the run knows, without a copy of it for each thread. Behind
-/// `kPrelude`, any number of times.
+/// RG_ARGUMENT: a parameter that is indexed by what only the run knows, or whose address is taken, without a copy of it
+/// for each thread. Behind `kPrelude`, any number of times.
 extern char const* const kArgumentSource;
 /// Elements as they lie in memory: `rg_f16`, `rg_bf16`, `rg_load` and `rg_store`, `rg_mad`.
 extern char const* const kElementSource;

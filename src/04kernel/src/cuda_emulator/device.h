@@ -13,16 +13,21 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace refactor::cuda_emulator {
+
+struct Stream;
 
 /// One emulated GPU.
 struct Device {
     int32_t ordinal = 0, capability = 0;
     std::string name;
     Memory memory;
+    std::mutex mutex;  ///< of what follows, and of `Stream::spoiled`
+    std::set<Stream*> recording;
 
     Device(int32_t ordinal_, int32_t capability_, size_t bytes)
         : ordinal(ordinal_), capability(capability_), name("emulated GPU " + std::to_string(ordinal_)), memory(bytes) {}
@@ -35,12 +40,9 @@ using Work = std::function<int32_t(char* text, size_t text_bytes)>;
 struct Stream {
     Device* device;
     std::unique_ptr<std::vector<Work>> recording = nullptr;
+    bool spoiled = false;  ///< what is recorded: somebody has waited for the whole device meanwhile
 
-    int32_t perform(char* text, size_t text_bytes, Work work) {
-        if (!recording) return work(text, text_bytes);
-        recording->push_back(std::move(work));
-        return 0;
-    }
+    int32_t perform(char* text, size_t text_bytes, Work work);
 };
 
 inline Device& device_of(void* device) { return *static_cast<Device*>(device); }
@@ -53,9 +55,9 @@ struct Complaint {
     int32_t operator()(int32_t code, std::string const& message) const;
 };
 
-/// What devices would report for an address that is not theirs, for work that cannot be recorded, and for everything
-/// else.
-inline constexpr int32_t kIllegalAddress = 700, kNotRecordable = 900, kFailure = 999;
+/// What devices would report for an address that is not theirs, for work that cannot be recorded, for a recording that
+/// such work has spoiled, and for everything else.
+inline constexpr int32_t kIllegalAddress = 700, kNotRecordable = 900, kSpoiled = 901, kFailure = 999;
 
 RefactorDeviceStreams const& stream_table();
 RefactorDeviceKernels const& kernel_table();

@@ -35,14 +35,22 @@ int32_t host_copy_to(void* device, void* stream, void* host, void const* source,
 }
 
 int32_t graph_begin(void*, void* stream, char* text, size_t text_bytes) {
-    if (stream_of(stream).recording) return Complaint{text, text_bytes}(kFailure, "the stream records already");
-    stream_of(stream).recording = std::make_unique<std::vector<Work>>();
+    auto& s = stream_of(stream);
+    if (s.recording) return Complaint{text, text_bytes}(kFailure, "the stream records already");
+    s.recording = std::make_unique<std::vector<Work>>();
+    std::lock_guard lock(s.device->mutex);
+    s.device->recording.insert(&s), s.spoiled = false;
     return 0;
 }
 
 int32_t graph_end(void*, void* stream, void** graph, char* text, size_t text_bytes) {
-    if (!stream_of(stream).recording) return Complaint{text, text_bytes}(kFailure, "the stream does not record");
-    *graph = stream_of(stream).recording.release();
+    auto& s = stream_of(stream);
+    if (!s.recording) return Complaint{text, text_bytes}(kFailure, "the stream does not record");
+    auto work = std::move(s.recording);
+    std::lock_guard lock(s.device->mutex);
+    s.device->recording.erase(&s);
+    if (s.spoiled) return Complaint{text, text_bytes}(kSpoiled, "the recording is spoiled");
+    *graph = work.release();
     return 0;
 }
 
@@ -74,13 +82,20 @@ int32_t event_elapsed(void*, void* first, void* last, double* nanoseconds, char*
     return 0;
 }
 
-// Interop: all work is done at once, so every order holds; streams of others need to be known to nobody.
+// Interop: all work is done at once, so every order holds; streams of others need to be known to nobody. As with CUDA,
+// who waits for the whole device fails while work is recorded, and spoils it.
 
 uint64_t number_of(void* stream) { return reinterpret_cast<uint64_t>(stream); }
 
 int32_t order(void*, void*, uint64_t, char*, size_t) { return 0; }
 
-int32_t synchronize_device(void*, char*, size_t) { return 0; }
+int32_t synchronize_device(void* device, char* text, size_t text_bytes) {
+    auto& d = device_of(device);
+    std::lock_guard lock(d.mutex);
+    for (auto* stream : d.recording) stream->spoiled = true;
+    if (d.recording.empty()) return 0;
+    return Complaint{text, text_bytes}(kNotRecordable, "operation not permitted while a stream of the device records");
+}
 
 int32_t owner_of(void const* address, int32_t* ordinal, char*, size_t) {
     *ordinal = -1;

@@ -4,6 +4,14 @@
 
 namespace refactor::cuda_emulator {
 
+int32_t Stream::perform(char* text, size_t text_bytes, Work work) {
+    if (!recording) return work(text, text_bytes);
+    std::lock_guard lock(device->mutex);
+    if (spoiled) return Complaint{text, text_bytes}(kSpoiled, "the recording is spoiled");
+    recording->push_back(std::move(work));
+    return 0;
+}
+
 int32_t copy(Device& device, void* target, void const* source, size_t bytes, bool to_device, bool from_device,
              Complaint complain) {
     auto& memory = device.memory;
@@ -23,7 +31,11 @@ int32_t create(void* device, void** stream, char*, size_t) {
     return 0;
 }
 
-void destroy(void*, void* stream) { delete static_cast<Stream*>(stream); }
+void destroy(void*, void* stream) {
+    std::unique_ptr<Stream> own(static_cast<Stream*>(stream));
+    std::lock_guard lock(own->device->mutex);
+    own->device->recording.erase(own.get());
+}
 
 /// What makes the host wait cannot be recorded; `stream` is null for the functions of the device itself.
 int32_t check_waiting(void* stream, Complaint complain) {

@@ -120,8 +120,8 @@ int32_t choose(Product& plan, RefactorMatMul const& product, Complaint complaint
     for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, attribute, &alignment, sizeof alignment));
-    // Partial sums of a product that is split stay f32.
-    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    // Partial sums of a product that is split stay f32, in the workspace: the other schemes add them in the type of Y.
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     RG_CUDA_CALL(cublasLtMatmulPreferenceSetAttribute(preference.native, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                       &sums, sizeof sums));
     constexpr int kMostRanks = 8;

@@ -85,6 +85,12 @@ void KernelTimer::warm(std::span<std::byte const> memory) {
     });
 }
 
+/// After some errors nothing works in this process any more.
+bool KernelTimer::device_answers() {
+    char text[512] = "";
+    return stream_ && streams_of(device_).synchronize(device_.handle(), stream_.get(), text, sizeof text) == 0;
+}
+
 double KernelTimer::time_once(runtime::Task const& task, std::byte* workspace, std::span<std::byte> scratch) {
     auto launches = stream_ ? kLaunches : 1;
     if (!stream_) {
@@ -150,6 +156,9 @@ std::vector<double> KernelTimer::fastest(std::span<runtime::Task const* const> t
                 spent += time;
                 if (round) best[i] = std::min(best[i], time);  // the first run touches pages and starts threads
             } catch (InvalidInput const&) {
+                fails[i] = true, best[i] = kFailed;
+            } catch (DeviceError const&) {
+                if (!device_answers()) throw;
                 fails[i] = true, best[i] = kFailed;
             }
         }

@@ -26,13 +26,15 @@ class KernelTimer {
     void evict();
     void warm(std::span<std::byte const> memory);
     void add(TensorDesc const* desc, mem_manager::Blob const* constant, bool is_input);
+    bool device_answers();
     double time_once(runtime::Task const& task, std::byte* workspace, std::span<std::byte> scratch);
 
 public:
     /// Throws `DeviceError`.
     KernelTimer(int threads, mem_manager::Device& device);
-    /// ns of the fastest run of each; infinity for one that fails on made-up operands. `constants`: what inputs hold,
-    /// null for those computed in a run. Throws `OutOfMemory`.
+    /// ns of the fastest run of each; infinity for one that fails, on made-up operands or in a library, while the
+    /// device still answers. `constants`: what inputs hold, null for those computed in a run. Throws `OutOfMemory` and
+    /// `DeviceError`.
     std::vector<double> fastest(std::span<runtime::Task const* const> tasks, BindArgs const& args,
                                 std::span<mem_manager::Blob const* const> constants);
 };
