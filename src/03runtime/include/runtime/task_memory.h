@@ -1,5 +1,6 @@
 #pragma once
 #include "mem_manager/blob.h"
+#include "mem_manager/device.h"
 #include "runtime/task.h"
 
 #include <cstring>
@@ -15,7 +16,7 @@ class TaskMemory {
     int threads_;
     std::shared_ptr<mem_manager::Blob> workspace_, scratch_;
 
-    static std::byte* bytes_of(mem_manager::Blob const& blob) { return static_cast<std::byte*>(blob.data()); }
+    static std::byte* bytes_of(mem_manager::Blob& blob) { return static_cast<std::byte*>(blob.data()); }
     static bool is_filled(std::byte const* begin, std::byte const* end) {
         for (; begin < end; ++begin)
             if (*begin != std::byte{kFill}) return false;
