@@ -39,6 +39,7 @@ _FORBIDDEN = [
     (re.compile(r"https?://[\w.-]+\.(?:internal|intranet|corp|lan|local)\b"), "a private host"),
     (re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b"), "a note left behind; open an issue instead"),
 ]
+_WORKSPACE_OF_WORKER = re.compile(r"workspace\b[^;,]*\bworker\b")
 _ISA_FORBIDDEN = re.compile(
     r"#\s*include\s*<(algorithm|array|deque|functional|map|memory|numeric|optional|set|span|string|string_view|tuple|unordered_map|"
     r"utility|variant|vector)>"
@@ -87,6 +88,8 @@ def _check_lines(path: str, lines: list[str]) -> list[str]:
         for pattern, what in _FORBIDDEN:
             if match := pattern.search(line):
                 problems.append(f"{path}:{number}: '{match[0]}' is {what}")
+        if path.startswith("src/") and _WORKSPACE_OF_WORKER.search(line):
+            problems.append(f"{path}:{number}: memory of one thread is RunContext::scratch_of(worker)")
         if _ISA.search(path) and (match := _ISA_FORBIDDEN.search(line)):
             problems.append(
                 f"{path}:{number}: ISA files must not include <{match[1]}>: its inline code would be shared"

@@ -147,6 +147,7 @@ def test_long_source_is_a_warning(tmp_path):
         ({"src/00common/src/private.h": "int x;\n"}, "#pragma once"),
         ({"src/00common/src/a.cu": "int x;\n"}, "no device code"),
         ({"src/00common/src/a_avx2.cc": "#include <vector>\n"}, "ISA files"),
+        ({"src/00common/src/a.cc": "auto* x = c.workspace + worker * size;\n"}, "scratch_of"),
         ({"docs/x.md": "cd /ro" + "ot/x\n"}, "one machine"),
         ({"docs/x.md": "ssh 192.168" + ".0.1\n"}, "private address"),
         ({"docs/x.md": "http://pypi.inter" + "nal/\n"}, "private host"),

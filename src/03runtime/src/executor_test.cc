@@ -1,8 +1,12 @@
 #include "runtime/executor.h"
 
 #include "common/error.h"
+#include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+
+#include <algorithm>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +17,7 @@ namespace {
 using mem_manager::Blob;
 
 /// output[i] = input[i] + 1, through as many elements as it was bound for.
-class Increment final : public Task {
+class Increment : public Task {
     int64_t count_;
 
 public:
@@ -30,12 +34,16 @@ public:
 
 /// y = x + 1 + 1 + 1 over a vector of any length: input → arena → arena → output.
 class ChainPlanner final : public Planner {
+    std::function<std::unique_ptr<Task>(int64_t)> make_task_;
     std::vector<PortInfo> inputs_{{"x", DataType::F32, "[n]", {-1}, {"n"}}};
     std::vector<PortInfo> outputs_{{"y", DataType::F32, "[n]", {-1}, {"n"}}};
     std::string names_[4] = {"x", "a", "b", "y"};
     std::string type_ = "Increment";
 
 public:
+    explicit ChainPlanner(std::function<std::unique_ptr<Task>(int64_t)> make_task =
+                              [](int64_t n) { return std::make_unique<Increment>(n); })
+        : make_task_(std::move(make_task)) {}
     int plans = 0;
     std::vector<PortInfo> const& inputs() const override { return inputs_; }
     std::vector<PortInfo> const& outputs() const override { return outputs_; }
@@ -57,7 +65,8 @@ public:
         plan->blocks = {{bytes, 0, 0, 1}, {bytes, rounded, 1, 2}};
         plan->arena_bytes = 2 * rounded;
         for (uint32_t i = 0; i < 3; ++i) {
-            plan->tasks.push_back(std::make_unique<Increment>(n));
+            plan->tasks.push_back(make_task_(n));
+            plan->scratch_bytes = std::max(plan->scratch_bytes, plan->tasks.back()->scratch_bytes());
             plan->kernel_ids.push_back("increment:cpu:test:f32");
             plan->steps.push_back({plan->tasks.back().get(), i, i, 2 * i, 1, 1});
             plan->arguments.insert(plan->arguments.end(), {i, i + 1});
@@ -149,6 +158,54 @@ TEST_P(ExecutorTest, ProfileAndTraceSeeEveryStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Allocators, ExecutorTest, testing::Values("default", "plain", "mru", "bestfit", "compact"));
+
+/// Counts its runs in every thread's scratch memory, which keeps what the step before has written.
+class Counting final : public Increment {
+    size_t bytes_;
+
+public:
+    static inline std::vector<unsigned char*> places;
+    Counting(int64_t count, size_t bytes) : Increment(count), bytes_(bytes) {}
+    size_t scratch_bytes() const override { return bytes_; }
+    void run(void* const* arguments, RunContext const& context) const override {
+        Increment::run(arguments, context);
+        for (int worker = 0; worker < context.pool.threads(); ++worker) {
+            auto* place = reinterpret_cast<unsigned char*>(context.scratch_of(worker));
+            places.push_back(place);
+            ++*place, ++place[bytes_ - 1];
+        }
+    }
+};
+
+TEST(ExecutorScratch, IsTheSameForAllStepsAndRunsAndOfOneThread) {
+    constexpr int kThreads = 3;
+    auto planner = std::make_shared<ChainPlanner>(
+        [](int64_t n) { return std::make_unique<Counting>(n, static_cast<size_t>(n) * 1000); });
+    Executor executor(planner, "default", kThreads);
+    executor.set_input(0, vector_of({1, 2, 3, 4, 5}));
+    Counting::places.clear();
+    executor.run();
+    auto first = Counting::places;
+    for (size_t i = 0; i < first.size(); ++i) {
+        EXPECT_EQ(first[i], first[i % kThreads]);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(first[i]) % 64, 0u);
+    }
+    for (int i = 1; i < kThreads; ++i) EXPECT_GE(first[i] - first[i - 1], 5000);
+    auto before = *first[0];
+    executor.run();
+    EXPECT_EQ(*first[0], static_cast<unsigned char>(before + 3));
+    EXPECT_TRUE(
+        std::equal(first.begin(), first.end(), Counting::places.begin() + static_cast<ptrdiff_t>(first.size())));
+    EXPECT_GE(executor.memory_bytes(), planner->plan(std::vector<Dims>{{5}})->arena_bytes + kThreads * 5000u);
+
+    executor.set_input(0, vector_of({1}));
+    executor.run();
+    EXPECT_EQ(Counting::places.back(), first[kThreads - 1]) << "memory that suffices is kept";
+    executor.trim();
+    EXPECT_LT(executor.memory_bytes(), 5000u * kThreads);
+    executor.run();
+    EXPECT_EQ(floats(executor.output(0)), (std::vector<float>{4}));
+}
 
 TEST(ExecutorErrors, NameInputExpectedAndActual) {
     Executor executor(std::make_shared<ChainPlanner>(), "default", 1);

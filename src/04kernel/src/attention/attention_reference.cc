@@ -21,7 +21,7 @@ class AttentionReference final : public runtime::Task {
                         row % s.queries)
             .compute(p);
     }
-    size_t scratch_bytes() const { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }
+    size_t scratch_bytes() const override { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }
 
 public:
     AttentionReference(AttentionInfo const& info, AttentionShape const& shape, BindArgs const& args)
@@ -44,12 +44,11 @@ public:
         auto ns = static_cast<double>(shape_.keys) * (10 + 1.5 * static_cast<double>(shape_.depth));
         auto chunks = chunks_of(rows, ns, threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* scratch = context.scratch_of(worker);
             for (auto r = rows * c / chunks; r < rows * (c + 1) / chunks; ++r)
                 body_(*this, arguments, r, reinterpret_cast<double*>(scratch));
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(std::max(threads_, 1)); }
     double operations() const override { return shape_.operations(); }
 };
 

@@ -93,13 +93,11 @@ public:
         context.pool.parallel_for(parts, [&](int64_t part, int worker) {
             auto begin = panels * part / parts * f_.product.panel;
             auto end = std::min(info_.n, panels * (part + 1) / parts * f_.product.panel);
-            run_panels(arguments, zeros, begin, end,
-                       context.workspace + zeros_bytes() + static_cast<size_t>(worker) * 2 * panel_bytes());
+            run_panels(arguments, zeros, begin, end, context.scratch_of(worker));
         });
     }
-    size_t workspace_bytes() const override {
-        return zeros_bytes() + static_cast<size_t>(std::max(1, threads_)) * 2 * panel_bytes();
-    }
+    size_t workspace_bytes() const override { return zeros_bytes(); }
+    size_t scratch_bytes() const override { return 2 * panel_bytes(); }
     double operations() const override { return 2. * static_cast<double>(rows_ * info_.n * info_.k); }
 };
 

@@ -29,7 +29,6 @@ class GatheredConv final : public runtime::Task {
     ProductBlockOf<double> product_{};  // with the pointers still open
     int64_t blocks_;
     size_t scratch_bytes_ = 0;
-    int threads_;
 
     bool few() const { return shape_.rows < kFewRows; }
 
@@ -91,8 +90,7 @@ public:
           shape_(g, functions.panel, threads),
           epilogue_(epilogue),
           operands_(epilogue),
-          blocks_(shape_.block ? (shape_.positions + shape_.block - 1) / shape_.block : 0),
-          threads_(std::max(1, threads)) {
+          blocks_(shape_.block ? (shape_.positions + shape_.block - 1) / shape_.block : 0) {
         auto& t = product_;
         t.m = shape_.rows, t.k = shape_.depth, t.a_row = shape_.depth, t.a_k = 1, t.y_row = shape_.positions;
         t.b_row = shape_.positions, t.alpha = 1;
@@ -117,11 +115,11 @@ public:
             return context.pool.parallel_for(shape_.g.batch * shape_.g.out_channels,
                                              [&](int64_t plane, int) { run_plane(o, plane); });
         context.pool.parallel_for(shape_.g.batch * shape_.g.group * blocks_, [&](int64_t part, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes_;
+            auto* scratch = context.scratch_of(worker);
             run_block(o, part, reinterpret_cast<double*>(scratch));
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return scratch_bytes_; }
     double operations() const override {
         return 2. * static_cast<double>(shape_.g.batch * shape_.g.out_channels) *
                static_cast<double>(shape_.positions * shape_.depth);

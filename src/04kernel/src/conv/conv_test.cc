@@ -1,6 +1,7 @@
 #include "kernel/ops/conv.h"
 
 #include "common/cpu_features.h"
+#include "conv/shares.h"
 #include "conv/test_harness.h"
 
 #include <algorithm>
@@ -569,6 +570,22 @@ TEST_F(ConvTest, LargeTilesAreForFewChannels) {
     EXPECT_EQ(forms_of_winograd(128, Precision::Default), (Ids{"winograd_f2", "winograd_f4", "winograd_f6"}));
     EXPECT_EQ(forms_of_winograd(129, Precision::Default), (Ids{"winograd_f2", "winograd_f4"}));
     EXPECT_EQ(forms_of_winograd(16, Precision::Exact), Ids{});
+}
+
+TEST(PlaneShares, EveryBandOfEveryPlaneIsOneTask) {
+    constexpr int64_t kImages = 2, kBlocks = 3, kBands = 4;
+    for (bool by_rows : {false, true}) {
+        PlaneShares shares{kBlocks, kBands, by_rows};
+        std::set<std::pair<int64_t, int64_t>> tasks;
+        for (int64_t i = 0; i < kImages * kBlocks * kBands; ++i) {
+            auto [plane, band] = shares.at(i);
+            EXPECT_TRUE(plane >= 0 && plane < kImages * kBlocks && band >= 0 && band < kBands);
+            tasks.insert({plane, band});
+        }
+        EXPECT_EQ(tasks.size(), static_cast<size_t>(kImages * kBlocks * kBands));
+        auto [plane, band] = shares.at(kBlocks);
+        EXPECT_EQ(by_rows ? plane : band, by_rows ? 0 : 3) << "neighbours share a band, or a plane";
+    }
 }
 
 }  // namespace

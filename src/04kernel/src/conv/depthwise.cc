@@ -34,7 +34,6 @@ class DepthwiseTask final : public runtime::Task {
     std::shared_ptr<mem_manager::Blob const> packed_;
     PlaneShares shares_{};
     int64_t width_, multiplier_;
-    int threads_;
 
     int64_t weight_floats() const { return packed_ ? 0 : shares_.blocks * isa_->block * width_ * g_.taps(); }
     int64_t plane_floats() const { return g_.in_size() * isa_->block; }
@@ -78,8 +77,7 @@ public:
           isa_(&isa),
           packed_(std::move(packed)),
           width_(g.in_channels / g.group),
-          multiplier_(g.out_channels / g.in_channels),
-          threads_(threads) {
+          multiplier_(g.out_channels / g.in_channels) {
         auto blocks = shares_.blocks = (g.out_channels + isa.block - 1) / isa.block;
         auto& bands = shares_.bands;
         // At least about 20 µs of work a task, and enough tasks for the threads.
@@ -92,9 +90,9 @@ public:
         bands = multiplier_ > 1 ? 1 : std::clamp<int64_t>(bands, 1, g.out[1]);
     }
 
-    size_t workspace_bytes() const override {
-        auto planes = multiplier_ > 1 ? plane_floats() * threads_ : 0;
-        return static_cast<size_t>(weight_floats() + planes) * sizeof(float);
+    size_t workspace_bytes() const override { return static_cast<size_t>(weight_floats()) * sizeof(float); }
+    size_t scratch_bytes() const override {
+        return multiplier_ > 1 ? static_cast<size_t>(plane_floats()) * sizeof(float) : 0;
     }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override {
@@ -116,7 +114,7 @@ public:
             auto b = plane % shares_.blocks;
             auto* source = x + plane * plane_floats();
             if (multiplier_ > 1) {
-                auto* copy = reinterpret_cast<float*>(context.workspace) + weight_floats() + worker * plane_floats();
+                auto* copy = reinterpret_cast<float*>(context.scratch_of(worker));
                 expand(x, plane / shares_.blocks, b, copy);
                 source = copy;
             }

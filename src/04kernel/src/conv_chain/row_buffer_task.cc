@@ -72,11 +72,10 @@ RowBufferTask::RowBufferTask(Parts parts, TileIsa const& tile, DepthwiseIsa cons
     : p_(std::move(parts)),
       tile_(&tile),
       depthwise_(&depthwise),
-      threads_(std::max(1, threads)),
       block_(tile.block),
       blocks_(ceil_div(p_.depthwise.in_channels, block_)),
       plan_(p_.depthwise, p_.expand ? &*p_.expand : nullptr, p_.project ? &*p_.project : nullptr, tile.block,
-            threads_) {}
+            std::max(1, threads)) {}
 
 size_t RowBufferTask::scratch_bytes() const { return static_cast<size_t>(plan_.scratch_floats()) * sizeof(float); }
 

@@ -76,7 +76,6 @@ private:
     Parts p_;
     TileIsa const* tile_;
     DepthwiseIsa const* depthwise_;
-    int threads_;
     int64_t block_, blocks_;  ///< floats in a block; blocks of the depthwise channels
     RowBufferPlan plan_;
 };

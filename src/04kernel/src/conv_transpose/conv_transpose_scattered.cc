@@ -23,7 +23,6 @@ class ScatteredTask final : public runtime::Task {
     int64_t x_channels_, y_channels_;   // of a group
     int64_t together_, parts_, lines_;  // channels of a part, parts of a group, lines of a block
     size_t scratch_bytes_;
-    int threads_;
 
     /// Adds the products of `count` lines from `first` on to the planes at `y`.
     void scatter(double const* products, int64_t channels, int64_t first, int64_t count, double* y) const {
@@ -73,8 +72,7 @@ public:
           epilogue_(epilogue),
           operands_(epilogue),
           x_channels_(g.in_channels / g.group),
-          y_channels_(g.out_channels / g.group),
-          threads_(std::max(1, threads)) {
+          y_channels_(g.out_channels / g.group) {
         std::swap(g_.in, g_.out);
         // The products of a block fill half of L2; two tiles of rows, or all that one block of lines leaves room for.
         auto room = static_cast<int64_t>(cpu_features().l2 / 2 / sizeof(double)) / std::max<int64_t>(1, g_.taps());
@@ -92,11 +90,11 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         if (g_.in_size() == 0) return;
         context.pool.parallel_for(g_.batch * g_.group * parts_, [&](int64_t part, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes_;
+            auto* scratch = context.scratch_of(worker);
             run_part(arguments, part, reinterpret_cast<double*>(scratch));
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes_ * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return scratch_bytes_; }
     double operations() const override {
         return 2. * static_cast<double>(g_.batch * g_.in_channels * g_.out_size()) *
                static_cast<double>(y_channels_ * g_.taps());

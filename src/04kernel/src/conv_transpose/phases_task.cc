@@ -100,18 +100,15 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
     }
 }
 
-size_t PhasesTask::scratch_floats() const {
+size_t PhasesTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(plan_.floats) * sizeof(float); }
+
+size_t PhasesTask::scratch_bytes() const {
     if (!copies_) return 0;
-    return static_cast<size_t>(ceil_div(g_.in_channels, isa_->block) * unit_planes_ * unit_rows_ * pitch_ *
-                               isa_->block);
+    auto units = ceil_div(g_.in_channels, isa_->block) * unit_planes_ * unit_rows_ * pitch_;
+    return static_cast<size_t>(units * isa_->block) * sizeof(float);
 }
 
-size_t PhasesTask::workspace_bytes() const {
-    auto weights = packed_ ? 0 : static_cast<size_t>(ceil_div(plan_.floats, 16) * 16);
-    return (weights + scratch_floats() * static_cast<size_t>(threads_)) * sizeof(float);
-}
-
-void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
+void PhasesTask::run_task(int64_t task, float* copy, Pointers const& p) const {
     auto planes = end_u_[0] - first_u_[0], band = task / splits_ % bands_;
     Share share{task / splits_ / bands_ / planes, first_u_[0] + task / splits_ / bands_ % planes,
                 first_u_[1] + band * band_rows_, 0, task % splits_};
@@ -122,7 +119,6 @@ void PhasesTask::run_task(int64_t task, int worker, Pointers const& p) const {
     auto* x = p.x + share.image * x_units_ * unit;
     auto* origin = x;
     if (copies_) {
-        auto* copy = p.scratch + worker * static_cast<int64_t>(scratch_floats());
         auto plane = share.z - reach_[0], row = share.u - reach_[1], col = first_u_[2] - reach_[2];
         isa_->band({.x = x,
                     .x_unit = unit,
@@ -186,21 +182,18 @@ void PhasesTask::run_phase(size_t index, float const* origin, Share const& share
 
 void PhasesTask::run(void* const* arguments, runtime::RunContext const& context) const {
     auto input = [&](int i) { return i < 0 ? nullptr : static_cast<float const*>(arguments[i]); };
-    auto* scratch = reinterpret_cast<float*>(context.workspace);
-    Pointers p{input(0),
-               nullptr,
-               input(operands_.bias),
-               input(operands_.residual),
-               static_cast<float*>(arguments[operands_.output]),
-               scratch};
+    Pointers p{input(0), nullptr, input(operands_.bias), input(operands_.residual),
+               static_cast<float*>(arguments[operands_.output])};
     if (packed_) {
         p.w = static_cast<float const*>(packed_->data());
     } else {
-        p.w = scratch, p.scratch += ceil_div(plan_.floats, 16) * 16;
-        plan_.pack(g_, input(1), scratch);
+        auto* packed = reinterpret_cast<float*>(context.workspace);
+        plan_.pack(g_, input(1), packed);
+        p.w = packed;
     }
-    context.pool.parallel_for(g_.batch * (end_u_[0] - first_u_[0]) * bands_ * splits_,
-                              [&](int64_t task, int worker) { run_task(task, worker, p); });
+    context.pool.parallel_for(g_.batch * (end_u_[0] - first_u_[0]) * bands_ * splits_, [&](int64_t task, int worker) {
+        run_task(task, reinterpret_cast<float*>(context.scratch_of(worker)), p);
+    });
 }
 
 }  // namespace refactor::kernel

@@ -38,21 +38,21 @@ public:
                std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
+    size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return operations_; }
 
 private:
     struct Pointers {
         float const *x, *w, *bias, *residual;
-        float *y, *scratch;
+        float* y;
     };
-    void run_task(int64_t task, int worker, Pointers const&) const;
+    void run_task(int64_t task, float* copy, Pointers const&) const;
     /// Rows [u, u_end) of plane z of a phase; `split`: a share of its chunks.
     struct Share {
         int64_t image, z, u, u_end, split;
     };
     void run_phase(size_t phase, float const* origin, Share const&, Pointers const&) const;
-    size_t scratch_floats() const;
     int64_t band_rows_in() const { return band_rows_ + reach_[1]; }
 
     Geometry g_;

@@ -97,7 +97,7 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto rows = fourier_rows(info_, args);
         if (!rows) return Err{rows.error()};
-        return make_fourier_task(functions_, *rows, plans_->get(rows->length), args.inputs[0]->dtype, args.threads);
+        return make_fourier_task(functions_, *rows, plans_->get(rows->length), args.inputs[0]->dtype);
     }
 };
 

@@ -36,7 +36,7 @@ Result<FourierRows, Rejection> fourier_rows(StftInfo const&, BindArgs const&);
 
 /// Binds `rows` for operands of a float type.
 std::unique_ptr<runtime::Task> make_fourier_task(FftFunctions const&, FourierRows const&,
-                                                 std::shared_ptr<FftPlan const>, DataType, int threads);
+                                                 std::shared_ptr<FftPlan const>, DataType);
 double fourier_ns(FourierRows const&, int lanes_of_isa);
 
 /// Any float type through f64; the butterflies in the vectors of the instruction set.

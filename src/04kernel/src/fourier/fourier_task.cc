@@ -18,7 +18,6 @@ class FourierTask final : public runtime::Task {
     FftFunctions const& functions_;
     FourierRows r_;
     std::shared_ptr<FftPlan const> plan_;
-    int threads_;
     bool eight_;
     int64_t lanes_, per_group_;  ///< rows of a group: two in a lane if they are real
 
@@ -142,8 +141,8 @@ class FourierTask final : public runtime::Task {
 
 public:
     FourierTask(FftFunctions const& functions, FourierRows const& rows, std::shared_ptr<FftPlan const> plan,
-                DataType dtype, int threads)
-        : functions_(functions), r_(rows), plan_(std::move(plan)), threads_(std::max(1, threads)) {
+                DataType dtype)
+        : functions_(functions), r_(rows), plan_(std::move(plan)) {
         eight_ = r_.rows > kFewRows, lanes_ = eight_ ? kFftLanes : 1, per_group_ = lanes_ * (paired() ? 2 : 1);
         r_.available = std::min(r_.available, r_.length);
         visit_float(dtype, [&](auto tag) {
@@ -155,20 +154,20 @@ public:
         auto groups = (r_.rows + per_group_ - 1) / per_group_;
         auto* output = arguments[r_.window ? 2 : 1];
         context.pool.parallel_for(groups, [&](int64_t group, int worker) {
-            auto* memory = context.workspace + static_cast<size_t>(worker) * 2 * buffer_bytes();
+            auto* memory = context.scratch_of(worker);
             auto *x = reinterpret_cast<double*>(memory), *y = reinterpret_cast<double*>(memory + buffer_bytes());
             transform(arguments, output, group * per_group_, x, y);
         });
     }
-    size_t workspace_bytes() const override { return 2 * buffer_bytes() * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return 2 * buffer_bytes(); }
     double operations() const override { return fourier_ns(r_, 1); }
 };
 
 }  // namespace
 
 std::unique_ptr<runtime::Task> make_fourier_task(FftFunctions const& functions, FourierRows const& rows,
-                                                 std::shared_ptr<FftPlan const> plan, DataType dtype, int threads) {
-    return std::make_unique<FourierTask>(functions, rows, std::move(plan), dtype, threads);
+                                                 std::shared_ptr<FftPlan const> plan, DataType dtype) {
+    return std::make_unique<FourierTask>(functions, rows, std::move(plan), dtype);
 }
 
 /// 5 n log2 n operations for each row, one in a ns.

@@ -96,14 +96,12 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto const order = this->order(arguments[2], context.workspace);
-        auto* scratch = reinterpret_cast<float*>(context.workspace + order_bytes());
         context.pool.parallel_for(order.count * parts_, [&](int64_t unit, int worker) {
-            multiply(arguments, order, unit, scratch + worker * scratch_floats());
+            multiply(arguments, order, unit, reinterpret_cast<float*>(context.scratch_of(worker)));
         });
     }
-    size_t workspace_bytes() const override {
-        return order_bytes() + static_cast<size_t>(scratch_floats() * threads_) * sizeof(float);
-    }
+    size_t workspace_bytes() const override { return order_bytes(); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_floats()) * sizeof(float); }
     double operations() const override { return shape_.operations(); }
 };
 

@@ -22,7 +22,7 @@ class DepthwiseStripsTask final : public runtime::Task {
     int8_t const* weights_;
     int64_t strips_, parts_, columns_, column_parts_;  ///< strips of a part; channels of one
     // Workspace, in bytes from its beginning.
-    size_t terms_ = 0, border_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
+    size_t terms_ = 0, border_ = 0, scratch_bytes_ = 0, end_ = 0;
 
     DepthwiseWindows const& windows() const { return *p_.strips; }
     ColumnTerms terms(std::byte* workspace) const {
@@ -64,9 +64,8 @@ public:
         columns_ = ceil_div(panels, shares) * p_.f.panel;
         column_parts_ = ceil_div(s.in_channels, columns_);
         border_ = whole_lines(ColumnTerms::bytes(p_.size.columns));
-        scratch_ = border_ + whole_lines(s.in_channels);
         scratch_bytes_ = whole_lines(strips_ * windows().quads() * 4 * static_cast<int64_t>(sizeof(DepthwiseRow)));
-        end_ = scratch_ + scratch_bytes_ * static_cast<size_t>(workers);
+        end_ = border_ + whole_lines(s.in_channels);
     }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
@@ -76,10 +75,11 @@ public:
         std::memset(workspace + border_, p_.x_zero(arguments[I::kAZero]) ^ (s.x_signed ? 0x80 : 0),
                     static_cast<size_t>(s.in_channels));
         context.pool.parallel_for(s.batch * windows().images() * parts_ * column_parts_, [&](int64_t part, int worker) {
-            run_part(arguments, workspace, part, workspace + scratch_ + static_cast<size_t>(worker) * scratch_bytes_);
+            run_part(arguments, workspace, part, context.scratch_of(worker));
         });
     }
     size_t workspace_bytes() const override { return end_; }
+    size_t scratch_bytes() const override { return scratch_bytes_; }
     uint64_t unread_inputs() const override { return uint64_t{1} << I::kB; }
     double operations() const override { return p_.s.operations(); }
 };

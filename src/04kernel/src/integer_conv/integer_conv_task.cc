@@ -38,7 +38,7 @@ class IntegerConvTask final : public runtime::Task {
     size_t border_ = 0;          ///< with `windowed_`: channels outside of X
     WindowPointers windows_;     ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
-    size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_ = 0, scratch_bytes_ = 0, end_ = 0;
+    size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_bytes_ = 0, end_ = 0;
 
     ColumnTerms terms(std::byte* workspace, int64_t group) const {
         auto step = p_.size.columns;
@@ -64,7 +64,6 @@ class IntegerConvTask final : public runtime::Task {
         if (windowed_)
             tile += kPositions * static_cast<int64_t>(sizeof(DepthwiseWindow)) + windows_.offsets(kPositions) * 8;
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
-        scratch_ = take(scratch_bytes_ * static_cast<size_t>(threads_));
     }
 
     void prepare_group(void* const* arguments, std::byte* workspace, int64_t group) const {
@@ -238,7 +237,6 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto const& s = p_.s;
         auto* workspace = context.workspace;
-        auto scratch = [&](int worker) { return workspace + scratch_ + static_cast<size_t>(worker) * scratch_bytes_; };
         context.pool.parallel_for(groups_, [&](int64_t group, int) { prepare_group(arguments, workspace, group); });
         bool sums = has_w_zeros(workspace);
         auto pad = p_.x_zero(arguments[I::kAZero]);
@@ -254,14 +252,15 @@ public:
             context.pool.parallel_for(direct ? 0 : chunks, [&](int64_t chunk, int worker) {
                 for (auto line = lines * chunk / chunks; line < lines * (chunk + 1) / chunks; ++line)
                     p_.image.stage(s, x, line, pad, reinterpret_cast<uint8_t*>(workspace + staged_),
-                                   reinterpret_cast<uint8_t*>(scratch(worker)), widen);
+                                   reinterpret_cast<uint8_t*>(context.scratch_of(worker)), widen);
             });
             context.pool.parallel_for(groups_ * position_parts_ * column_parts_, [&](int64_t part, int worker) {
-                run_part(arguments, workspace, staged, n, part, sums, scratch(worker));
+                run_part(arguments, workspace, staged, n, part, sums, context.scratch_of(worker));
             });
         }
     }
     size_t workspace_bytes() const override { return end_; }
+    size_t scratch_bytes() const override { return scratch_bytes_; }
     uint64_t unread_inputs() const override { return packed_ ? uint64_t{1} << I::kB : 0; }
     double operations() const override { return p_.s.operations(); }
 };

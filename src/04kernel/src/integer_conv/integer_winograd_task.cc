@@ -43,8 +43,7 @@ class WinogradConvTask final : public runtime::Task {
     WinogradWeights weights_;
     WinogradParts parts_;
     std::shared_ptr<Blob const> packed_;
-    int threads_;
-    size_t terms_ = 0, scratch_ = 0;
+    size_t terms_ = 0;
 
     /// Bias and scale of each column, with zeros behind the last one.
     void prepare(void* const* arguments, int32_t* add, float* scale) const {
@@ -91,21 +90,17 @@ public:
           result_(result),
           weights_{shape.in_channels, shape.out_channels, f.panel},
           parts_(shape, weights_, threads),
-          packed_(std::move(packed)),
-          threads_(std::max(1, threads)),
-          scratch_(static_cast<size_t>(ceil_div(weights_.columns() * 2 * 4, 64) * 64)) {}
+          packed_(std::move(packed)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* workspace = context.workspace;
         auto* add = reinterpret_cast<int32_t*>(workspace + terms_);
         prepare(arguments, add, reinterpret_cast<float*>(add + weights_.columns()));
-        auto step = ceil_div(static_cast<int64_t>(parts_.scratch_bytes()), 64) * 64;
         context.pool.parallel_for(s_.batch * parts_.blocks * parts_.panel_parts, [&](int64_t part, int worker) {
-            run_part(arguments, workspace, part, workspace + scratch_ + static_cast<size_t>(worker * step));
+            run_part(arguments, workspace, part, context.scratch_of(worker));
         });
     }
-    size_t workspace_bytes() const override {
-        return scratch_ + (parts_.scratch_bytes() + 63) / 64 * 64 * static_cast<size_t>(threads_);
-    }
+    size_t workspace_bytes() const override { return static_cast<size_t>(weights_.columns() * 2 * 4); }
+    size_t scratch_bytes() const override { return parts_.scratch_bytes(); }
     uint64_t unread_inputs() const override { return uint64_t{1} << I::kB | uint64_t{1} << I::kBZero; }
     double operations() const override { return s_.operations(); }
 };

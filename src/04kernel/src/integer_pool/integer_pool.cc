@@ -91,12 +91,10 @@ public:
         if (g_.empty()) return;
         auto bytes = to_float_ ? 4 : 1;
         auto loop = info_.kind == PoolKind::Max ? loops_.max : loops_.average;
-        auto size = static_cast<size_t>(taps());
         auto chunks =
             std::min(chunks_of(positions, static_cast<double>(taps() * g_.in_channels) * 0.05, threads_), positions);
-        auto* pointers = reinterpret_cast<uint8_t const**>(context.workspace);
         context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
-            auto* mine = pointers + static_cast<size_t>(worker) * size;
+            auto* mine = reinterpret_cast<uint8_t const**>(context.scratch_of(worker));
             auto first = positions * chunk / chunks, last = positions * (chunk + 1) / chunks;
             auto line = first / g_.out[2], plane = line / g_.out[1];
             int64_t at[]{plane % g_.out[0], line % g_.out[1], first % g_.out[2]}, n = plane / g_.out[0];
@@ -114,9 +112,7 @@ public:
             }
         });
     }
-    size_t workspace_bytes() const override {
-        return static_cast<size_t>(taps()) * sizeof(void*) * static_cast<size_t>(std::max(1, threads_));
-    }
+    size_t scratch_bytes() const override { return static_cast<size_t>(taps()) * sizeof(void*); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_size() * taps()) * static_cast<double>(g_.in_channels);
     }

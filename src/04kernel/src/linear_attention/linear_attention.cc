@@ -110,7 +110,6 @@ class LinearAttentionTask final : public runtime::Task {
     using Body = void (*)(LinearAttentionInfo const&, Shape const&, void* const*, int64_t, double*);
     LinearAttentionInfo info_;
     Shape shape_;
-    int threads_;
     Body body_ = nullptr;
 
     template <class T>
@@ -119,11 +118,11 @@ class LinearAttentionTask final : public runtime::Task {
         Head<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(info, shape, arguments, part, scratch)
             .run();
     }
-    size_t scratch_bytes() const { return static_cast<size_t>((shape_.scratch() * 8 + 63) / 64 * 64); }
+    size_t scratch_bytes() const override { return static_cast<size_t>((shape_.scratch() * 8 + 63) / 64 * 64); }
 
 public:
     LinearAttentionTask(LinearAttentionInfo const& info, Shape const& shape, BindArgs const& args)
-        : info_(info), shape_(shape), threads_(std::max(1, args.threads)) {
+        : info_(info), shape_(shape) {
         visit_float(args.inputs[0]->dtype, [&](auto tag) { body_ = body<typename decltype(tag)::type>; });
     }
     static MaybeTask make(LinearAttentionInfo const& info, BindArgs const& args) {
@@ -136,11 +135,10 @@ public:
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(shape_.batch * shape_.kv_heads, [&](int64_t part, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* scratch = context.scratch_of(worker);
             body_(info_, shape_, arguments, part, reinterpret_cast<double*>(scratch));
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(threads_); }
     double operations() const override {
         return 2. * static_cast<double>(shape_.batch * shape_.steps * shape_.state_size()) *
                static_cast<double>(shape_.heads + shape_.kv_heads * (1 + info_.decay + info_.delta));

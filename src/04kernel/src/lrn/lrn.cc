@@ -85,12 +85,12 @@ TaskResult bind_tiles(LrnInfo const& info, BindArgs const& args, Isa isa) {
         context.pool.parallel_for(s.batch * strips, [&](int64_t i, int worker) {
             auto n = i / strips, first = i % strips * kLrnStrip, at = n * s.channels * s.positions + first;
             run({static_cast<float const*>(a[0]) + at, static_cast<float*>(a[1]) + at,
-                 reinterpret_cast<float*>(context.workspace) + static_cast<size_t>(worker) * scratch, s.channels,
-                 s.positions, std::min(kLrnStrip, s.positions - first), info.size,
-                 info.alpha / static_cast<float>(info.size), info.beta, info.bias});
+                 reinterpret_cast<float*>(context.scratch_of(worker)), s.channels, s.positions,
+                 std::min(kLrnStrip, s.positions - first), info.size, info.alpha / static_cast<float>(info.size),
+                 info.beta, info.bias});
         });
     };
-    return make_task(body, 1, scratch * sizeof(float) * static_cast<size_t>(std::max(args.threads, 1)));
+    return make_task(body, 1, 0, scratch * sizeof(float));
 }
 #endif
 

@@ -16,7 +16,6 @@ class StrassenTask final : public runtime::Task {
     ProductBlock block_{};  // with the pointers still open
     std::shared_ptr<mem_manager::Blob const> panels_;
     bool has_bias_, has_residual_;
-    int threads_;
 
 public:
     StrassenTask(ProductFunctions const& functions, Epilogue const& epilogue, float alpha, MatMulShape const& shape,
@@ -26,8 +25,7 @@ public:
           plan_(strassen_plan(functions, shape, threads, blocked)),
           panels_(std::move(panels)),
           has_bias_(epilogue.bias),
-          has_residual_(epilogue.residual),
-          threads_(std::max(1, threads)) {
+          has_residual_(epilogue.residual) {
         int64_t width = functions.width;
         block_.k = shape.k, block_.a_k = 1;
         block_.a_row = block_.run = blocked ? width : shape.k, block_.run_step = blocked ? shape.m * width : shape.k;

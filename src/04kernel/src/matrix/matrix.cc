@@ -99,7 +99,7 @@ TaskResult bind_reference(MatrixInfo const& info, BindArgs const& args, Isa) {
                                                                     runtime::RunContext const& context) {
         auto chunks = chunks_of(count, ns, context.pool.threads());
         context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
-            auto* memory = reinterpret_cast<double*>(context.workspace) + static_cast<size_t>(worker) * scratch;
+            auto* memory = reinterpret_cast<double*>(context.scratch_of(worker));
             visit_float(type, [&](auto tag) {
                 using T = typename decltype(tag)::type;
                 for (auto i = count * chunk / chunks; i < count * (chunk + 1) / chunks; ++i)
@@ -108,7 +108,7 @@ TaskResult bind_reference(MatrixInfo const& info, BindArgs const& args, Isa) {
             });
         });
     };
-    return make_task(body, 0, scratch * sizeof(double) * static_cast<size_t>(std::max(args.threads, 1)));
+    return make_task(body, 0, 0, scratch * sizeof(double));
 }
 
 }  // namespace

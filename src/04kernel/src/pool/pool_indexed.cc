@@ -19,7 +19,6 @@ constexpr int64_t kBlock = 8;
 class IndexedTask final : public runtime::Task {
     Geometry g_;
     IndexedPool job_{};
-    int threads_;
 
     /// The blocked input; blocked results and positions; plain positions.
     int64_t scratch_floats() const { return (g_.in_size() + 3 * g_.out_size()) * kBlock; }
@@ -41,7 +40,7 @@ class IndexedTask final : public runtime::Task {
     }
 
 public:
-    IndexedTask(Geometry const& g, bool column_major, int threads) : g_(g), threads_(threads) {
+    IndexedTask(Geometry const& g, bool column_major) : g_(g) {
         for (int axis = 0; axis < 3; ++axis) {
             job_.in[axis] = g.in[axis], job_.out[axis] = g.out[axis], job_.kernel[axis] = g.kernel[axis];
             job_.stride[axis] = g.stride[axis], job_.dilation[axis] = g.dilation[axis], job_.pad[axis] = g.pad[axis];
@@ -52,7 +51,7 @@ public:
         step(0, g.in[1] * g.in[2], 1), step(1, g.in[2], g.in[0]), step(2, 1, g.in[0] * g.in[1]);
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats() * threads_) * sizeof(float); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_floats()) * sizeof(float); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -61,12 +60,12 @@ public:
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
         auto* indices = static_cast<int64_t*>(arguments[2]);
-        auto* scratch = reinterpret_cast<float*>(context.workspace);
         auto blocks = (g_.in_channels + kBlock - 1) / kBlock;
         context.pool.parallel_for(g_.batch * blocks, [&](int64_t task, int worker) {
             auto n = task / blocks, channel = task % blocks * kBlock;
             auto channels = static_cast<int32_t>(std::min(kBlock, g_.in_channels - channel));
-            run_block(x, y, indices, n * g_.in_channels + channel, channels, scratch + worker * scratch_floats());
+            run_block(x, y, indices, n * g_.in_channels + channel, channels,
+                      reinterpret_cast<float*>(context.scratch_of(worker)));
         });
     }
 };
@@ -99,8 +98,7 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<IndexedTask>(*g, info_.column_major, std::max(1, args.threads)));
+        return std::unique_ptr<runtime::Task>(std::make_unique<IndexedTask>(*g, info_.column_major));
     }
 };
 

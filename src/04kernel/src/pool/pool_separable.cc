@@ -20,7 +20,6 @@ class SeparableTask final : public runtime::Task {
     int64_t lanes_;   ///< elements of a position
     int64_t blocks_;  ///< of lanes, in all samples
     int64_t line_size_, lines_, scratch_size_, bands_ = 1;
-    int threads_;
 
 public:
     SeparableTask(Geometry const& g, PoolInfo const& info, PoolSeparable separable, int64_t lanes, int threads)
@@ -28,8 +27,7 @@ public:
           separable_(separable),
           job_(job_of<float>(g, info)),
           lanes_(lanes),
-          blocks_(g.batch * ((g.in_channels + lanes - 1) / lanes)),
-          threads_(threads) {
+          blocks_(g.batch * ((g.in_channels + lanes - 1) / lanes)) {
         // A padded row of the input, as far as windows of the last outputs reach.
         auto reach = std::max(g.pad[2] + g.in[2], (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1);
         line_size_ = (reach * lanes + 15) / 16 * 16;
@@ -41,7 +39,7 @@ public:
         if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_size_ * threads_) * sizeof(float); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(float); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -49,14 +47,13 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
-        auto* memory = reinterpret_cast<float*>(context.workspace);
         context.pool.parallel_for(blocks_ * g_.out[0] * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, z = task / bands_ % g_.out[0], block = task / bands_ / g_.out[0];
             auto job = job_;
             job.x = x + block * g_.in_size() * lanes_, job.y = y + block * g_.out_size() * lanes_;
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
             move_to_plane(job, g_, z, lanes_);
-            separable_(job, lanes_, memory + worker * scratch_size_, lines_, line_size_);
+            separable_(job, lanes_, reinterpret_cast<float*>(context.scratch_of(worker)), lines_, line_size_);
         });
     }
 };

@@ -17,7 +17,6 @@ class SimdTask final : public runtime::Task {
     PoolIsa const* isa_;
     ReorderIsa const* reorder_;  ///< null: blocked operands
     PoolJob job_;
-    int threads_;
     PlaneShares shares_;
 
     int64_t scratch_floats() const { return reorder_ ? (g_.in_size() + g_.out_size()) * isa_->block : 0; }
@@ -47,7 +46,6 @@ public:
           isa_(&isa),
           reorder_(reorder),
           job_(job_of<float>(g, info)),
-          threads_(threads),
           shares_{(g.in_channels + isa.block - 1) / isa.block} {
         auto planes = g.batch * shares_.blocks * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (reorder || threads == 1) return;
@@ -56,7 +54,7 @@ public:
         shares_.bands = std::clamp<int64_t>(wanted, 1, g.out[1]);
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_floats() * threads_) * sizeof(float); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_floats()) * sizeof(float); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -64,10 +62,9 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
-        auto* scratch = reinterpret_cast<float*>(context.workspace);
         auto tasks = g_.batch * shares_.blocks * (reorder_ ? 1 : g_.out[0] * shares_.bands);
         context.pool.parallel_for(tasks, [&](int64_t task, int worker) {
-            if (reorder_) return run_plain(x, y, task, scratch + worker * scratch_floats());
+            if (reorder_) return run_plain(x, y, task, reinterpret_cast<float*>(context.scratch_of(worker)));
             auto [plane, band] = shares_.at(task);
             auto z = plane % g_.out[0], block = plane / g_.out[0];
             auto job = job_;

@@ -27,11 +27,10 @@ class StripsTask final : public runtime::Task {
     std::vector<T> counted_;
     int64_t planes_;  ///< in all samples
     int64_t together_, scratch_size_, bands_ = 1;
-    int threads_;
 
 public:
     StripsTask(Geometry const& g, PoolInfo const& info, PoolStrips<T> strips, int64_t lanes, int threads)
-        : g_(g), strips_(strips), job_(job_of<T>(g, info)), planes_(g.batch * g.in_channels), threads_(threads) {
+        : g_(g), strips_(strips), job_(job_of<T>(g, info)), planes_(g.batch * g.in_channels) {
         // What is read and what is reduced along rows stays in L1 (24 KiB of 32).
         auto row_bytes = int64_t{sizeof(T)} * g.kernel[0] * (g.in[2] + lanes);
         auto reach = (g.kernel[1] - 1) * g.dilation[1] + 1;
@@ -54,7 +53,7 @@ public:
         }
     }
 
-    size_t workspace_bytes() const override { return static_cast<size_t>(scratch_size_ * threads_) * sizeof(T); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(T); }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
     }
@@ -62,7 +61,6 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<T*>(arguments[1]);
-        auto* memory = reinterpret_cast<T*>(context.workspace);
         context.pool.parallel_for(planes_ * g_.out[0] * bands_, [&](int64_t task, int worker) {
             auto band = task % bands_, z = task / bands_ % g_.out[0], plane = task / bands_ / g_.out[0];
             auto job = job_;
@@ -70,7 +68,7 @@ public:
             job.row = g_.out[1] * band / bands_, job.row_end = g_.out[1] * (band + 1) / bands_;
             job.counted_columns = counted_.data();
             move_to_plane(job, g_, z, 1);
-            strips_(job, together_, memory + worker * scratch_size_);
+            strips_(job, together_, reinterpret_cast<T*>(context.scratch_of(worker)));
         });
     }
 };

@@ -141,9 +141,8 @@ Indexed indexed(Kernel const& kernel, Tensor const& t, Dims const& out, int thre
     auto count = static_cast<size_t>(element_count(out));
     Indexed result{std::vector<float>(count), std::vector<int64_t>(count)};
     auto values = t.values;
-    std::vector<float> workspace((*task)->workspace_bytes() / sizeof(float));
     void* arguments[] = {values.data(), result.values.data(), result.positions.data()};
-    (*task)->run(arguments, {pool, reinterpret_cast<std::byte*>(workspace.data())});
+    (*task)->run(arguments, runtime::TaskMemory(**task, pool.threads()).context(pool));
     return result;
 }
 
@@ -221,8 +220,7 @@ TEST_F(PoolTest, IndicesAndIntegers) {
             ASSERT_TRUE(task);
             ThreadPool pool(1);
             void* arguments[] = {values.data(), out.data(), at.data()};
-            std::vector<float> workspace((*task)->workspace_bytes() / sizeof(float));
-            (*task)->run(arguments, {pool, reinterpret_cast<std::byte*>(workspace.data())});
+            (*task)->run(arguments, runtime::TaskMemory(**task, pool.threads()).context(pool));
             EXPECT_EQ(out[0], 13);
             EXPECT_EQ(out[24], 25);
             EXPECT_EQ(at[0], 12);

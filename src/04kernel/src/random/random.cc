@@ -143,13 +143,13 @@ public:
         auto number = runs_->fetch_add(1, std::memory_order_relaxed);
         if (samples_ == 0) return;
         context.pool.parallel_for(rows_, [&](int64_t row, int worker) {
-            auto* memory = context.workspace + static_cast<size_t>(worker) * row_bytes();
+            auto* memory = context.scratch_of(worker);
             auto* sums = reinterpret_cast<double*>(memory);
             weights_(arguments[0], row, classes_, sums);
             draw(sums, arguments[1], row, number);
         });
     }
-    size_t workspace_bytes() const override { return row_bytes() * static_cast<size_t>(threads_); }
+    size_t scratch_bytes() const override { return row_bytes(); }
 };
 
 }  // namespace

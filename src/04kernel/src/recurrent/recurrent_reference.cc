@@ -174,7 +174,6 @@ class RecurrentReference final : public runtime::Task {
     using Body = void (*)(RecurrentInfo const&, RecurrentShape const&, void* const*, int64_t, double*);
     RecurrentInfo info_;
     RecurrentShape shape_;
-    int threads_;
     Body body_ = nullptr;
 
     template <class T>
@@ -182,11 +181,11 @@ class RecurrentReference final : public runtime::Task {
                      double* scratch) {
         Sequence<T>(info, shape, arguments, part / shape.batch, part % shape.batch, scratch).run();
     }
-    size_t scratch_bytes() const { return static_cast<size_t>((3 + 2 * shape_.gates) * shape_.hidden) * 8; }
+    size_t scratch_bytes() const override { return static_cast<size_t>((3 + 2 * shape_.gates) * shape_.hidden) * 8; }
 
 public:
     RecurrentReference(RecurrentInfo const& info, RecurrentShape const& shape, BindArgs const& args)
-        : info_(info), shape_(shape), threads_(std::max(1, args.threads)) {
+        : info_(info), shape_(shape) {
         visit_float(args.inputs[0]->dtype, [&](auto tag) { body_ = body<typename decltype(tag)::type>; });
     }
     static MaybeTask make(RecurrentInfo const& info, BindArgs const& args) {
@@ -202,11 +201,10 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         if (shape_.lengths >= 0) shape_.check_lengths(static_cast<int32_t const*>(arguments[shape_.lengths]));
         context.pool.parallel_for(shape_.directions * shape_.batch, [&](int64_t part, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* scratch = context.scratch_of(worker);
             body_(info_, shape_, arguments, part, reinterpret_cast<double*>(scratch));
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(threads_); }
     double operations() const override { return shape_.operations(); }
 };
 

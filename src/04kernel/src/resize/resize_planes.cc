@@ -202,15 +202,13 @@ TaskResult bind_planes(ResizeInfo const& info, BindArgs const& args, Isa isa) {
         auto* x = static_cast<float const*>(a[0]);
         auto* y = static_cast<float*>(a[all.planes.output]);
         auto count = all.planes.planes * all.planes.rows.out, bytes = count * all.planes.out_row();
-        auto run = [&](int64_t begin, int64_t end, int worker) {
-            all.run(x, y, c.workspace + static_cast<size_t>(worker) * scratch, begin, end);
-        };
+        auto run = [&](int64_t begin, int64_t end, int worker) { all.run(x, y, c.scratch_of(worker), begin, end); };
         if (bytes < 128 << 10 || c.pool.threads() == 1 || count == 1) return run(0, count, 0);
         auto chunks = std::min<int64_t>(count, int64_t{4} * c.pool.threads());
         c.pool.parallel_for(chunks,
                             [&](int64_t i, int worker) { run(count * i / chunks, count * (i + 1) / chunks, worker); });
     };
-    return make_task(std::move(body), 0, scratch * static_cast<size_t>(args.threads));
+    return make_task(std::move(body), 0, 0, scratch);
 }
 
 std::optional<Rejection> refuse_planes(ResizeInfo const& info, Request const& request) {

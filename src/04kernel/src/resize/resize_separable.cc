@@ -121,7 +121,7 @@ public:
         auto const* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<T*>(arguments[output_]);
         auto plane = [&](int64_t i, int worker, auto&& each) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * plane_bytes();
+            auto* scratch = by_plane() ? context.scratch_of(worker) : context.workspace;
             run_plane(x + i * in_, y + i * out_, reinterpret_cast<S*>(scratch), each);
         };
         if (!by_plane()) {
@@ -137,7 +137,8 @@ public:
                 plane(i, worker, [](int64_t rows, int64_t, auto&& body) { body(int64_t{0}, rows); });
         });
     }
-    size_t workspace_bytes() const override { return plane_bytes() * static_cast<size_t>(by_plane() ? threads_ : 1); }
+    size_t workspace_bytes() const override { return by_plane() ? 0 : plane_bytes(); }
+    size_t scratch_bytes() const override { return by_plane() ? plane_bytes() : 0; }
 };
 
 TaskResult bind_separable(ResizeInfo const& info, BindArgs const& args, Isa isa) {

@@ -54,7 +54,7 @@ TaskResult bind(SquaredDistanceInfo const&, BindArgs const& args, Isa) {
             auto* y = static_cast<float*>(a[2]);
             auto blocks = (s.vectors + kLanes - 1) / kLanes;
             auto block = [&](int64_t i, int worker) {
-                auto* packed = reinterpret_cast<float*>(context.workspace + static_cast<size_t>(worker) * scratch);
+                auto* packed = reinterpret_cast<float*>(context.scratch_of(worker));
                 pack(vectors, s, i * kLanes, packed);
                 auto count = std::min(kLanes, s.vectors - i * kLanes);
                 for (int64_t r = 0; r < s.rows; ++r) {
@@ -69,7 +69,7 @@ TaskResult bind(SquaredDistanceInfo const&, BindArgs const& args, Isa) {
             else
                 context.pool.parallel_for(blocks, block);
         },
-        0, scratch * static_cast<size_t>(args.threads));
+        0, 0, scratch);
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TaskResult bind(SvmVotesInfo const& info, BindArgs const& args, Isa) {
                         static_cast<float*>(p[y]),
                         static_cast<int64_t*>(p[y + 1])};
             auto one = [&](int64_t r, int worker) {
-                Row row(context.workspace + static_cast<size_t>(worker) * scratch, info.classes(), info.pairs());
+                Row row(context.scratch_of(worker), info.classes(), info.pairs());
                 vote(info, total, a.kernels + r * total, a, row);
                 finish(info, a, row, a.scores + r * info.scores(), a.label + r);
             };
@@ -176,7 +176,7 @@ TaskResult bind(SvmVotesInfo const& info, BindArgs const& args, Isa) {
                 for (auto r = rows * i / chunks; r < rows * (i + 1) / chunks; ++r) one(r, worker % threads);
             });
         },
-        0, scratch * static_cast<size_t>(args.threads));
+        0, 0, scratch);
 }
 
 }  // namespace

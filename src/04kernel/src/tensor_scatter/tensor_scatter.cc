@@ -35,7 +35,7 @@ struct Sizes {
 template <class F>
 class WritingTask final : public FunctionTask<F> {
 public:
-    explicit WritingTask(F body) : FunctionTask<F>(std::move(body), 1, 0) {}
+    explicit WritingTask(F body) : FunctionTask<F>(std::move(body), 1) {}
     bool is_repeatable_in_place() const override { return true; }
 };
 

@@ -34,7 +34,7 @@ class TopKFilterTask final : public runtime::Task {
         float* row;      ///< of an axis that is not the last
     };
     int64_t capacity() const { return 2 * k_ + 64; }
-    size_t scratch_bytes() const {
+    size_t scratch_bytes() const override {
         auto row = split_.inner == 1 ? 0 : split_.size;
         return (static_cast<size_t>(capacity() * 12 + row * 4) + 63) / 64 * 64;
     }
@@ -107,7 +107,7 @@ public:
         auto rows = k_ ? outer * inner : 0;
         auto chunks = chunks_of(rows, row_cost(size, k_), threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int worker) {
-            auto* memory = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* memory = context.scratch_of(worker);
             Scratch s{reinterpret_cast<Key*>(memory), reinterpret_cast<int32_t*>(memory + capacity() * 8),
                       reinterpret_cast<float*>(memory + capacity() * 12)};
             for (auto r = rows * c / chunks; r < rows * (c + 1) / chunks; ++r) {
@@ -124,7 +124,6 @@ public:
             }
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(std::max(threads_, 1)); }
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class TopKIntegers final : public runtime::Task {
         }
     };
     int64_t capacity() const { return 2 * k_ + 64; }
-    size_t scratch_bytes() const { return static_cast<size_t>(capacity()) * sizeof(Candidate<uint64_t>); }
+    size_t scratch_bytes() const override { return static_cast<size_t>(capacity()) * sizeof(Candidate<uint64_t>); }
 
     template <class T>
     static void select(TopKIntegers const& self, void* const* arguments, int64_t row, void* scratch) {
@@ -96,11 +96,10 @@ public:
         auto rows = k_ ? split_.outer * split_.inner : 0;
         auto chunks = chunks_of(rows, row_cost(split_.size, k_), threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* scratch = context.scratch_of(worker);
             for (auto r = rows * c / chunks; r < rows * (c + 1) / chunks; ++r) body_(*this, arguments, r, scratch);
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(std::max(threads_, 1)); }
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ class TopKReference final : public runtime::Task {
             indices[j * inner] = entries[j].index;
         }
     }
-    size_t scratch_bytes() const { return (static_cast<size_t>(split_.size) * 16 + 63) / 64 * 64; }
+    size_t scratch_bytes() const override { return (static_cast<size_t>(split_.size) * 16 + 63) / 64 * 64; }
 
 public:
     TopKReference(TopKInfo const& info, BindArgs const& args)
@@ -83,11 +83,10 @@ public:
         auto rows = split_.outer * split_.inner;
         auto chunks = chunks_of(rows, row_cost(split_.size, k_), threads_);
         context.pool.parallel_for(chunks, [&](int64_t c, int worker) {
-            auto* scratch = context.workspace + static_cast<size_t>(worker) * scratch_bytes();
+            auto* scratch = context.scratch_of(worker);
             for (auto r = rows * c / chunks; r < rows * (c + 1) / chunks; ++r) body_(*this, arguments, r, scratch);
         });
     }
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(std::max(threads_, 1)); }
 };
 
 }  // namespace

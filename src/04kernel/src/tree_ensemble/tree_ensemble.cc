@@ -90,7 +90,7 @@ class TreeTask final : public runtime::Task {
 
     size_t key_bytes() const { return static_cast<size_t>(s_.groups() * s_.features * kTreeLanes) * sizeof(Key); }
     size_t score_bytes() const { return static_cast<size_t>(s_.block * s_.targets) * sizeof(T); }
-    size_t scratch_bytes() const {
+    size_t scratch_bytes() const override {
         auto bytes = key_bytes() + score_bytes() + static_cast<size_t>(s_.block * s_.targets);
         return (bytes + 63) / 64 * 64;
     }
@@ -204,8 +204,6 @@ class TreeTask final : public runtime::Task {
 public:
     TreeTask(TreeEnsembleInfo info, Sizes sizes, int threads) : info_(std::move(info)), s_(sizes), threads_(threads) {}
 
-    size_t workspace_bytes() const override { return scratch_bytes() * static_cast<size_t>(threads_); }
-
     void run(void* const* p, runtime::RunContext const& context) const override {
         Arguments a{static_cast<X const*>(p[0]),
                     static_cast<Node const*>(p[1]),
@@ -220,8 +218,7 @@ public:
                     info_.classify ? static_cast<int64_t*>(p[10]) : nullptr};
         auto blocks = (s_.rows + s_.block - 1) / s_.block;
         auto block = [&](int64_t i, int worker) {
-            run_block(a, i * s_.block, std::min(s_.block, s_.rows - i * s_.block),
-                      context.workspace + scratch_bytes() * static_cast<size_t>(worker));
+            run_block(a, i * s_.block, std::min(s_.block, s_.rows - i * s_.block), context.scratch_of(worker));
         };
         if (s_.rows * s_.trees < kLeastWalks || threads_ == 1)
             for (int64_t i = 0; i < blocks; ++i) block(i, ThreadPool::worker_number() % threads_);
