@@ -136,7 +136,9 @@ bool TileTask::has_planes(int threads) const {
     if (packed_ || p.size() < 3) return false;
     int64_t positions = 1;
     for (size_t i = 2; i < p.size(); ++i) positions *= p[i];
-    return cut_at_positions(p[0], positions, threads) && (nest_.linear || nest_.row == positions * nest_.block);
+    auto plane = positions * nest_.block;
+    return cut_at_positions(p[0], positions, threads) && plane / kLeastTile >= threads &&
+           (nest_.linear || nest_.row == plane);
 }
 
 void TileTask::choose_tile(int threads) {
@@ -163,15 +165,18 @@ void TileTask::choose_tile(int threads) {
     } else {
         tiles_per_row_ = std::max<int64_t>(1, (nest_.row + most - 1) / most);
         if (by_columns_)
-            tiles_per_row_ = round_up(tiles_per_row_, std::min<int64_t>(2 * threads, nest_.row / kLeastTile));
+            tiles_per_row_ =
+                round_up(tiles_per_row_, nest_.row / kLeastTile >= 2 * threads ? 2 * threads : int64_t{threads});
         tile_ = round_up((nest_.row + tiles_per_row_ - 1) / tiles_per_row_, kBlock);
         tiles_per_row_ = std::max<int64_t>(1, (nest_.row + tile_ - 1) / tile_);
         units_ = nest_.rows * tiles_per_row_;
         tile_padded_ = tile_;
     }
-    if (shared)
-        chunks_ = std::min(
-            {by_columns_ ? tiles_per_row_ : units_, static_cast<int64_t>(work() / kPieceWork), int64_t{8} * threads});
+    if (!shared) return;
+    auto pieces = std::min(static_cast<int64_t>(work() / kPieceWork), int64_t{8} * threads);
+    // As many for every thread, so that all steps give it the same positions.
+    if (by_columns_) pieces = std::max<int64_t>(1, pieces / threads) * threads;
+    chunks_ = std::min(by_columns_ ? tiles_per_row_ : units_, pieces);
 }
 
 void TileTask::find_in_place() {
