@@ -152,7 +152,10 @@ void bind_debugging(py::class_<PyExecutor>& type) {
                  PyExecutor::Use use(self);
                  return describe(self);
              })
-        .def("memory", &memory)
+        .def(
+            "memory", &memory,
+            "Bytes: `held` by the executor (arena and the scratch memory of its threads), `planned` for the arena, its "
+            "`lower_bound`, `weights` of the model and `packed_weights`.")
         .def("trim", [](PyExecutor& self) {
             PyExecutor::Use use(self);
             self.native().trim();
