@@ -43,7 +43,6 @@ class WinogradConvTask final : public runtime::Task {
     WinogradWeights weights_;
     WinogradParts parts_;
     std::shared_ptr<Blob const> packed_;
-    size_t terms_ = 0;
 
     /// Bias and scale of each column, with zeros behind the last one.
     void prepare(void* const* arguments, int32_t* add, float* scale) const {
@@ -71,7 +70,7 @@ class WinogradConvTask final : public runtime::Task {
         w.panel_begin = panel, w.panel_end = std::min(panel + parts_.panels, weights_.panels());
         auto& b = w.y;
         b.columns = s.out_channels;
-        b.column_add = reinterpret_cast<int32_t*>(workspace + terms_);
+        b.column_add = reinterpret_cast<int32_t*>(workspace);
         b.scale = reinterpret_cast<float const*>(b.column_add + weights_.columns());
         b.shift = static_cast<float const*>(arguments[I::kShift]);
         b.tail = tail_of(result_, s.y, arguments[I::kYZero], s.residual);
@@ -93,7 +92,7 @@ public:
           packed_(std::move(packed)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* workspace = context.workspace;
-        auto* add = reinterpret_cast<int32_t*>(workspace + terms_);
+        auto* add = reinterpret_cast<int32_t*>(workspace);
         prepare(arguments, add, reinterpret_cast<float*>(add + weights_.columns()));
         context.pool.parallel_for(s_.batch * parts_.blocks * parts_.panel_parts, [&](int64_t part, int worker) {
             run_part(arguments, workspace, part, context.scratch_of(worker));

@@ -198,7 +198,7 @@ TaskResult bind_planes(ResizeInfo const& info, BindArgs const& args, Isa isa) {
     auto pixel = planes->pixel / 4;
     Interpolation all{std::move(*planes), resize_functions_of(isa), pixel};
     auto scratch = all.scratch_bytes();
-    auto body = [all = std::move(all), scratch](void* const* a, runtime::RunContext const& c) {
+    auto body = [all = std::move(all)](void* const* a, runtime::RunContext const& c) {
         auto* x = static_cast<float const*>(a[0]);
         auto* y = static_cast<float*>(a[all.planes.output]);
         auto count = all.planes.planes * all.planes.rows.out, bytes = count * all.planes.out_row();

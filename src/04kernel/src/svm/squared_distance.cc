@@ -49,7 +49,7 @@ TaskResult bind(SquaredDistanceInfo const&, BindArgs const& args, Isa) {
     Sizes s{x[0], x[1], v[0]};
     auto scratch = static_cast<size_t>(s.features * kLanes) * sizeof(float) + 64;
     return make_task(
-        [s, scratch, threads = args.threads](void* const* a, runtime::RunContext const& context) {
+        [s, threads = args.threads](void* const* a, runtime::RunContext const& context) {
             auto *rows = static_cast<float const*>(a[0]), *vectors = static_cast<float const*>(a[1]);
             auto* y = static_cast<float*>(a[2]);
             auto blocks = (s.vectors + kLanes - 1) / kLanes;

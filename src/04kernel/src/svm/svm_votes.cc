@@ -152,8 +152,7 @@ TaskResult bind(SvmVotesInfo const& info, BindArgs const& args, Isa) {
     auto scratch = Row::bytes(info.classes(), info.pairs());
     bool many = info.probabilities;
     return make_task(
-        [info, total, scratch, many, rows = k[0], threads = args.threads](void* const* p,
-                                                                          runtime::RunContext const& context) {
+        [info, total, many, rows = k[0], threads = args.threads](void* const* p, runtime::RunContext const& context) {
             auto f = [&](size_t i) { return static_cast<float const*>(p[i]); };
             size_t y = many ? 6 : 4;
             Arguments a{f(0),
