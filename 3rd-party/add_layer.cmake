@@ -10,7 +10,7 @@
 # The public headers of a layer are in src/NNname/include, its private ones in src/NNname/src; paths are relative to src/NNname.
 #
 # ISA files are known by their suffix and are compiled on x86-64 only (other architectures leave them out):
-#     *_avx2.cc  *_avx2vnni.cc  *_avx512.cc  *_avx512vnni.cc  *_avx512bf16.cc
+#     *_avx2.cc  *_avx2vnni.cc  *_avx512.cc  *_avx512vnni.cc  *_avx512bf16.cc  *_avx512amx.cc
 include_guard(GLOBAL)
 include(precompile)
 
@@ -19,13 +19,15 @@ set(RG_ISA_AVX2VNNI ${RG_ISA_AVX2} -mavxvnni)
 set(RG_ISA_AVX512 ${RG_ISA_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
 set(RG_ISA_AVX512VNNI ${RG_ISA_AVX512} -mavx512vnni)
 set(RG_ISA_AVX512BF16 ${RG_ISA_AVX512VNNI} -mavx512bf16)
+set(RG_ISA_AVX512AMX ${RG_ISA_AVX512BF16} -mamx-tile -mamx-int8)
 if(RG_EMULATE_AVX512)
     set(RG_ISA_AVX512 ${RG_ISA_AVX2} -include "${PROJECT_SOURCE_DIR}/tools/emulated_avx512/avx512.h")
     set(RG_ISA_AVX512VNNI ${RG_ISA_AVX512})
     set(RG_ISA_AVX512BF16 ${RG_ISA_AVX512})
+    set(RG_ISA_AVX512AMX ${RG_ISA_AVX512} -include "${PROJECT_SOURCE_DIR}/tools/emulated_avx512/amx.h")
     set(RG_ISA_AVX2VNNI ${RG_ISA_AVX2} -include "${PROJECT_SOURCE_DIR}/tools/emulated_avx512/avx2vnni.h")
 endif()
-set(RG_ISA_PATTERN "_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16)\\.cc$")
+set(RG_ISA_PATTERN "_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16|avx512amx)\\.cc$")
 define_property(GLOBAL PROPERTY RG_LAYERS
     BRIEF_DOCS "Names of all layers" FULL_DOCS "Names of all layers in the order of their declaration")
 

@@ -10,7 +10,7 @@ from refactor_graph.precision import find_keep, relative_error
 from tests import models
 
 BYTES = "block_matmul:cpu:bytes:"
-HAS_VNNI = _core.instruction_set() in ("avx2vnni", "avx512vnni", "avx512bf16")
+HAS_VNNI = _core.instruction_set() in ("avx2vnni", "avx512vnni", "avx512bf16", "avx512amx")
 needs_vnni = pytest.mark.skipif(not HAS_VNNI, reason="no products of bytes without VNNI")
 
 

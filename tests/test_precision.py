@@ -14,7 +14,7 @@ from refactor_graph.precision import find_keep, relative_error
 from tests import models
 
 EPSILON = {"f16": 2.0**-11, "bf16": 2.0**-8}
-HAS_BF16 = _core.instruction_set() == "avx512bf16"
+HAS_BF16 = _core.instruction_set() in ("avx512bf16", "avx512amx")
 needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="no products of bf16 without AVX512-BF16")
 cuda = pytest.param("cuda", marks=pytest.mark.cuda)
 

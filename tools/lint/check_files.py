@@ -30,7 +30,7 @@ _TEXT = {
 _CODE = {".h", ".cc", ".cuh", ".cu", ".inc", ".py", ".pyi"}
 _SNAKE = re.compile(r"^_{0,2}[a-z0-9][a-z0-9_]*$")
 _FIXED_NAMES = {"CMakeLists.txt", "README.md", "py.typed"}
-_ISA = re.compile(r"_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16)\.cc$")
+_ISA = re.compile(r"_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16|avx512amx)\.cc$")
 
 # Split so that this file does not find itself.
 _FORBIDDEN = [

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_OBJECT = re.compile(r"_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16)\.cc\.o$")
+_OBJECT = re.compile(r"_(avx2|avx2vnni|avx512|avx512vnni|avx512bf16|avx512amx)\.cc\.o$")
 # Weak (V, W), unique (u): nm's letters for definitions that several objects may share.
 _SHARED = re.compile(r"^[0-9a-f]+ ([VWu]) (.+)$")
 

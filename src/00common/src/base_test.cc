@@ -99,6 +99,7 @@ TEST(CpuFeatures, AnOverrideOnlyLowers) {
     EXPECT_EQ(lower_isa(scalar, "scalar"), Isa::Scalar);
     EXPECT_THROW(lower_isa(avx2, "avx512vnni"), InvalidInput);
     EXPECT_THROW(lower_isa(avx512, "avx512bf16"), InvalidInput);
+    EXPECT_THROW(lower_isa(avx512, "avx512amx"), InvalidInput);
     EXPECT_THROW(lower_isa(avx2, "avx2vnni"), InvalidInput);
     EXPECT_THROW(lower_isa(avx512, "avx2vnni"), InvalidInput);
     EXPECT_THROW(lower_isa(avx2, "sse"), InvalidInput);

@@ -8,12 +8,17 @@
 
 #if RG_X86
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace refactor {
 namespace {
 
-constexpr Isa kLevels[] = {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16};
+constexpr Isa kLevels[] = {Isa::Scalar,     Isa::Avx2,       Isa::Avx2Vnni, Isa::Avx512,
+                           Isa::Avx512Vnni, Isa::Avx512Bf16, Isa::Avx512Amx};
 
 #if RG_X86
 struct Registers {
@@ -39,6 +44,17 @@ bool has(uint32_t bits, std::initializer_list<int> positions) {
     return true;
 }
 
+/// Whether Linux lets this process use the data of tiles, whose 8 KB it saves for those threads alone that have touched
+/// them ("Using XSTATE features in user space applications", the kernel's documentation).
+bool may_use_tiles() {
+#ifdef __linux__
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return false;
+#endif
+}
+
 /// AVX-VNNI, on a processor with AVX2.
 bool detect_avx2_vnni() {
 #ifdef RG_EMULATE_AVX512
@@ -56,12 +72,15 @@ Isa detect_isa(bool avx2_vnni) {
     // XMM and YMM; then opmask and both halves of ZMM
     if ((state & 0x6) != 0x6 || !has(extended.ebx, {5})) return Isa::Scalar;
 #ifdef RG_EMULATE_AVX512
-    return Isa::Avx512Bf16;
+    return Isa::Avx512Amx;
 #endif
     // avx512 f, dq, bw, vl
     if ((state & 0xe6) != 0xe6 || !has(extended.ebx, {16, 17, 30, 31})) return avx2_vnni ? Isa::Avx2Vnni : Isa::Avx2;
     if (!has(extended.ecx, {11})) return Isa::Avx512;
-    return extended.eax >= 1 && has(cpuid(7, 1).eax, {5}) ? Isa::Avx512Bf16 : Isa::Avx512Vnni;
+    if (extended.eax < 1 || !has(cpuid(7, 1).eax, {5})) return Isa::Avx512Vnni;
+    // amx bf16, tile, int8; their configuration and data
+    bool amx = has(extended.edx, {22, 24, 25}) && (state & 0x60000) == 0x60000 && may_use_tiles();
+    return amx ? Isa::Avx512Amx : Isa::Avx512Bf16;
 }
 
 /// The family of a processor of AMD; 0: of others.
@@ -157,7 +176,8 @@ CpuFeatures detect() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-    constexpr std::string_view kNames[] = {"scalar", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16"};
+    constexpr std::string_view kNames[] = {"scalar",     "avx2",       "avx2vnni", "avx512",
+                                           "avx512vnni", "avx512bf16", "avx512amx"};
     return kNames[static_cast<int>(isa)];
 }
 
@@ -170,7 +190,7 @@ Isa lower_isa(CpuFeatures const& available, std::string_view wanted) {
                            (level < available.isa ? "' without AVX-VNNI" : "' at most"));
     }
     throw InvalidInput("REFACTOR_GRAPH_ISA is '" + std::string(wanted) +
-                       "', expected one of scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16");
+                       "', expected one of scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16, avx512amx");
 }
 
 CpuFeatures const& cpu_features() {

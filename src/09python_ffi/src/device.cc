@@ -48,7 +48,8 @@ void bind_device(py::module_& module) {
                "Processors that this process may use: the affinity mask, cut by the cgroup quota.");
     module.def(
         "instruction_set", [] { return std::string(name_of(cpu_features().isa)); },
-        "The highest instruction set that kernels use: scalar, avx2, avx2vnni, avx512, avx512vnni or avx512bf16.");
+        "The highest instruction set that kernels use: scalar, avx2, avx2vnni, avx512, avx512vnni, avx512bf16 "
+        "or avx512amx.");
     module.def(
         "measure_peak",
         [](int threads) {

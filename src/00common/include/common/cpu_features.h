@@ -15,8 +15,9 @@ enum class Isa : uint8_t {
     Avx512,      ///< AVX-512 F, BW, DQ, VL
     Avx512Vnni,  ///< and VNNI
     Avx512Bf16,  ///< and BF16: products of pairs of bf16, summed in f32
+    Avx512Amx,   ///< and AMX: tiles of 16 rows, multiplied at once, of bytes (Intel from Sapphire Rapids on)
 };
-std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16"
+std::string_view name_of(Isa);  ///< "scalar", "avx2", "avx2vnni", "avx512", "avx512vnni", "avx512bf16", "avx512amx"
 /// The level that all but products of bytes and of bf16 are written for.
 constexpr Isa without_dots(Isa isa) { return isa > Isa::Avx512 ? Isa::Avx512 : isa == Isa::Avx2Vnni ? Isa::Avx2 : isa; }
 

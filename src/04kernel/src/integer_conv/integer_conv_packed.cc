@@ -63,7 +63,8 @@ public:
         auto lanes = static_cast<double>(shape.group_out());
         auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto staging = static_cast<double>(args.inputs[I::kA]->count() + args.outputs[0]->count()) * 0.3;
-        auto rate = f_.width * f_.group * 5. / slowdown_of_spills(f_, IntegerConvPlan(f_, info_, shape, *spills_).size);
+        IntegerConvPlan plan(f_, info_, shape, *spills_);
+        auto rate = (plan.tile_dwords ? f_.speed : 1.) * f_.width * f_.group * 5. / slowdown_of_spills(f_, plan.size);
         return 2000 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
@@ -75,7 +76,10 @@ public:
     }
 };
 
-MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, IntegerFunctions const& (*functions)()) {
+}  // namespace
+
+MaybeKernel make_integer_conv(IntegerConvInfo const& info, Request const& request, Isa isa,
+                              IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (types.residual != DataType::Undefined && !info.channels_last) return reject("a residual needs channels_last");
@@ -91,25 +95,30 @@ MaybeKernel make(IntegerConvInfo const& info, Request const& request, Isa isa, I
     return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-}  // namespace
-
 #if RG_X86
+MaybeKernel make_integer_conv_amx(IntegerConvInfo const& info, Request const& request) {
+    if (auto why = why_not_tiles(request); !why.empty()) return reject(why);
+    return make_integer_conv(info, request, Isa::Avx512Amx, integer_functions_avx512amx);
+}
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
+    return make_integer_conv(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
 }
 MaybeKernel make_integer_conv_avx512(IntegerConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, integer_functions_avx512);
+    return make_integer_conv(info, request, Isa::Avx512, integer_functions_avx512);
 }
 MaybeKernel make_integer_conv_avx2vnni(IntegerConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
+    return make_integer_conv(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
 }
 MaybeKernel make_integer_conv_avx2(IntegerConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, integer_functions_avx2);
+    return make_integer_conv(info, request, Isa::Avx2, integer_functions_avx2);
 }
 MaybeKernel make_integer_conv_avx2_bytes(IntegerConvInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, integer_functions_avx2_bytes);
+    return make_integer_conv(info, request, Isa::Avx2, integer_functions_avx2_bytes);
 }
 #else
+MaybeKernel make_integer_conv_amx(IntegerConvInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&) {
     return reject("not built for this architecture");
 }

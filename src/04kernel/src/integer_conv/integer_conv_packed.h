@@ -40,6 +40,7 @@ struct IntegerConvPlan {
     StagedImage image;
     WindowRuns window;
     int64_t run_depth;                       ///< dwords of a run
+    int64_t tile_dwords;                     ///< as in `IntegerBlock`
     PackedSize size;                         ///< of one group
     std::optional<DepthwiseWindows> strips;  ///< of a depthwise convolution that can be computed so
 

@@ -42,6 +42,7 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
                       : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
       window(s.taps(), s.kernel[2], s.dilation[2], s.group_in()),
       run_depth(window.depth(f)),
+      tile_dwords(depthwise ? 0 : tile_dwords_of(f, window.runs, run_depth)),
       size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : window.runs * run_depth, spills) {
     if (!depthwise || !f.depthwise_strips || !s.channels_last) return;
     DepthwiseWindows windows(s);

@@ -19,6 +19,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t kPositions = 96, kColumns = 256;
 /// Positions of whole register tiles, of four or two vectors.
 constexpr int64_t kRounded = 12;
+/// Lines of so many positions or fewer are not cut where rows are wanted at one distance from each other.
+constexpr int64_t kLongestLine = kPositions / 2;
 
 /// Bytes of x plus 128, for depthwise convolutions on processors whose products take i16.
 void flip_signs(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
@@ -32,11 +34,12 @@ class IntegerConvTask final : public runtime::Task {
     int threads_;
     int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
-    std::vector<int64_t> taps_;  ///< bytes from a position to each run
-    bool windowed_ = false;      ///< a depthwise convolution that reads X in place
-    bool linear_ = false;        ///< positions of X and Y are the same
-    size_t border_ = 0;          ///< with `windowed_`: channels outside of X
-    WindowPointers windows_;     ///< and where X lies under the windows
+    int64_t rounded_ = kRounded;  ///< parts are whole multiples of so many positions
+    std::vector<int64_t> taps_;   ///< bytes from a position to each run
+    bool windowed_ = false;       ///< a depthwise convolution that reads X in place
+    bool linear_ = false;         ///< positions of X and Y are the same
+    size_t border_ = 0;           ///< with `windowed_`: channels outside of X
+    WindowPointers windows_;      ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_bytes_ = 0, end_ = 0;
 
@@ -136,7 +139,7 @@ class IntegerConvTask final : public runtime::Task {
         b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
-        b.depth = p_.run_depth, b.b = w + column * p_.window.runs * p_.run_depth;
+        b.depth = p_.run_depth, b.tile_dwords = p_.tile_dwords, b.b = w + column * p_.window.runs * p_.run_depth;
         b.largest_ahead = largest_ahead_, b.spills = p_.size.spills_of(w, column);
         if (sums) {
             for (int64_t i = 0; i < positions; ++i) {
@@ -149,11 +152,12 @@ class IntegerConvTask final : public runtime::Task {
         p_.f.multiply(b);
     }
 
-    /// Where a part begins, or ends. Several parts are of one size, up to whole register tiles.
+    /// Where a part begins, or ends. Several parts are of one size, up to whole register tiles or lines.
     int64_t first_position(int64_t part) const {
         auto all = p_.s.out_size();
         if (part == position_parts_) return all;
-        return threads_ > 1 ? all * part / position_parts_ / kRounded * kRounded : part * kPositions;
+        return threads_ > 1 ? all * part / position_parts_ / rounded_ * rounded_
+                            : part * (kPositions / rounded_ * rounded_);
     }
 
     /// A tile of Y of image n.
@@ -208,11 +212,13 @@ public:
         // Windows of depthwise convolutions are found once for all channels.
         columns_ = std::max<int64_t>(
             p_.f.panel, p_.depthwise && s.channels_last ? p_.size.columns : kColumns / p_.f.panel * p_.f.panel);
-        position_parts_ = ceil_div(s.out_size(), kPositions);
+        linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
+        if (p_.tile_dwords) rounded_ = linear_ || s.out[2] > kLongestLine ? p_.f.tile_rows : s.out[2];
+        position_parts_ = ceil_div(s.out_size(), kPositions / rounded_ * rounded_);
         // Threads that each get as many parts find more of X where they left it, as Y of the layer before.
         if (threads_ > 1 && position_parts_ > 1)
-            position_parts_ = std::min(ceil_div(ceil_div(s.out_size(), kPositions - kRounded), threads_) * threads_,
-                                       s.out_size() / kRounded);
+            position_parts_ = std::min(ceil_div(ceil_div(s.out_size(), kPositions - rounded_), threads_) * threads_,
+                                       s.out_size() / rounded_);
         auto panels = p_.size.columns / p_.f.panel;
         // Fewer parts than threads: fewer channels in each.
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
@@ -223,7 +229,6 @@ public:
             for (int64_t y = 0; y < s.kernel[1]; ++y)
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
-        linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
         bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
         if (packed_ && simple && !shifted && s.channels_last) {
             auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);

@@ -90,7 +90,12 @@ IntegerStore store_of(DataType y);
 /// What becomes of sums, for the loops.
 IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero, DataType residual);
 
+/// Why products cannot be made by tiles (AMX), or empty.
+std::string why_not_tiles(Request const&);
+
 /// Register tiles over panels of B (packed once if it is constant), by instruction set.
+MaybeKernel make_integer_matmul(IntegerMatMulInfo const&, Request const&, Isa, IntegerFunctions const& (*loops)());
+MaybeKernel make_integer_matmul_amx(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const&, Request const&);

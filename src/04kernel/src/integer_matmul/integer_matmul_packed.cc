@@ -45,9 +45,11 @@ public:
         IntegerShape shape;
         if (auto why = shape.init(args); !why.empty()) return reject(why);
         auto bytes = static_cast<double>(shape.n) * static_cast<double>(shape.k) * f_.cell_bytes() / f_.group;
-        PackedSize size(f_, shape.n, ceil_div(shape.k, f_.group), *spills_);
+        auto depth = ceil_div(shape.k, f_.group);
+        PackedSize size(f_, shape.n, depth, *spills_);
         constexpr double kWidening = 1.15;
-        auto rate = f_.width * f_.group * 5. / (f_.narrow ? kWidening : slowdown_of_spills(f_, size));
+        auto rate = (tile_dwords_of(f_, 1, depth) ? f_.speed : 1.) * f_.width * f_.group * 5. /
+                    (f_.narrow ? kWidening : slowdown_of_spills(f_, size));
         auto staging = static_cast<double>(args.inputs[I::kA]->count()) * 0.2 +
                        (constant_ ? 0. : static_cast<double>(args.inputs[I::kB]->count()) / 7);
         return 500 + std::max((shape.operations() / rate), bytes / 10) / args.threads + staging / args.threads;
@@ -73,8 +75,10 @@ public:
     }
 };
 
-MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
-                 IntegerFunctions const& (*functions)()) {
+}  // namespace
+
+MaybeKernel make_integer_matmul(IntegerMatMulInfo const& info, Request const& request, Isa isa,
+                                IntegerFunctions const& (*functions)()) {
     IntegerTypes types;
     if (auto why = types.init(request, info.result); !why.empty()) return reject(why);
     if (auto why = why_not_isa(request, isa); !why.empty()) return reject(why);
@@ -86,8 +90,6 @@ MaybeKernel make(IntegerMatMulInfo const& info, Request const& request, Isa isa,
     if (kernel->spills_too_much()) return reject("too many pairs of weights whose products may not fit i16");
     return std::unique_ptr<Kernel>(std::move(kernel));
 }
-
-}  // namespace
 
 IntegerStore store_of(DataType y) {
     return y == DataType::I32   ? IntegerStore::I32
@@ -113,25 +115,32 @@ IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero,
 }
 
 #if RG_X86
+MaybeKernel make_integer_matmul_amx(IntegerMatMulInfo const& info, Request const& request) {
+    if (auto why = why_not_tiles(request); !why.empty()) return reject(why);
+    return make_integer_matmul(info, request, Isa::Avx512Amx, integer_functions_avx512amx);
+}
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
+    return make_integer_matmul(info, request, Isa::Avx512Vnni, integer_functions_avx512vnni);
 }
 MaybeKernel make_integer_matmul_avx512(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx512, integer_functions_avx512);
+    return make_integer_matmul(info, request, Isa::Avx512, integer_functions_avx512);
 }
 MaybeKernel make_integer_matmul_avx2vnni(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
+    return make_integer_matmul(info, request, Isa::Avx2Vnni, integer_functions_avx2vnni);
 }
 MaybeKernel make_integer_matmul_avx2(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, integer_functions_avx2);
+    return make_integer_matmul(info, request, Isa::Avx2, integer_functions_avx2);
 }
 MaybeKernel make_integer_matmul_avx2_bytes(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, integer_functions_avx2_bytes);
+    return make_integer_matmul(info, request, Isa::Avx2, integer_functions_avx2_bytes);
 }
 MaybeKernel make_integer_matmul_avx2_narrow(IntegerMatMulInfo const& info, Request const& request) {
-    return make(info, request, Isa::Avx2, integer_functions_avx2_narrow);
+    return make_integer_matmul(info, request, Isa::Avx2, integer_functions_avx2_narrow);
 }
 #else
+MaybeKernel make_integer_matmul_amx(IntegerMatMulInfo const&, Request const&) {
+    return reject("not built for this architecture");
+}
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&) {
     return reject("not built for this architecture");
 }

@@ -132,6 +132,14 @@ std::optional<int64_t> count_spills(IntegerFunctions const& f, IntegerMatrix con
     return count_every(1);
 }
 
+int64_t tile_dwords_of(IntegerFunctions const& f, int64_t runs, int64_t depth) {
+    constexpr int64_t kMost = 16, kLeast = 8;
+    if (!f.tile_rows || runs * depth < kMost) return 0;
+    for (auto dwords = kMost; dwords >= kLeast; --dwords)
+        if (depth % dwords == 0) return dwords;
+    return 0;
+}
+
 double slowdown_of_spills(IntegerFunctions const& f, PackedSize const& size) {
     if (!f.spills) return 1;
     auto vectors = static_cast<double>(std::max<int64_t>(1, size.dwords / f.width));

@@ -60,6 +60,10 @@ std::optional<int64_t> count_spills(IntegerFunctions const& f, IntegerMatrix con
 /// instructions, and spills, of which one of a vector costs 0.8 of a dword of the two of a tile.
 double slowdown_of_spills(IntegerFunctions const& f, PackedSize const& size);
 
+/// Dwords of k that loops take at a time so that all their tiles are alike, of runs of `depth`; 0: they have no tiles,
+/// or such as gain nothing.
+int64_t tile_dwords_of(IntegerFunctions const& f, int64_t runs, int64_t depth);
+
 /// Bytes of a row of A of `k` elements, a whole number of dwords.
 inline int64_t row_bytes(IntegerFunctions const& f, int64_t k) { return (k + f.group - 1) / f.group * 4; }
 /// Brings `rows` rows of k bytes into rows of `row_bytes`; `sums`, if not null, gets the sum of each (shifted) row.

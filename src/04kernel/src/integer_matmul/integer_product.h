@@ -34,6 +34,7 @@ struct IntegerBlock {
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
     int32_t const* b;       ///< panels of taps * depth * panel dwords, or half dwords
+    int64_t tile_dwords;    ///< of k that tiles take at a time; 0: none
     int64_t largest_ahead;  ///< bytes of a panel up to which the one behind it is asked for: L2 holds both and A
     IntegerSpills spills;
     int32_t const* column_add;
@@ -123,6 +124,8 @@ struct IntegerFunctions {
     /// null: they need not.
     int64_t (*spills)(int32_t const* dwords, int64_t vectors) = nullptr;
     bool narrow = false;  ///< B's dwords of two i16 are stored as two bytes
+    int tile_rows = 0;    ///< rows at one distance from each other that loops want together; 0: any will do
+    double speed = 1;     ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }    ///< of A
@@ -135,5 +138,13 @@ IntegerFunctions const& integer_functions_avx2_narrow();
 IntegerFunctions const& integer_functions_avx2vnni();
 IntegerFunctions const& integer_functions_avx512();
 IntegerFunctions const& integer_functions_avx512vnni();
+/// Those of AVX-512 VNNI, but products by tiles (AMX).
+IntegerFunctions const& integer_functions_avx512amx();
+void multiply_integers_avx512amx(IntegerBlock const&);
+/// The same with these loops over tiles.
+IntegerFunctions with_tiles(void (*multiply)(IntegerBlock const&));
+/// Whether a product by `multiply` has the sums that one by vectors has. No processor with AMX was at hand when its
+/// loops were written: kernels ask this before they use them.
+bool multiplies_right(void (*multiply)(IntegerBlock const&));
 
 }  // namespace refactor::kernel

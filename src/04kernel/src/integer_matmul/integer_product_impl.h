@@ -2,13 +2,13 @@
 // Loops of the integer product, written against `Lanes` and `dot`; include `integer_lanes_*.h`, define `dot`, RG_GROUP
 // (k in a dword) and RG_ROWS × RG_VECTORS, the register tile: AVX-512 6 × 4 (24 of 32 registers accumulate, 4 hold B,
 // 1 A), AVX2 6 × 2 (12 of 16, 2, 1, and one for products), and 4 × 3 where a panel and a vector are left.
-#include "integer_matmul/integer_finish.h"
+#include "integer_matmul/integer_sums.h"
 #include "simd/ahead.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr int kVectors = RG_VECTORS, kPanel = kWidth * kVectors, kRows = RG_ROWS;
+constexpr int kRows = RG_ROWS;
 /// Rows of a panel that tiles of AVX-512 ask for before they need them, from L2: 8 of 12 cycles each.
 constexpr int kRowsAhead = RG_VECTORS == 4 ? 8 : 0;
 /// Of a tile: fewer vectors leave registers for more rows, up to those whose addresses are still at hand.
@@ -40,24 +40,6 @@ RG_SIMD Lanes load_cells(Cell const* p) { return Lanes::load(p); }
 RG_SIMD Cell const* cells_of(IntegerBlock const& t) { return reinterpret_cast<Cell const*>(t.b); }
 /// Narrow loops are for few rows, which read B once: how far ahead of its use it is asked for, 2 KB.
 constexpr int64_t kCellsAhead = 1024;
-
-RG_SIMD int32_t load_dword(uint8_t const* p) {
-    int32_t value;
-    __builtin_memcpy(&value, p, 4);
-    return value;
-}
-
-}  // namespace
-}  // namespace refactor::kernel
-
-#if RG_VECTORS == 4
-#include "integer_matmul/integer_store_avx512.h"
-#else
-#include "integer_matmul/integer_store_avx2.h"
-#endif
-
-namespace refactor::kernel {
-namespace {
 
 /// Dwords of k between two jumps. AVX2 takes two instructions for 16 products, so that what counts the loop would be a
 /// large part of all, above all for a thread that shares its core's front end with another.
@@ -131,12 +113,6 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
     }
     if constexpr (kSpills)
         if (t.spills.first) add_spills<0>(t, a, column, c);
-}
-
-/// What zero points that differ by row or column take from a sum.
-RG_SIMD void correct(IntegerBlock const& t, Lanes& sum, int64_t row, int64_t column) {
-    if (t.b_zero) sum = sum - Lanes::set(t.row_sum[row]) * Lanes::load(t.b_zero + column);
-    if (t.row_zero) sum = sum - Lanes::set(t.row_zero[row]) * Lanes::load(t.column_sum + column);
 }
 
 /// Stores sums of which one row after the other lies at `sums`.

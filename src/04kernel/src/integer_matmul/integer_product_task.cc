@@ -24,7 +24,7 @@ class IntegerProductTask final : public runtime::Task {
     bool a_signed_, b_signed_;
     int threads_;
     int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
-    int64_t a_matrices_, b_matrices_, depth_;
+    int64_t a_matrices_, b_matrices_, depth_, tile_dwords_;
     PackedSize size_;
     bool in_place_, many_row_zeros_;
     int64_t rows_ = 0, columns_ = 0, row_parts_ = 1, column_parts_ = 1;  // of a part of each batch
@@ -163,7 +163,7 @@ class IntegerProductTask final : public runtime::Task {
         b.a = (in_place_ ? static_cast<uint8_t const*>(arguments[I::kA])
                          : reinterpret_cast<uint8_t const*>(workspace + staged_)) +
               first * b.a_row;
-        b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_;
+        b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_, b.tile_dwords = tile_dwords_;
         b.b = panels(workspace, slot) + column * depth_ * f_.cell_bytes() / 4;
         b.largest_ahead = largest_ahead_, b.spills = size_.spills_of(panels(workspace, slot), column);
         b.column_add = t.add + column, b.scale = t.scale + column;
@@ -197,6 +197,7 @@ public:
           b_signed_(args.inputs[I::kB]->dtype == DataType::I8),
           threads_(std::max(1, args.threads)),
           depth_(ceil_div(shape.k, f.group)),
+          tile_dwords_(tile_dwords_of(f, 1, depth_)),
           size_(f, shape.n, depth_, spills) {
         auto matrices = [&](size_t i) {
             auto const& dims = args.inputs[i]->dims;

@@ -137,7 +137,8 @@ int check_candidates(Info const& info, std::vector<Tensor> inputs, std::vector<T
     auto expected = outputs;
     run(*reference.kernels.back(), inputs, expected, packs, one, params);
     size_t others = 0;
-    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16}) {
+    for (auto isa :
+         {Isa::Scalar, Isa::Avx2, Isa::Avx2Vnni, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16, Isa::Avx512Amx}) {
         if (isa > cpu_features().isa) break;
         if (isa == Isa::Avx2Vnni && !cpu_features().avx2_vnni) continue;
         for (int threads = 1; threads <= 3; ++threads) {

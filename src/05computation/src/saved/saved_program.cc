@@ -64,7 +64,7 @@ std::vector<Pack> packs_of(GraphWriter& writer, kernel::Program const& program) 
 
 void check(Target const& target) {
     auto const& cpu = cpu_features();
-    if (target.precision > kernel::Precision::F8 || target.isa > Isa::Avx512Bf16)
+    if (target.precision > kernel::Precision::F8 || target.isa > Isa::Avx512Amx)
         throw InvalidModel("not what was written: an unknown precision or instruction set");
     bool has = target.device != "cpu" || (target.isa <= cpu.isa && (target.isa != Isa::Avx2Vnni || cpu.avx2_vnni));
     if (!has)

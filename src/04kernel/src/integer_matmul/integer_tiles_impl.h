@@ -1,0 +1,202 @@
+#pragma once
+// Products by tiles (AMX); include `integer_sums.h` and the intrinsics of tiles first.
+//
+// A tile of A is up to 16 rows of 64 bytes, where they lie in memory at one distance from each other; a tile of B 16
+// dwords of k by 16 columns, which is a vector of each of 16 rows of a panel. Two tiles of A and two of B make four
+// products in 64 cycles, in which the four are loaded in 32 ("Intel 64 and IA-32 Architectures Optimization Reference
+// Manual", chapter "Intel Advanced Matrix Extensions"); the other four tiles hold sums. Sums go through a buffer in L1
+// to the vectors that finish them.
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int kTileRows = 16, kTileColumns = 16;
+/// Rows below which B arrives no sooner for tiles than for vectors.
+constexpr int64_t kLeastRows = 8;
+
+/// What LDTILECFG reads.
+struct alignas(64) TileShapes {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+};
+
+/// Tiles 0 to 3 are sums (of rows 0 and columns 0, rows 0 and columns 1, …), 4 and 5 of A, 6 and 7 of B. Tiles are
+/// configured as long as this lives.
+class Tiles {
+    int rows_[2] = {-1, -1};
+
+public:
+    Tiles() = default;
+    Tiles(Tiles const&) = delete;
+    Tiles& operator=(Tiles const&) = delete;
+    ~Tiles() {
+        if (rows_[0] >= 0) _tile_release();
+    }
+    /// Of A `first` and `second` rows (0: no such tile) of `dwords`.
+    RG_SIMD void shape(int first, int second, int64_t dwords) {
+        if (rows_[0] == first && rows_[1] == second) return;
+        rows_[0] = first, rows_[1] = second;
+        TileShapes s;
+        int const rows[2] = {first, second};
+        for (int i = 0; i < 2; ++i) {
+            auto count = static_cast<uint8_t>(rows[i]);
+            if (!count) continue;
+            s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = count;
+            s.row_bytes[2 * i] = s.row_bytes[2 * i + 1] = 4 * kTileColumns;
+            s.row_bytes[4 + i] = static_cast<uint16_t>(4 * dwords);
+        }
+        for (int j = 6; j < 8; ++j) s.rows[j] = static_cast<uint8_t>(dwords), s.row_bytes[j] = 4 * kTileColumns;
+        // The intrinsic says of its first eight bytes alone that they are read.
+        __asm__ volatile("" : : "r"(&s) : "memory");
+        _tile_loadconfig(&s);
+    }
+};
+
+/// Rows of A at one distance from each other.
+struct TileOfRows {
+    int rows = 0;
+    int64_t step = 0;
+    uint8_t const* at = nullptr;
+
+    /// From row `first` on: a part, of as many rows as the others, of those at one distance.
+    RG_SIMD static TileOfRows from(IntegerBlock const& t, int64_t first) {
+        int64_t left = t.rows - first;
+        if (left <= 0) return {};
+        int64_t run = left, step = t.a_row;
+        if (t.a_offsets) {
+            int64_t const* offset = t.a_offsets + first;
+            step = left > 1 ? offset[1] - offset[0] : 0;
+            for (run = 1; run < left && offset[run] - offset[run - 1] == step;) ++run;
+        }
+        int64_t parts = (run + kTileRows - 1) / kTileRows;
+        return {static_cast<int>((run + parts - 1) / parts), step,
+                t.a + (t.a_offsets ? t.a_offsets[first] : first * t.a_row)};
+    }
+};
+
+/// A·B of two tiles of rows (`kBoth`) and of columns (`kWide`), from column `column` on, to `sums`, [rows][kPanel].
+template <bool kBoth, bool kWide>
+RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int32_t const* b,
+                          Ahead& ahead, int32_t* sums) {
+    _tile_zero(0);
+    if constexpr (kWide) _tile_zero(1);
+    if constexpr (kBoth) _tile_zero(2);
+    if constexpr (kBoth && kWide) _tile_zero(3);
+    constexpr int64_t kRow = 4 * kPanel;
+    for (int64_t tap = 0; tap < t.taps; ++tap) {
+        int64_t offset = t.tap_offsets[tap];
+        for (int64_t d = 0; d < t.depth; d += dwords, offset += 4 * dwords, b += dwords * kPanel) {
+            ahead.prefetch(static_cast<int>(dwords));
+            _tile_loadd(6, b, kRow);
+            _tile_loadd(4, a[0].at + offset, a[0].step);
+            _tile_dpbusd(0, 4, 6);
+            if constexpr (kWide) {
+                _tile_loadd(7, b + kTileColumns, kRow);
+                _tile_dpbusd(1, 4, 7);
+            }
+            if constexpr (kBoth) {
+                _tile_loadd(5, a[1].at + offset, a[1].step);
+                _tile_dpbusd(2, 5, 6);
+                if constexpr (kWide) _tile_dpbusd(3, 5, 7);
+            }
+        }
+    }
+    _tile_stored(0, sums, kRow);
+    if constexpr (kWide) _tile_stored(1, sums + kTileColumns, kRow);
+    if constexpr (kBoth) _tile_stored(2, sums + a[0].rows * kPanel, kRow);
+    if constexpr (kBoth && kWide) _tile_stored(3, sums + a[0].rows * kPanel + kTileColumns, kRow);
+}
+
+/// The same of all columns of a panel.
+template <bool kBoth>
+RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int64_t column,
+                          int64_t vectors, Ahead ahead, int32_t* sums) {
+    int32_t const* b = t.b + column * t.taps * t.depth;
+    for (int64_t v = 0; v < vectors; v += 2) {
+        if (v + 1 < vectors)
+            add_products<kBoth, true>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
+        else
+            add_products<kBoth, false>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
+        ahead.step = 0;
+    }
+}
+
+RG_SIMD Lanes whole_sum(IntegerBlock const& t, int32_t const* sums, int64_t row, int64_t column) {
+    Lanes sum = Lanes::load(sums) + Lanes::load(t.column_add + column);
+    if (t.row_add) sum = sum + Lanes::set(t.row_add[row]);
+    correct(t, sum, row, column);
+    return sum;
+}
+
+/// Stores `rows` rows from row `first` on, whose products are at `sums`.
+template <int vectors>
+void finish_rows(IntegerBlock const& t, Finish const& f, int32_t const* sums, int64_t rows, int64_t first,
+                 int64_t column) {
+    constexpr int kAtOnce = 4;
+    int64_t i = 0;
+    if (f.kind != Finish::Kind::Any)
+        for (; i + kAtOnce <= rows; i += kAtOnce) {
+            Lanes c[kAtOnce][vectors];
+#pragma GCC unroll 4
+            for (int r = 0; r < kAtOnce; ++r)
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; ++v)
+                    c[r][v] = whole_sum(t, sums + (i + r) * kPanel + v * kWidth, first + i + r, column + v * kWidth);
+            store_tile(t, f, c, first + i, column);
+        }
+    for (; i < rows; ++i)
+        for (int v = 0; v < vectors; ++v) {
+            int64_t j = column + v * kWidth;
+            store_lanes(t, whole_sum(t, sums + i * kPanel + v * kWidth, first + i, j), j, (first + i) * t.y_row + j,
+                        t.columns - j, f);
+        }
+}
+
+RG_SIMD void finish_rows(IntegerBlock const& t, Finish const& f, int32_t const* sums, int64_t rows, int64_t first,
+                         int64_t column, int64_t vectors) {
+    switch (vectors) {
+        case 1:
+            return finish_rows<1>(t, f, sums, rows, first, column);
+        case 2:
+            return finish_rows<2>(t, f, sums, rows, first, column);
+        case 3:
+            return finish_rows<3>(t, f, sums, rows, first, column);
+        default:
+            return finish_rows<4>(t, f, sums, rows, first, column);
+    }
+}
+
+/// `by_vectors` takes what tiles gain nothing for.
+void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock const&)) {
+    int64_t const dwords = t.tile_dwords;
+    if (!dwords || t.rows < kLeastRows) return by_vectors(t);
+    Finish f = finish_of(t.tail);
+    f.kind = kind_of(t, f);
+    alignas(64) int32_t sums[2 * kTileRows * kPanel];
+    Tiles tiles;
+    int64_t const depth = t.taps * t.depth, pairs = (t.rows + 2 * kTileRows - 1) / (2 * kTileRows);
+    for (int64_t column = 0; column < t.columns; column += kPanel) {
+        int64_t left = (t.columns - column + kWidth - 1) / kWidth, vectors = left < kVectors ? left : kVectors;
+        // All rows of a panel together ask for the one behind it.
+        constexpr int64_t kLine = 4 * kPanel;
+        bool more = column + kPanel < t.columns && depth * kLine <= t.largest_ahead;
+        Ahead ahead{reinterpret_cast<char const*>(t.b + (column + kPanel) * depth),
+                    more ? (kLine + pairs - 1) / pairs : 0};
+        for (int64_t row = 0; row < t.rows; ahead.from += ahead.step * depth) {
+            TileOfRows a[2] = {TileOfRows::from(t, row)};
+            a[1] = TileOfRows::from(t, row + a[0].rows);
+            tiles.shape(a[0].rows, a[1].rows, dwords);
+            if (a[1].rows)
+                add_products<true>(t, a, dwords, column, vectors, ahead, sums);
+            else
+                add_products<false>(t, a, dwords, column, vectors, ahead, sums);
+            int64_t rows = a[0].rows + a[1].rows;
+            finish_rows(t, f, sums, rows, row, column, vectors);
+            row += rows;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace refactor::kernel
