@@ -10,7 +10,9 @@ from refactor_graph.onnx import make_compiler
 
 from tests import models
 
-needs_bf16 = pytest.mark.skipif(_core.instruction_set() not in ("avx512bf16", "avx512amx"), reason="no products of bf16")
+needs_bf16 = pytest.mark.skipif(
+    _core.instruction_set() not in ("avx512bf16", "avx512amx"), reason="no products of bf16"
+)
 
 
 @pytest.fixture
