@@ -20,6 +20,7 @@ struct alignas(64) TileShapes {
     uint16_t row_bytes[16] = {};
     uint8_t rows[16] = {};
 };
+static_assert(sizeof(TileShapes) == 64);
 
 /// Tiles 0 to 3 are sums (of rows 0 and columns 0, rows 0 and columns 1, …), 4 and 5 of A, 6 and 7 of B. Tiles are
 /// configured as long as this lives.
