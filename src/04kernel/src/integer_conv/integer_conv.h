@@ -24,7 +24,7 @@ struct IntegerConvShape : Geometry {
 std::string zeros_in_format(mem_manager::Blob const* zeros);
 
 /// X is staged with its channels together and padded; then register tiles as in the product, or sums by channel if
-/// every group is one channel. By instruction set.
+/// every group is one channel. With these loops, which need `Isa`; then by instruction set.
 MaybeKernel make_integer_conv(IntegerConvInfo const&, Request const&, Isa, IntegerFunctions const& (*loops)());
 MaybeKernel make_integer_conv_amx(IntegerConvInfo const&, Request const&);
 MaybeKernel make_integer_conv_vnni(IntegerConvInfo const&, Request const&);

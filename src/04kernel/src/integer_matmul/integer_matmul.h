@@ -93,7 +93,8 @@ IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero,
 /// Why products cannot be made by tiles (AMX), or empty.
 std::string why_not_tiles(Request const&);
 
-/// Register tiles over panels of B (packed once if it is constant), by instruction set.
+/// Register tiles over panels of B (packed once if it is constant): with these loops, which need `Isa`; then by
+/// instruction set.
 MaybeKernel make_integer_matmul(IntegerMatMulInfo const&, Request const&, Isa, IntegerFunctions const& (*loops)());
 MaybeKernel make_integer_matmul_amx(IntegerMatMulInfo const&, Request const&);
 MaybeKernel make_integer_matmul_vnni(IntegerMatMulInfo const&, Request const&);

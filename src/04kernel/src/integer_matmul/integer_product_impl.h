@@ -41,6 +41,22 @@ RG_SIMD Cell const* cells_of(IntegerBlock const& t) { return reinterpret_cast<Ce
 /// Narrow loops are for few rows, which read B once: how far ahead of its use it is asked for, 2 KB.
 constexpr int64_t kCellsAhead = 1024;
 
+RG_SIMD int32_t load_dword(uint8_t const* p) {
+    int32_t value;
+    __builtin_memcpy(&value, p, 4);
+    return value;
+}
+
+}  // namespace
+}  // namespace refactor::kernel
+
+#if RG_VECTORS == 4
+#include "integer_matmul/integer_shallow_avx512.h"
+#endif
+
+namespace refactor::kernel {
+namespace {
+
 /// Dwords of k between two jumps. AVX2 takes two instructions for 16 products, so that what counts the loop would be a
 /// large part of all, above all for a thread that shares its core's front end with another.
 constexpr int kStepsAtOnce = RG_VECTORS == 2 ? 4 : 1;

@@ -184,5 +184,3 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 
 }  // namespace
 }  // namespace refactor::kernel
-
-#include "integer_matmul/integer_shallow_avx512.h"

@@ -1,18 +1,12 @@
 #pragma once
-// What loops of integer products share, whatever adds the products: include `integer_lanes_*.h`, define `dot`, RG_GROUP
-// (k in a dword) and RG_VECTORS, of a panel, first.
+// What loops of integer products share, whatever adds the products: include `integer_lanes_*.h` and define
+// RG_VECTORS, of a panel, first.
 #include "integer_matmul/integer_finish.h"
 
 namespace refactor::kernel {
 namespace {
 
 constexpr int kVectors = RG_VECTORS, kPanel = kWidth * kVectors;
-
-RG_SIMD int32_t load_dword(uint8_t const* p) {
-    int32_t value;
-    __builtin_memcpy(&value, p, 4);
-    return value;
-}
 
 /// What zero points that differ by row or column take from a sum.
 RG_SIMD void correct(IntegerBlock const& t, Lanes& sum, int64_t row, int64_t column) {

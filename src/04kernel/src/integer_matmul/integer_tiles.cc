@@ -1,7 +1,6 @@
 #include "integer_matmul/integer_matmul.h"
 #include "integer_matmul/integer_product.h"
 
-#include <cstring>
 #include <vector>
 
 namespace refactor::kernel {

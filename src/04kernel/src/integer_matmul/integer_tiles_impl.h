@@ -1,11 +1,16 @@
 #pragma once
-// Products by tiles (AMX); include `integer_sums.h` and the intrinsics of tiles first.
+// Products by tiles (AMX); include what emulates them first, where they are.
 //
 // A tile of A is up to 16 rows of 64 bytes, where they lie in memory at one distance from each other; a tile of B 16
 // dwords of k by 16 columns, which is a vector of each of 16 rows of a panel. Two tiles of A and two of B make four
 // products in 64 cycles, in which the four are loaded in 32 ("Intel 64 and IA-32 Architectures Optimization Reference
 // Manual", chapter "Intel Advanced Matrix Extensions"); the other four tiles hold sums. Sums go through a buffer in L1
 // to the vectors that finish them.
+#define RG_VECTORS 4
+#include "integer_matmul/integer_lanes_avx512.h"
+// Written against what is above.
+#include "integer_matmul/integer_sums.h"
+#include "simd/ahead.h"
 
 namespace refactor::kernel {
 namespace {
@@ -25,17 +30,19 @@ static_assert(sizeof(TileShapes) == 64);
 /// Tiles 0 to 3 are sums (of rows 0 and columns 0, rows 0 and columns 1, …), 4 and 5 of A, 6 and 7 of B. Tiles are
 /// configured as long as this lives.
 class Tiles {
+    int64_t dwords_;
     int rows_[2] = {-1, -1};
 
 public:
-    Tiles() = default;
+    /// Of k.
+    explicit Tiles(int64_t dwords) : dwords_(dwords) {}
     Tiles(Tiles const&) = delete;
     Tiles& operator=(Tiles const&) = delete;
     ~Tiles() {
         if (rows_[0] >= 0) _tile_release();
     }
-    /// Of A `first` and `second` rows (0: no such tile) of `dwords`.
-    RG_SIMD void shape(int first, int second, int64_t dwords) {
+    /// Of A `first` and `second` rows (0: no such tile).
+    RG_SIMD void shape(int first, int second) {
         if (rows_[0] == first && rows_[1] == second) return;
         rows_[0] = first, rows_[1] = second;
         TileShapes s;
@@ -45,9 +52,9 @@ public:
             if (!count) continue;
             s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = count;
             s.row_bytes[2 * i] = s.row_bytes[2 * i + 1] = 4 * kTileColumns;
-            s.row_bytes[4 + i] = static_cast<uint16_t>(4 * dwords);
+            s.row_bytes[4 + i] = static_cast<uint16_t>(4 * dwords_);
         }
-        for (int j = 6; j < 8; ++j) s.rows[j] = static_cast<uint8_t>(dwords), s.row_bytes[j] = 4 * kTileColumns;
+        for (int j = 6; j < 8; ++j) s.rows[j] = static_cast<uint8_t>(dwords_), s.row_bytes[j] = 4 * kTileColumns;
         // The intrinsic says of its first eight bytes alone that they are read.
         __asm__ volatile("" : : "r"(&s) : "memory");
         _tile_loadconfig(&s);
@@ -175,7 +182,7 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
     alignas(64) int32_t sums[2 * kTileRows * kPanel];
-    Tiles tiles;
+    Tiles tiles(dwords);
     int64_t const depth = t.taps * t.depth, pairs = (t.rows + 2 * kTileRows - 1) / (2 * kTileRows);
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = (t.columns - column + kWidth - 1) / kWidth, vectors = left < kVectors ? left : kVectors;
@@ -187,7 +194,7 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
         for (int64_t row = 0; row < t.rows; ahead.from += ahead.step * depth) {
             TileOfRows a[2] = {TileOfRows::from(t, row)};
             a[1] = TileOfRows::from(t, row + a[0].rows);
-            tiles.shape(a[0].rows, a[1].rows, dwords);
+            tiles.shape(a[0].rows, a[1].rows);
             if (a[1].rows)
                 add_products<true>(t, a, dwords, column, vectors, ahead, sums);
             else
