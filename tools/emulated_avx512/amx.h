@@ -1,8 +1,9 @@
 #pragma once
-// AMX (TILE, INT8) without it. The names are those of <immintrin.h> in `namespace refactor`, where they are found
+// AMX (TILE, INT8, BF16) without it. The names are those of <immintrin.h> in `namespace refactor`, where they are found
 // before the global ones. What a processor answers with an exception (a configuration that does not exist, tiles that
 // do not fit each other or are not configured) traps; tiles belong to a thread.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <immintrin.h>
 
 // They are macros.
+#undef _tile_dpbf16ps
 #undef _tile_dpbusd
 #undef _tile_loadd
 #undef _tile_stored
@@ -70,19 +72,51 @@ inline void _tile_stored(int n, void* base, int64_t stride) {
         std::memcpy(static_cast<uint8_t*>(base) + i * stride, tile[i], tiles.row_bytes[n]);
 }
 
+/// Two of the three tiles are the same, or do not fit each other.
+inline bool misfit(EmulatedTiles const& t, int c, int a, int b) {
+    return c == a || c == b || a == b || t.rows[c] != t.rows[a] || t.row_bytes[a] != 4 * t.rows[b] ||
+           t.row_bytes[c] != t.row_bytes[b] || t.row_bytes[c] % 4;
+}
+
 /// c + a · b: rows of `a` are dwords of unsigned bytes, `b` has a row of dwords of signed ones for each.
 inline void _tile_dpbusd(int c, int a, int b) {
     auto& t = EmulatedTiles::here();
     auto &sums = t.tile(c), &x = t.tile(a), &y = t.tile(b);
-    if (c == a || c == b || a == b || t.rows[c] != t.rows[a] || t.row_bytes[a] != 4 * t.rows[b] ||
-        t.row_bytes[c] != t.row_bytes[b] || t.row_bytes[c] % 4)
-        __builtin_trap();
+    if (misfit(t, c, a, b)) __builtin_trap();
     for (int i = 0; i < t.rows[c]; ++i)
         for (int j = 0; j < t.row_bytes[c] / 4; ++j) {
             uint32_t sum;
             std::memcpy(&sum, &sums[i][4 * j], 4);
             for (int k = 0; k < t.row_bytes[a]; ++k)
                 sum += static_cast<uint32_t>(x[i][k] * static_cast<int8_t>(y[k / 4][4 * j + k % 4]));
+            std::memcpy(&sums[i][4 * j], &sum, 4);
+        }
+}
+
+/// c + a · b: of pairs of bf16, the even and the odd numbers of all pairs are summed for themselves in f32, and then with
+/// c ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS). Denormals are zero.
+inline void _tile_dpbf16ps(int c, int a, int b) {
+    auto& t = EmulatedTiles::here();
+    auto &sums = t.tile(c), &x = t.tile(a), &y = t.tile(b);
+    if (misfit(t, c, a, b)) __builtin_trap();
+    auto flushed = [](float v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.f, v) : v; };
+    auto number = [&](uint8_t const* half) {
+        uint16_t bits;
+        std::memcpy(&bits, half, 2);
+        uint32_t wide = uint32_t{bits} << 16;
+        float v;
+        std::memcpy(&v, &wide, 4);
+        return flushed(v);
+    };
+    for (int i = 0; i < t.rows[c]; ++i)
+        for (int j = 0; j < t.row_bytes[c] / 4; ++j) {
+            float even = 0, odd = 0, sum;
+            for (int k = 0; k < t.row_bytes[a]; k += 4) {
+                even = flushed(std::fma(number(&x[i][k]), number(&y[k / 4][4 * j]), even));
+                odd = flushed(std::fma(number(&x[i][k + 2]), number(&y[k / 4][4 * j + 2]), odd));
+            }
+            std::memcpy(&sum, &sums[i][4 * j], 4);
+            sum = flushed(flushed(sum) + flushed(even + odd));
             std::memcpy(&sums[i][4 * j], &sum, 4);
         }
 }

@@ -11,55 +11,13 @@
 // Written against what is above.
 #include "integer_matmul/integer_sums.h"
 #include "simd/ahead.h"
+#include "simd/tiles.h"
 
 namespace refactor::kernel {
 namespace {
 
-constexpr int kTileRows = 16, kTileColumns = 16;
 /// Rows below which B arrives no sooner for tiles than for vectors.
 constexpr int64_t kLeastRows = 8;
-
-/// What LDTILECFG reads.
-struct alignas(64) TileShapes {
-    uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t rows[16] = {};
-};
-static_assert(sizeof(TileShapes) == 64);
-
-/// Tiles 0 to 3 are sums (of rows 0 and columns 0, rows 0 and columns 1, …), 4 and 5 of A, 6 and 7 of B. Tiles are
-/// configured as long as this lives.
-class Tiles {
-    int64_t dwords_;
-    int rows_[2] = {-1, -1};
-
-public:
-    /// Of k.
-    explicit Tiles(int64_t dwords) : dwords_(dwords) {}
-    Tiles(Tiles const&) = delete;
-    Tiles& operator=(Tiles const&) = delete;
-    ~Tiles() {
-        if (rows_[0] >= 0) _tile_release();
-    }
-    /// Of A `first` and `second` rows (0: no such tile).
-    RG_SIMD void shape(int first, int second) {
-        if (rows_[0] == first && rows_[1] == second) return;
-        rows_[0] = first, rows_[1] = second;
-        TileShapes s;
-        int const rows[2] = {first, second};
-        for (int i = 0; i < 2; ++i) {
-            auto count = static_cast<uint8_t>(rows[i]);
-            if (!count) continue;
-            s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = count;
-            s.row_bytes[2 * i] = s.row_bytes[2 * i + 1] = 4 * kTileColumns;
-            s.row_bytes[4 + i] = static_cast<uint16_t>(4 * dwords_);
-        }
-        for (int j = 6; j < 8; ++j) s.rows[j] = static_cast<uint8_t>(dwords_), s.row_bytes[j] = 4 * kTileColumns;
-        // The intrinsic says of its first eight bytes alone that they are read.
-        __asm__ volatile("" : : "r"(&s) : "memory");
-        _tile_loadconfig(&s);
-    }
-};
 
 /// Rows of A at one distance from each other.
 struct TileOfRows {
@@ -182,7 +140,7 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
     alignas(64) int32_t sums[2 * kTileRows * kPanel];
-    Tiles tiles(dwords);
+    TileRegisters tiles(dwords);
     int64_t const depth = t.taps * t.depth, pairs = (t.rows + 2 * kTileRows - 1) / (2 * kTileRows);
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = (t.columns - column + kWidth - 1) / kWidth, vectors = left < kVectors ? left : kVectors;

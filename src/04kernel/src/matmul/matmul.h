@@ -40,13 +40,15 @@ std::string why_types_differ(MatMulInfo const&, Request const&);
 
 /// f32, any shapes: register tiles over panels of B (packed once if it is constant), dot products where B is transposed
 /// and rows are few. A constant B may be of a smaller type, which is packed as it is.
+MaybeKernel make_matmul_avx512amx(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_avx512(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_avx2(MatMulInfo const&, Request const&);
 /// The same for f64, where all operands are of that type.
 MaybeKernel make_matmul_f64_avx512(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_f64_avx2(MatMulInfo const&, Request const&);
 /// f32, one constant B that may be f16 or bf16: both operands rounded to bf16, if `may_round`.
-MaybeKernel make_matmul_rounded(MatMulInfo const&, Request const&);
+MaybeKernel make_matmul_rounded_avx512amx(MatMulInfo const&, Request const&);
+MaybeKernel make_matmul_rounded_avx512bf16(MatMulInfo const&, Request const&);
 /// f32, one constant B, enough rows: one level of Strassen's algorithm. The error of an element is bounded by the
 /// largest magnitudes of its row of A and of the one it is paired with, not by its own row alone; rows of different
 /// matrices are never paired, so that no sample of a batch touches another.

@@ -77,7 +77,7 @@ void bench(Shape const& s, int threads) {
     Request request;
     request.inputs = in, request.outputs = out, request.isa = cpu_features().isa, request.threads = threads;
     MatMulInfo info;
-    info.trans_b = s.trans_b, info.scaled = s.type == DataType::I8;
+    info.trans_b = s.trans_b, info.scaled = s.type == DataType::I8, info.may_round = true;
     PackCache packs;
     ThreadPool pool(threads);
     for (auto const& kernel : candidates(info, request).kernels) {

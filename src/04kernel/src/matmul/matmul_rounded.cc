@@ -74,7 +74,10 @@ public:
         auto found = shape_of(args);
         if (!found) return Err{found.error()};
         auto const& shape = *found;
-        auto rate = product_.width * (cpu_features().fast_bf16 ? 10. : 5.);
+        auto by_tiles = takes_tiles(product_, info_, shape, WeightType::Pairs);
+        if (product_.multiply_tiles && !by_tiles) return reject("tiles are for more rows or columns");
+        // Registers' rate is 14 times that of f32; what is around products takes half of the time and more.
+        auto rate = product_.width * (by_tiles ? 40. : cpu_features().fast_bf16 ? 10. : 2.5);
         auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rounded = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k) +
                        (constant_ ? 0 : static_cast<double>(shape.batches) * b);
@@ -83,17 +86,19 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
+        if (product_.multiply_tiles && !takes_tiles(product_, info_, *shape, WeightType::Pairs))
+            return reject("tiles are for more rows or columns");
         return make_product_task(product_, info_, *shape, WeightType::Pairs,
                                  constant_ ? pack(*shape, args.packs) : nullptr, args.threads);
     }
 };
 
 /// Why no operands can be rounded, or empty.
-std::string refuse(MatMulInfo const& info, Request const& request) {
+std::string refuse(MatMulInfo const& info, Request const& request, Isa isa) {
     if (!info.may_round) return "operands may not be rounded to bf16";
     if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
-    if (request.isa < Isa::Avx512Bf16)
-        return "needs " + std::string(name_of(Isa::Avx512Bf16)) + ", allowed is " + std::string(name_of(request.isa));
+    if (request.isa < isa)
+        return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
     auto const& b = request.inputs[1];
     if (request.inputs[0].dtype != DataType::F32)
         return "A is " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32";
@@ -107,14 +112,18 @@ std::string refuse(MatMulInfo const& info, Request const& request) {
 
 }  // namespace
 
-MaybeKernel make_matmul_rounded(MatMulInfo const& info, Request const& request) {
 #if RG_X86
-    if (auto why = refuse(info, request); !why.empty()) return reject(why);
-    return std::unique_ptr<Kernel>(
-        new RoundedKernel(rounded_functions_avx512bf16().product, Isa::Avx512Bf16, info, request.inputs[1]));
+#define RG_MAKE(NAME, ISA, FUNCTIONS)                                                                         \
+    MaybeKernel NAME(MatMulInfo const& info, Request const& request) {                                        \
+        if (auto why = refuse(info, request, ISA); !why.empty()) return reject(why);                          \
+        return std::unique_ptr<Kernel>(new RoundedKernel(FUNCTIONS().product, ISA, info, request.inputs[1])); \
+    }
 #else
-    return reject("not built for this architecture");
+#define RG_MAKE(NAME, ISA, FUNCTIONS) \
+    MaybeKernel NAME(MatMulInfo const&, Request const&) { return reject("not built for this architecture"); }
 #endif
-}
+RG_MAKE(make_matmul_rounded_avx512amx, Isa::Avx512Amx, rounded_functions_avx512amx)
+RG_MAKE(make_matmul_rounded_avx512bf16, Isa::Avx512Bf16, rounded_functions_avx512bf16)
+#undef RG_MAKE
 
 }  // namespace refactor::kernel

@@ -76,7 +76,7 @@ TEST(RoundedMatMul, OperandsOfARun) {
             std::vector<Tensor> inputs{random_bf16(c.a, random), random_bf16(b, random)};
             if (info.epilogue.bias) inputs.push_back(random_f32({c.y.back()}, random));
             auto others = check_candidates(info, inputs, {Tensor(DataType::F32, c.y)}, tolerance_of(c.a.back()));
-            EXPECT_EQ(others, wide_levels(cpu_features().isa) + has_rounded());
+            EXPECT_GE(others, wide_levels(cpu_features().isa) + has_rounded());
             if (testing::Test::HasFailure()) return;
         }
 }

@@ -26,6 +26,10 @@ class ProductKernel final : public Kernel {
     DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
+    static constexpr char kFew[] = "tiles are for more rows or columns";
+    /// Six products in a sixteenth of the time each, less what making parts takes.
+    static constexpr double kTilesOverVectors = 2;
+
     /// Null where B is used as it is.
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, WeightType type, PackCache& packs) const {
         bool column = shape.n == 1 && !info_.trans_a && type == WeightType::F32;
@@ -49,12 +53,18 @@ public:
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto bytes =
             static_cast<double>(storage_bytes(dtype_, 1)) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-        return 20 + std::max(shape.operations() / (functions_.width * 5.), bytes / 10) / args.threads;
+        auto rate = functions_.width * 5.;
+        if (functions_.multiply_tiles) {
+            if (!takes_tiles(functions_, info_, shape, weight_type_of(dtype_))) return reject(kFew);
+            rate *= kTilesOverVectors;
+        }
+        return 20 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto type = weight_type_of(dtype_);
+        if (functions_.multiply_tiles && !takes_tiles(functions_, info_, shape, type)) return reject(kFew);
         return make_product_task(functions_, info_, shape, type, pack(shape, type, args.packs), args.threads);
     }
 };
@@ -68,6 +78,10 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
     if (type != kTypeOf<T>)
         return reject("A is " + std::string(name_of(type)) + ", expected " + std::string(name_of(kTypeOf<T>)));
     if (auto why = why_types_differ(info, request); !why.empty()) return reject(why);
+    if (isa == Isa::Avx512Amx) {
+        if (request.precision == Precision::Exact) return reject("exact precision allows no sums of parts of bf16");
+        if (info.trans_a) return reject("A is transposed");
+    }
     auto const& b = request.inputs[1];
     auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, info, b);
     if (b.dtype != type && !kernel->has_constant())
@@ -84,6 +98,7 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
 #define RG_MAKE(NAME, ISA, FUNCTIONS) \
     MaybeKernel NAME(MatMulInfo const&, Request const&) { return reject("not built for this architecture"); }
 #endif
+RG_MAKE(make_matmul_avx512amx, Isa::Avx512Amx, product_functions_avx512amx)
 RG_MAKE(make_matmul_avx512, Isa::Avx512, product_functions_avx512)
 RG_MAKE(make_matmul_avx2, Isa::Avx2, product_functions_avx2)
 RG_MAKE(make_matmul_f64_avx512, Isa::Avx512, product_functions_f64_avx512)

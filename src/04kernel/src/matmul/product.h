@@ -81,6 +81,9 @@ struct ProductFunctionsOf {
     void (*multiply_strassen)(ProductBlockOf<T> const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(T* target, T const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
+    /// `multiply` by tiles (AMX), for which `scratch` holds so many elements; f32 and pairs only. Null: none.
+    void (*multiply_tiles)(ProductBlockOf<T> const&) = nullptr;
+    int64_t (*tile_scratch)(int64_t block_m, int64_t block_k) = nullptr;
 };
 using ProductFunctions = ProductFunctionsOf<float>;
 
@@ -91,6 +94,8 @@ void multiply_few_avx512(ProductBlock const&);
 
 ProductFunctions const& product_functions_avx2();
 ProductFunctions const& product_functions_avx512();
+/// Those of AVX-512, and products of three parts by tiles.
+ProductFunctions const& product_functions_avx512amx();
 ProductFunctionsOf<double> const& product_functions_f64_avx2();
 ProductFunctionsOf<double> const& product_functions_f64_avx512();
 

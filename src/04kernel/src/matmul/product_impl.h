@@ -154,13 +154,24 @@ void pack_panel(Block const& t, Range const& r, int64_t j, int64_t n, int64_t wi
 
 #endif
 
-void multiply(Block const& whole) {
+/// How a block multiplies with panels: by vectors. Others are passed to `multiply_blocks` instead.
+struct ByVectors {
+    /// What is worked on of A, and where panels of B are made.
+    void begin(Block& t, Block const& whole, Range const& r) const { prepare_rows(t, whole, r); }
+    void multiply(Block const& t, Range const& r, int64_t j, Element const* b, int64_t b_row,
+                  Element const* next) const {
+        multiply_panel(t, r, j, b, b_row, next);
+    }
+};
+
+template <class Panels>
+void multiply_blocks(Block const& whole, Panels& panels) {
     Block t = whole;
     for (int64_t i0 = 0; i0 < t.m; i0 += t.block_m) {
         Range r{i0, smaller(t.block_m, t.m - i0), 0, 0};
         do {  // once even if k is 0
             r.k = smaller(t.block_k, t.k - r.depth);
-            prepare_rows(t, whole, r);
+            panels.begin(t, whole, r);
             for (int64_t j = 0; j < t.n; j += kPanel) {
                 int64_t n = smaller(kPanel, t.n - j), wide = width_of(n);
                 Element const* b = t.scratch;
@@ -182,12 +193,17 @@ void multiply(Block const& whole) {
                         widen_rows(t, j, n, r.depth, r.k, wide);
                         break;
                 }
-                multiply_panel(t, r, j, b, b_row,
-                               t.source == ProductSource::Packed && !t.near ? next_panel(t, r, j + wide) : nullptr);
+                panels.multiply(t, r, j, b, b_row,
+                                t.source == ProductSource::Packed && !t.near ? next_panel(t, r, j + wide) : nullptr);
             }
             r.depth += r.k;
         } while (r.depth < t.k);
     }
+}
+
+[[maybe_unused]] void multiply(Block const& whole) {
+    ByVectors vectors;
+    multiply_blocks(whole, vectors);
 }
 
 }  // namespace

@@ -34,6 +34,9 @@ constexpr int64_t kFewTiles = 8;
 /// Bytes of A's rows that are worked on at a time.
 constexpr int64_t kMostOfA = 512 << 10;
 
+/// Rows of a part from which on tiles repay their configuration and, of f32, the parts of a panel made for them.
+constexpr int64_t kTileRows = 16, kSplitRows = 24;
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -105,6 +108,7 @@ class ProductTask final : public runtime::Task {
         }
         if (parts * column_parts_ < wanted) balance();
     }
+    bool by_tiles() const { return multiply_ == functions_.multiply_tiles; }
     bool reads_in_place() const {
         using enum ProductSource;
         return block_.source == Packed || block_.source == Rows || block_.source == Columns;
@@ -165,6 +169,7 @@ public:
         multiply_ = columns                                            ? functions_.multiply_columns
                     : dots                                             ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
+                    : takes_tiles(functions, info, shape, weight_type) ? functions_.multiply_tiles
                     : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
                                                                        : functions_.multiply;
         if (columns && packed_) block_.b_row = round_up(shape.k, functions_.width);
@@ -172,9 +177,11 @@ public:
         split();
         if (columns && block_.source != Columns)
             scratch_bytes_ = static_cast<size_t>(shape.n * round_up(shape.k, functions_.width)) * sizeof(T);
+        else if (by_tiles())
+            scratch_bytes_ = static_cast<size_t>(functions_.tile_scratch(block_.block_m, block_.block_k)) * sizeof(T);
         else if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
-        if (pairs) scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
+        if (pairs && !by_tiles()) scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
@@ -231,6 +238,16 @@ bool takes_columns(ProductFunctionsOf<T> const& functions, MatMulInfo const& inf
 }
 template bool takes_columns(ProductFunctionsOf<float> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
 template bool takes_columns(ProductFunctionsOf<double> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
+
+template <class T>
+bool takes_tiles(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
+                 WeightType weight_type) {
+    if (!functions.multiply_tiles || info.trans_a) return false;
+    auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
+    return m >= (weight_type == WeightType::Pairs ? kTileRows : kSplitRows) && shape.n > functions.width / 2;
+}
+template bool takes_tiles(ProductFunctionsOf<float> const&, MatMulInfo const&, MatMulShape const&, WeightType);
+template bool takes_tiles(ProductFunctionsOf<double> const&, MatMulInfo const&, MatMulShape const&, WeightType);
 
 template <class T>
 std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const& functions, MatMulInfo const& info,

@@ -8,6 +8,10 @@ namespace refactor::kernel {
 template <class T>
 bool takes_columns(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool packed);
 
+/// Whether tiles (AMX) take less time than vectors.
+template <class T>
+bool takes_tiles(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&, WeightType);
+
 /// A product in blocks and parts for the threads. `packed`: B in panels, which are of `weight_type`, or in
 /// columns if it `takes_columns`; null: B is an operand. The functions live as long as the task.
 template <class T>

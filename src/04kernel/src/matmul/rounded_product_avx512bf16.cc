@@ -10,18 +10,9 @@
 #include "simd/activate.h"
 #include "matmul/product_tile.h"
 #include "matmul/round_operands.h"
-// clang-format on
-
-namespace refactor::kernel {
-namespace {
-
-/// Panels of pairs come in no smaller type.
-RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_t) {}
-
-}  // namespace
-}  // namespace refactor::kernel
-
+#include "matmul/no_widening.h"
 #include "matmul/product_impl.h"
+// clang-format on
 
 namespace refactor::kernel {
 namespace {

@@ -1,0 +1,55 @@
+#pragma once
+// Tiles of AMX, registers of up to 16 rows of 64 bytes. Include what emulates them first, where they are, and a wrapper,
+// which defines RG_SIMD.
+#include <cstdint>
+
+#include <immintrin.h>
+
+namespace refactor::kernel {
+namespace {
+
+constexpr int kTileRows = 16, kTileColumns = 16;
+/// What LDTILECFG reads.
+struct alignas(64) TileShapes {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+};
+static_assert(sizeof(TileShapes) == 64);
+
+/// Tiles 0 to 3 are sums (of rows 0 and columns 0, rows 0 and columns 1, …), 4 and 5 of A, 6 and 7 of B. Tiles are
+/// configured as long as this lives.
+class TileRegisters {
+    int64_t dwords_;
+    int rows_[2] = {-1, -1};
+
+public:
+    /// Of k.
+    explicit TileRegisters(int64_t dwords) : dwords_(dwords) {}
+    TileRegisters(TileRegisters const&) = delete;
+    TileRegisters& operator=(TileRegisters const&) = delete;
+    ~TileRegisters() {
+        if (rows_[0] >= 0) _tile_release();
+    }
+    /// Of A `first` and `second` rows (0: no such tile).
+    RG_SIMD void shape(int first, int second) {
+        if (rows_[0] == first && rows_[1] == second) return;
+        rows_[0] = first, rows_[1] = second;
+        TileShapes s;
+        int const rows[2] = {first, second};
+        for (int i = 0; i < 2; ++i) {
+            auto count = static_cast<uint8_t>(rows[i]);
+            if (!count) continue;
+            s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = count;
+            s.row_bytes[2 * i] = s.row_bytes[2 * i + 1] = 4 * kTileColumns;
+            s.row_bytes[4 + i] = static_cast<uint16_t>(4 * dwords_);
+        }
+        for (int j = 6; j < 8; ++j) s.rows[j] = static_cast<uint8_t>(dwords_), s.row_bytes[j] = 4 * kTileColumns;
+        // The intrinsic says of its first eight bytes alone that they are read.
+        __asm__ volatile("" : : "r"(&s) : "memory");
+        _tile_loadconfig(&s);
+    }
+};
+
+}  // namespace
+}  // namespace refactor::kernel
