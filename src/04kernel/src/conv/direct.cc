@@ -29,12 +29,17 @@ class DirectKernel final : public NamedKernel {
         for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
+        auto lanes = g->over_lanes(tile_.channels);
+        if (tile_.whole_units && g->group > 1 &&
+            (lanes.in_channels / g->group % tile_.block || g->out_channels / g->group % tile_.block))
+            return Err{Rejection{"is for groups of whole tiles"}};
         return g;
     }
     std::shared_ptr<mem_manager::Blob const> pack(Geometry const& g, PackCache& packs) const {
         auto lanes = g.over_lanes(tile_.channels);
-        ChunkList list(tile_.block, form_.planar, lanes.in_channels, g.out_channels, g.group, g.taps());
-        list.tap_major = DirectTask::skips_taps(lanes, form_.planar, tile_.block);
+        ChunkList list(tile_.block, form_.planar, lanes.in_channels, g.out_channels, g.group, g.taps(),
+                       tile_.whole_units);
+        list.tap_major = DirectTask::skips_taps(lanes, form_.planar, tile_);
         auto fill = [&](void const* from, void* to) {
             LaneWeights weights(tile_, static_cast<float const*>(from), g.out_channels, g.in_channels / g.group,
                                 g.all_taps[0] * g.all_taps[1] * g.all_taps[2]);
@@ -53,15 +58,15 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(form_.isa, args.threads);
-        auto flops = cost.flops * cost.share_of_multiply_add(tile_.channels);
+        auto flops = cost.flops * (tile_.speed > 1 ? tile_.speed : cost.share_of_multiply_add(tile_.channels));
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         // A block of outputs is computed whole, from all channels between the first and the last of its groups.
         auto blocks = (g->out_channels + tile_.block - 1) / tile_.block;
         // Of pairs, 16 channels fill half a block, and the other half is not multiplied.
-        auto unit = form_.planar || tile_.channels > 1 ? int64_t{1} : tile_.block;
+        auto unit = form_.planar || (tile_.channels > 1 && !tile_.whole_units) ? int64_t{1} : tile_.block;
         auto depth = static_cast<double>((lanes + unit - 1) / unit * unit);
         if (g->group > 1) {
-            ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1);
+            ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1, tile_.whole_units);
             depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
         }
         auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile_.block);
@@ -133,6 +138,9 @@ KernelResult conv_direct_avx2(ConvInfo const& info, Request const& request) {
 }
 KernelResult conv_direct_rounded(ConvInfo const& info, Request const& request) {
     return make_rounded(info, request, {"conv:cpu:direct:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, false});
+}
+KernelResult conv_direct_tiles(ConvInfo const& info, Request const& request) {
+    return make_rounded(info, request, {"conv:cpu:direct:bf16:avx512amx", Isa::Avx512Amx, tile_avx512amx, false});
 }
 
 }  // namespace refactor::kernel

@@ -6,8 +6,8 @@
 
 namespace refactor::kernel {
 
-ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_)
-    : block(block_), planar(planar_), in_channels(in), out_channels(out), group(group_), taps(taps_) {
+ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_, bool whole)
+    : block(block_), planar(planar_), whole_units(whole), in_channels(in), out_channels(out), group(group_), taps(taps_) {
     auto unit = planar ? 1 : block;
     auto in_group = in / group, out_group = out / group, blocks = (out + block - 1) / block;
     bool aligned = group == 1 || (in_group % unit == 0 && out_group % block == 0);
@@ -17,6 +17,7 @@ ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t 
         if (first + 1 < blocks && aligned && (first + 1) * block / out_group == first * block / out_group) count = 2;
         auto last_channel = std::min((first + count) * block, out) - 1;
         auto low = first * block / out_group * in_group, high = (last_channel / out_group + 1) * in_group;
+        if (whole_units) low = low / unit * unit, high = (high + unit - 1) / unit * unit;
         auto in_first = low / unit, in_end = (high + unit - 1) / unit;
         chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(in_first),
                           static_cast<int32_t>(in_end - in_first), static_cast<int32_t>(low - in_first * unit),
@@ -49,6 +50,7 @@ void ChunkList::describe_part(Chunk const& chunk, int64_t first, int64_t end, Ro
 std::string ChunkList::format() const {
     return (planar      ? "tile_planar:"
             : tap_major ? "tile_taps:"
+            : whole_units ? "tile_whole:"
                         : "tile:") +
            std::to_string(block) + ":g" + std::to_string(group);
 }
@@ -60,6 +62,7 @@ bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* pack
     auto first = int64_t{chunk.first} * block, present = std::min(count, out_channels - first);
     auto g = first / out_group, filter = source.c_stride * count;
     // Filters of other orders are those of transposed convolutions.
+    if (whole_units && in_group % block) return false;
     if ((first + present - 1) / out_group != g || source.m_stride < source.c_stride || filter > kScratch) return false;
     auto transpose = [&](int64_t c, int64_t n, float* to) {
         auto const* from =

@@ -21,11 +21,13 @@ struct Chunk {
 /// input channels from the first of its groups to the last, with zeros where a channel is in another group.
 struct ChunkList {
     int block = 16;
-    bool planar = false, tap_major = false;
+    bool planar = false, tap_major = false, whole_units = false;
     int64_t in_channels, out_channels, group, taps, floats = 0;
     std::vector<Chunk> chunks;
 
-    ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps);
+    /// `whole_units`: weights of units that are not full come with zeros.
+    ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps,
+              bool whole_units = false);
     int64_t in_units() const { return planar ? in_channels : (in_channels + block - 1) / block; }
     /// Where weights are read: element (group, m in group, c in group, tap) at `group * group_stride + m * m_stride + c
     /// * c_stride + taps[tap]`.

@@ -51,14 +51,14 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
-      list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps()),
+      list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps(), isa.whole_units),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
       unit_(planar ? 1 : isa.block),
       x_units_(ceil_div(g.in_channels, unit_)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
-      skips_(skips_taps(g_, planar, isa.block)) {
+      skips_(skips_taps(g_, planar, isa)) {
     list_.tap_major = skips_;
     plan_input();
     plan_parts();
@@ -83,8 +83,8 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                 }
 }
 
-bool DirectTask::skips_taps(Geometry const& g, bool planar, int block) {
-    if (planar || g.group != 1 || g.in_channels % block || g.kernel[0] * g.kernel[1] == 1) return false;
+bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) {
+    if (planar || isa.whole_units || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1) return false;
     int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
     for (int64_t plane = 0; plane < g.out[0]; ++plane)
         for (int64_t row = 0; row < g.out[1]; ++row) read += TapRun(g, plane, row).count;
@@ -297,7 +297,9 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
 }
 
 size_t DirectTask::scratch_bytes() const {
-    return copies_ ? static_cast<size_t>(kTagFloats + band_floats(band_rows_, band_columns_)) * sizeof(float) : 0;
+    auto behind = isa_->read_behind * unit_;
+    return copies_ ? static_cast<size_t>(kTagFloats + band_floats(band_rows_, band_columns_) + behind) * sizeof(float)
+                   : 0;
 }
 
 size_t DirectTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(list_.floats) * sizeof(float); }

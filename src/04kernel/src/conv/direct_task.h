@@ -22,7 +22,7 @@ public:
     /// Packs the Plain weights of a convolution, both over lanes.
     static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
     /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
-    static bool skips_taps(Geometry const&, bool planar, int block);
+    static bool skips_taps(Geometry const&, bool planar, TileIsa const&);
 
 private:
     struct Pointers {

@@ -66,9 +66,14 @@ struct TileIsa {
     int channels = 1;
     /// Of two: pairs[i] = {even[i], odd[i]}, rounded; `odd` null: zeros.
     void (*round_pairs)(float const* even, float const* odd, float* pairs, int64_t count) = nullptr;
+    int read_behind = 0;       ///< positions behind those of a job that are read, and nothing made of them
+    bool whole_units = false;  ///< weights of units that are not full come with zeros; no `first_inner`, none planar
+    double speed = 1;          ///< products in a time, over those of vectors of one channel in a lane
 };
 TileIsa const& tile_avx2();
 TileIsa const& tile_avx512();
 TileIsa const& tile_avx512bf16();
+/// That of AVX-512 BF16, but rows by tiles (AMX).
+TileIsa const& tile_avx512amx();
 
 }  // namespace refactor::kernel

@@ -1,0 +1,7 @@
+#include "conv/tile_rows_impl.h"
+
+namespace refactor::kernel {
+
+void run_rows_avx512amx(RowJob const& j) { run_rows_by_tiles(j); }
+
+}  // namespace refactor::kernel
