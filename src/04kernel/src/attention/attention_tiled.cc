@@ -16,6 +16,8 @@ constexpr int64_t kMostRows = 48;
 /// Rows that share a block of packed keys and values, unless one thread has them all: packing costs as much as 4 rows
 /// of products, more where keys come from memory.
 constexpr int64_t kMostSharing = 8 * kMostRows;
+/// The same where products are by tiles (AMX) of 16 rows, two at a time.
+constexpr int64_t kMostTileRows = 64, kTileRows = 32;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
@@ -46,7 +48,7 @@ class TiledAttention final : public runtime::Task {
     int64_t scores_floats_;        // of a block of scores
     int64_t keys_floats_;          // of packed keys
     int64_t queries_floats_;       // of rounded queries, 0 if they are not
-    size_t state_bytes_, packed_bytes_;
+    size_t state_bytes_, packed_bytes_, tile_bytes_;
     int threads_;
     bool leaves_out_;  ///< keys that some rows see and others do not
 
@@ -57,7 +59,7 @@ class TiledAttention final : public runtime::Task {
         float* y;
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the set
-        float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values;
+        float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values, *tiles;
     };
     Place block(Place p, int64_t first, int64_t count) const {
         p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
@@ -74,6 +76,9 @@ class TiledAttention final : public runtime::Task {
     ProductFunctions const& packed_product() const {
         return functions_.rounded ? functions_.rounded->product : functions_.product;
     }
+    bool has_tiles() const { return packed_product().multiply_tiles; }
+    /// Whether so many rows are multiplied with what is packed by tiles.
+    bool takes_tiles(int64_t rows) const { return has_tiles() && rows > kFewRows; }
     /// Steps of a sum over `n`.
     int64_t steps_of(int64_t n) const { return functions_.rounded ? pairs_of(n) : n; }
     void pack(Place const& p, int64_t first, int64_t count) const {
@@ -81,10 +86,13 @@ class TiledAttention final : public runtime::Task {
         product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count, shape_.depth);
         product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false, shape_.value_depth, count);
     }
-    void multiply(ProductBlock t, bool in_place) const {
+    void multiply(Place const& p, ProductBlock t, bool in_place) const {
+        bool tiles = !in_place && takes_tiles(p.rows);
+        if (tiles && functions_.rounded) t.elements = t.k;
         if (!in_place) t.k = steps_of(t.k);
-        t.block_k = std::max<int64_t>(1, t.k);
-        (in_place ? functions_.product : packed_product()).multiply(t);
+        t.block_k = std::max<int64_t>(1, t.k), t.scratch = p.tiles;
+        auto const& product = in_place ? functions_.product : packed_product();
+        (tiles ? product.multiply_tiles : product.multiply)(t);
     }
 
     void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
@@ -95,11 +103,15 @@ class TiledAttention final : public runtime::Task {
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
         t.near = true, t.block_m = p.rows;
-        if (functions_.rounded && !in_place) t.a = p.packed_queries, t.a_row = pairs_of(shape_.depth);
+        if (rounds(p, in_place)) t.a = p.packed_queries, t.a_row = pairs_of(shape_.depth);
         if (in_place && !info_.k_transposed)
             functions_.product.multiply_dots(t);
         else
-            multiply(t, in_place);
+            multiply(p, t, in_place);
+    }
+    /// Whether A is rounded before it is multiplied: tiles round what they take.
+    bool rounds(Place const& p, bool in_place) const {
+        return functions_.rounded && !in_place && !takes_tiles(p.rows);
     }
     /// The first `seen` of the `count` values from `first`; `adds`: to what is there.
     void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place, bool adds) const {
@@ -112,9 +124,9 @@ class TiledAttention final : public runtime::Task {
         t.y = p.y, t.y_row = y_step_, t.alpha = 1;
         t.residual = adds ? p.y : nullptr;
         t.near = true, t.block_m = p.rows;
-        if (functions_.rounded && !in_place)
+        if (rounds(p, in_place))
             functions_.rounded->round_rows(p.scores, score_step_, p.rows, seen, p.scores, score_step_);
-        multiply(t, in_place);
+        multiply(p, t, in_place);
     }
     /// What a mask says of so many keys of a row.
     Hiding hiding_of(void const* mask, int64_t at, int64_t keys) const {
@@ -223,6 +235,7 @@ class TiledAttention final : public runtime::Task {
         p.packed_queries = reinterpret_cast<float*>(workspace + state_bytes_);
         p.packed_keys = p.packed_queries + queries_floats_;
         p.packed_values = p.packed_keys + keys_floats_;
+        p.tiles = reinterpret_cast<float*>(workspace + state_bytes_ + packed_bytes_);
         return p;
     }
     void begin(Place const& p, float const* sinks, bool any_keys) const {
@@ -303,8 +316,9 @@ public:
           leaves_out_(info.causal || shape.leaves_out(info)) {
         choose_sets();
         keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
-        part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), 6), parts_ = ceil_div(rows_, part_);
-        block_ = round_up(ceil_div(part_, ceil_div(part_, kMostRows)), 6);
+        auto most = has_tiles() ? kMostTileRows : kMostRows, rows = has_tiles() && rows_ > kTileRows ? kTileRows : 6;
+        part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), rows), parts_ = ceil_div(rows_, part_);
+        block_ = round_up(ceil_div(part_, ceil_div(part_, most)), rows);
         score_step_ = keys_ + kLine;
         // A row that is computed again has a weight of f64 for each key.
         scores_floats_ = std::max(block_ * score_step_, leaves_out_ ? 2 * shape.keys : 0);
@@ -314,12 +328,16 @@ public:
         auto values = steps_of(keys_) * round_up(shape.value_depth, functions.product.width);
         auto floats = queries_floats_ + keys_floats_ + values;
         packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
+        auto steps = steps_of(std::max(keys_, shape.depth));
+        tile_bytes_ = !has_tiles() || rows_ <= kFewRows
+                          ? 0
+                          : static_cast<size_t>(packed_product().tile_scratch(block_, steps)) * sizeof(float);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(
             sets_ * parts_, [&](int64_t task, int worker) { run_part(arguments, task, context.scratch_of(worker)); });
     }
-    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_; }
+    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_ + tile_bytes_; }
     double operations() const override { return shape_.operations(); }
 };
 
@@ -339,7 +357,10 @@ public:
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
-        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 3.5);
+        auto rate = functions_.product.width * (!functions_.rounded                            ? 4.
+                                                : functions_.rounded->product.multiply_tiles ? 12.
+                                                : cpu_features().fast_bf16                   ? 6.
+                                                                                             : 3.5);
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
@@ -365,16 +386,21 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
 
 }  // namespace
 
-MaybeKernel make_attention_rounded(AttentionInfo const& info, Request const& request) {
 #if RG_X86
-    if (!info.may_round) return reject("operands may not be rounded to bf16");
-    if (auto why = why_not(info, request, Isa::Avx512Bf16); !why.empty()) return reject(why);
-    Functions functions{product_functions_avx512(), score_functions_avx512(), &rounded_functions_avx512bf16()};
-    return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, Isa::Avx512Bf16, info));
+#define RG_MAKE(NAME, ISA, ROUNDED)                                                                   \
+    MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                             \
+        if (!info.may_round) return reject("operands may not be rounded to bf16");                    \
+        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);                 \
+        Functions functions{product_functions_avx512(), score_functions_avx512(), &ROUNDED()};        \
+        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));               \
+    }
 #else
-    return reject("not built for this architecture");
+#define RG_MAKE(NAME, ISA, ROUNDED) \
+    MaybeKernel NAME(AttentionInfo const&, Request const&) { return reject("not built for this architecture"); }
 #endif
-}
+RG_MAKE(make_attention_rounded_avx512amx, Isa::Avx512Amx, rounded_functions_avx512amx)
+RG_MAKE(make_attention_rounded_avx512bf16, Isa::Avx512Bf16, rounded_functions_avx512bf16)
+#undef RG_MAKE
 MaybeKernel make_attention_avx512(AttentionInfo const& info, Request const& request) {
 #if RG_X86
     if (auto why = why_not(info, request, Isa::Avx512); !why.empty()) return reject(why);

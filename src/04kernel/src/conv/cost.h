@@ -1,5 +1,6 @@
 #pragma once
 #include "common/cpu_features.h"
+#include "conv/tile.h"
 #include "kernel/kernel.h"
 
 #include <algorithm>
@@ -28,6 +29,10 @@ struct CostModel {
     }
     /// How many vectors of lanes that hold so many channels are multiplied in the time of a multiply-add.
     static double share_of_multiply_add(int channels) { return channels == 1 || cpu_features().fast_bf16 ? 1 : 0.5; }
+    /// f32 operations per ns and core that tiles of positions make.
+    double multiply_adds(TileIsa const& isa) const {
+        return flops * (isa.speed > 1 ? isa.speed : share_of_multiply_add(isa.channels));
+    }
     /// Bytes per ns from the cache that `bytes` fit into.
     double bandwidth(double bytes) const {
         auto const& cpu = cpu_features();

@@ -58,7 +58,7 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(form_.isa, args.threads);
-        auto flops = cost.flops * (tile_.speed > 1 ? tile_.speed : cost.share_of_multiply_add(tile_.channels));
+        auto flops = cost.multiply_adds(tile_);
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         // A block of outputs is computed whole, from all channels between the first and the last of its groups.
         auto blocks = (g->out_channels + tile_.block - 1) / tile_.block;

@@ -32,7 +32,7 @@ public:
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
         auto round = [&](int64_t a) { return static_cast<double>((a + tile_.block - 1) / tile_.block * tile_.block); };
-        auto flops = cost.flops * cost.share_of_multiply_add(tile_.channels);
+        auto flops = cost.multiply_adds(tile_);
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
         auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
@@ -45,11 +45,11 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         auto lanes = g->over_lanes(tile_.channels);
-        PhasePlan plan(lanes, tile_.block);
+        PhasePlan plan(lanes, tile_);
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             // Pads move a phase's outputs but not its taps, so they are no part of the format.
-            auto format = lanes_format(tile_) + "phases:" + std::to_string(tile_.block) + ":g" +
+            auto format = lanes_format(tile_) + (tile_.whole_units ? "phases_whole:" : "phases:") + std::to_string(tile_.block) + ":g" +
                           std::to_string(g->group) + ":s" + dims_text(g->stride) + ":d" + dims_text(g->dilation);
             packed = args.packs.get(
                 *weights_, format, static_cast<size_t>(plan.floats) * sizeof(float), [&](void const* from, void* to) {
@@ -92,6 +92,12 @@ KernelResult conv_transpose_phases_rounded(ConvTransposeInfo const& info, Reques
     if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
         return Err{Rejection{reason}};
     return make(info, request, Isa::Avx512Bf16, tile_avx512bf16(), "conv_transpose:cpu:phases:bf16:avx512bf16");
+}
+KernelResult conv_transpose_phases_tiles(ConvTransposeInfo const& info, Request const& request) {
+    if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
+        return Err{Rejection{reason}};
+    if (info.group > 1) return Err{Rejection{"is for one group"}};
+    return make(info, request, Isa::Avx512Amx, tile_avx512amx(), "conv_transpose:cpu:phases:bf16:avx512amx");
 }
 KernelResult conv_transpose_phases_avx2(ConvTransposeInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, tile_avx2(), "conv_transpose:cpu:phases:f32:avx2");

@@ -27,7 +27,7 @@ AxisPhase::AxisPhase(Geometry const& g, int axis, int64_t r) {
     }
 }
 
-PhasePlan::PhasePlan(Geometry const& g, int block) {
+PhasePlan::PhasePlan(Geometry const& g, TileIsa const& isa) {
     for (int64_t p = 0; p < g.stride[0]; ++p)
         for (int64_t r = 0; r < g.stride[1]; ++r)
             for (int64_t q = 0; q < g.stride[2]; ++q) {
@@ -37,7 +37,7 @@ PhasePlan::PhasePlan(Geometry const& g, int block) {
                     for (auto k : rows.taps)
                         for (auto v : cols.taps) index.push_back((d * g.kernel[1] + k) * g.kernel[2] + v);
                 auto taps = static_cast<int64_t>(index.size());
-                ChunkList list(block, false, g.in_channels, g.out_channels, g.group, taps);
+                ChunkList list(isa.block, false, g.in_channels, g.out_channels, g.group, taps, isa.whole_units);
                 auto at = floats;
                 floats += list.floats;
                 phases.push_back({planes, rows, cols, std::move(list), at, std::move(index)});
@@ -105,7 +105,7 @@ size_t PhasesTask::workspace_bytes() const { return packed_ ? 0 : static_cast<si
 size_t PhasesTask::scratch_bytes() const {
     if (!copies_) return 0;
     auto units = ceil_div(g_.in_channels, isa_->block) * unit_planes_ * unit_rows_ * pitch_;
-    return static_cast<size_t>(units * isa_->block) * sizeof(float);
+    return static_cast<size_t>((units + isa_->read_behind) * isa_->block) * sizeof(float);
 }
 
 void PhasesTask::run_task(int64_t task, float* copy, Pointers const& p) const {

@@ -26,7 +26,7 @@ struct PhasePlan {
     std::vector<Phase> phases;
     int64_t floats = 0;
 
-    PhasePlan(Geometry const&, int block);
+    PhasePlan(Geometry const&, TileIsa const&);
     void pack(Geometry const&, float const* w, float* packed) const;
 };
 

@@ -7,6 +7,8 @@ namespace refactor::kernel::test {
 namespace {
 
 inline bool has_rounded() { return cpu_features().isa >= Isa::Avx512Bf16; }
+/// Levels whose candidates round operands: vectors, and tiles.
+inline int rounded_levels() { return has_rounded() + (cpu_features().isa >= Isa::Avx512Amx); }
 
 /// Random numbers of f32 that are numbers of bf16, which kernels that round leave as they are.
 inline Tensor random_bf16(Dims dims, std::mt19937& random) {
