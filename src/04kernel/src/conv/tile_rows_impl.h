@@ -116,7 +116,7 @@ void run_tiles(RowJob const& j) {
         }
 }
 
-void run_rows_by_tiles(RowJob const& j) {
+[[maybe_unused]] void run_rows_by_tiles(RowJob const& j) {
     TileRegisters registers(W);
     registers.shape(kTileRows, kTileRows);
     if (j.blocks == 2)

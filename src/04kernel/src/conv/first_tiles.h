@@ -1,0 +1,39 @@
+#pragma once
+#include "conv/tile.h"
+
+// First layers by tiles (AMX): few channels, so that what a row of the window reads of the image, columns with their
+// channels side by side, is a row of a tile of A where it lies, and a row of the window one product.
+
+namespace refactor::kernel {
+
+/// Rows of an image [C, height, width] of up to four channels as numbers of bf16, [row][column][channels] with zeros for
+/// channels and columns that are not there.
+struct FirstBand {
+    float const* x;
+    int64_t channels, plane;   ///< of X; floats of a plane
+    int64_t rows, columns;     ///< of X
+    int64_t row, count, step;  ///< from this row of X on (may be outside), so many, `step` apart
+    int64_t pad;               ///< columns in front
+    int64_t held;              ///< of a column: 2 or 4 channels
+    uint16_t* band;
+    int64_t band_row;  ///< elements of a row of the band
+};
+
+/// A row of outputs of all channels.
+struct FirstRow {
+    uint16_t const* x;     ///< of the band, what the first position reads
+    int64_t window_row;    ///< elements of the band between rows of the window
+    int64_t window_rows;   ///< of the window
+    int64_t position;      ///< elements between positions
+    int64_t dwords;        ///< pairs that a row of the window reads, up to 16
+    float const* w;        ///< [chunk of one or two blocks][row of the window][dwords][blocks × 16] pairs
+    int64_t blocks;        ///< of output channels
+    RowJob job;            ///< results: y, bias, residual of the first block, and `cols`
+    int32_t last_lanes;    ///< of the last block
+};
+
+void fill_first_band_avx512amx(FirstBand const&);
+/// Rows of one convolution.
+void run_first_rows_avx512amx(FirstRow const* rows, int64_t count);
+
+}  // namespace refactor::kernel
