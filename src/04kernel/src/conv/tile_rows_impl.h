@@ -29,6 +29,9 @@ struct Positions {
 };
 
 
+/// Bytes of weights that are asked for ahead: L2 has to keep them beside those that are read and the band.
+constexpr int64_t kMostAhead = 512 << 10;
+
 template <bool kBoth, int B>
 RG_SIMD void add_taps_of(RowJob const& j, float const* x, Ahead ahead, float* sums) {
     constexpr int64_t kColumn = 4 * W, kRow = B * 4 * W;
@@ -101,7 +104,8 @@ void run_tiles(RowJob const& j) {
     auto const p = Positions::of(j);
     int64_t const run = p.run(), all = p.runs() * ((run + kBoth - 1) / kBoth);
     constexpr int64_t kRow = B * 4 * W;
-    Ahead ahead{reinterpret_cast<char const*>(j.ahead), j.ahead ? (kRow + all - 1) / all : 0};
+    bool const more = j.ahead && j.tap_count * W * kRow <= kMostAhead;
+    Ahead ahead{reinterpret_cast<char const*>(j.ahead), more ? (kRow + all - 1) / all : 0};
     alignas(64) float sums[kBoth * B * W];
     for (int64_t row = 0; row < p.runs(); ++row)
         for (int64_t first = 0; first < run; first += kBoth) {

@@ -293,7 +293,6 @@ RG_SIMD void add_products(TilePair t, int64_t vectors, Meanwhile& meanwhile, flo
         else
             add_products<parts, kBoth, false>(t, meanwhile, sums);
         if (t.last_b) t.last_b += 2 * kWidth;
-        meanwhile.ahead.step = 0;
     }
 }
 
@@ -377,10 +376,11 @@ public:
             pair.last_b = last_;
         }
 #endif
-        Ahead ahead{reinterpret_cast<char const*>(next), next ? tiles_of(kPanel * int64_t{sizeof(float)}, passes) : 0};
-        for (int64_t i = 0; i < r.rows; i += kBoth, ahead.from += ahead.step * r.k) {
+        if (next)
+            meanwhile.ahead = {reinterpret_cast<char const*>(next),
+                               tiles_of(kPanel * int64_t{sizeof(float)}, passes * tiles_of(vectors, 2))};
+        for (int64_t i = 0; i < r.rows; i += kBoth) {
             int64_t const rows = smaller(kBoth, r.rows - i);
-            meanwhile.ahead = ahead;
             pair.first = a_.tile(i / kTileRows, 0), pair.second = pair.first;
             if (rows > kTileRows) {
                 pair.second = a_.tile(i / kTileRows + 1, 0);
