@@ -360,7 +360,7 @@ public:
         auto rate = functions_.product.width * (!functions_.rounded                            ? 4.
                                                 : functions_.rounded->product.multiply_tiles ? 12.
                                                 : cpu_features().fast_bf16                   ? 6.
-                                                                                             : 3.5);
+                                                                                             : 2.);
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {

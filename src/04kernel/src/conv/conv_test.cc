@@ -1,6 +1,8 @@
 #include "kernel/ops/conv.h"
 
 #include "common/cpu_features.h"
+#include "conv/direct.h"
+#include "conv/first_tiles.h"
 #include "conv/shares.h"
 #include "conv/test_harness.h"
 
@@ -9,6 +11,12 @@
 #include <set>
 
 namespace refactor::kernel {
+
+#if RG_X86
+void run_rows_on_emulated_tiles(RowJob const&);
+FirstTiles const& emulated_first_tiles();
+#endif
+
 namespace {
 
 using namespace test;
@@ -72,6 +80,22 @@ struct Expected {
     }
 };
 
+constexpr char kDirectTiles[] = "conv:cpu:direct:bf16:emulated";
+
+/// Kernels of tiles (AMX), which this processor need not have, on emulated ones.
+void add_emulated([[maybe_unused]] std::vector<std::unique_ptr<Kernel>>& kernels, [[maybe_unused]] ConvInfo const& info,
+                  [[maybe_unused]] Request const& request) {
+#if RG_X86
+    auto add = [&](KernelResult found) {
+        if (found) kernels.push_back(std::move(found).value());
+    };
+    static TileIsa const kTiles = with_tiles(run_rows_on_emulated_tiles);
+    add(make_rounded_direct(
+        info, request, {kDirectTiles, Isa::Avx512Bf16, []() -> TileIsa const& { return kTiles; }, false}));
+    add(make_first_tiles(info, request, Isa::Avx512Bf16, emulated_first_tiles));
+#endif
+}
+
 /// Runs every candidate for the layouts against the reference. Tolerance: a sum of K products in any order differs from
 /// the exact one by at most K/2 eps Σ|x w|; activations are 1.1-Lipschitz and add a few ulps. The transforms of
 /// Winograd mix the outputs of a tile, so that its error follows the largest Σ|x w| around; it was at most 23 eps of
@@ -92,8 +116,10 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
     for (auto const& a : arguments) operands.push_back(operand_of(a));
     Operand y;
     y.dtype = DataType::F32, y.layout = out, y.dims = c.out();
-    auto found = candidates(c.info, {operands, {&y, 1}, "cpu", isa, threads});
+    Request const request{operands, {&y, 1}, "cpu", isa, threads};
+    auto found = candidates(c.info, request);
     ASSERT_FALSE(found.kernels.empty());
+    if (isa == Isa::Avx512Bf16) add_emulated(found.kernels, c.info, request);
     ThreadPool pool(threads);
     auto terms = element_count(c.w) / c.w[0];
     for (auto const& kernel : found.kernels) {
@@ -175,8 +201,9 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
     for (auto const& c : cases) {
         Expected expected(c, rng);
         for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
-                           Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16}}) {
-            if (setup.isa > cpu_features().isa || (setup.isa == Isa::Avx512Bf16 && !c.info.may_round)) continue;
+                           Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16},
+                           Setup{Isa::Avx512Amx, Layout::Blocked16}}) {
+            if (setup.isa > cpu_features().isa || (setup.isa >= Isa::Avx512Bf16 && !c.info.may_round)) continue;
             check(c, setup.layout, setup.layout, setup.isa, 2, expected, ran);
             check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
             check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);
@@ -530,8 +557,25 @@ TEST_F(ConvTest, RoundedOperands) {
         cases.push_back(square_case(rng_, 3, 1, pick(rng_, 2, 5), in_group, pick(rng_, 1, 40)));
     for (auto& c : cases) c.info.may_round = c.constant_weights = true;
     auto ran = check_all(cases, rng_);
-    for (auto const* id : {"conv:cpu:direct:bf16:avx512bf16", "conv:cpu:first_layer:bf16:avx512bf16"})
+    // The first layer by tiles has one id, emulated or not.
+    for (auto const* id : {"conv:cpu:direct:bf16:avx512bf16", "conv:cpu:first_layer:bf16:avx512bf16", kDirectTiles,
+                           "conv:cpu:first_layer:bf16:avx512amx"})
         EXPECT_EQ(ran.contains(id), cpu_features().isa >= Isa::Avx512Bf16) << id;
+    EXPECT_EQ(ran.contains("conv:cpu:direct:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Amx);
+}
+
+TEST_F(ConvTest, FirstLayersByTiles) {
+    std::vector<Case> cases;
+    // Channels of one and two pairs; windows of up to 16 pairs; strides that leave columns out; more than two tiles.
+    for (int64_t channels : {1, 2, 3, 4})
+        for (int64_t kernel : {1, 3, 7})
+            for (int64_t stride : {1, 2, 3}) {
+                auto c = square_case(rng_, kernel, stride, 1, channels, pick(rng_, 1, 70));
+                c.info.may_round = c.constant_weights = true;
+                cases.push_back(c);
+            }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:first_layer:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Bf16);
 }
 
 TEST_F(ConvTest, RefusalsNameTheReason) {

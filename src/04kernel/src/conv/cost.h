@@ -28,7 +28,7 @@ struct CostModel {
             flops = cpu.halves_512 ? 150 : 185, l2 = 40, l3 = 12, dram = 8, stream = 25;
     }
     /// How many vectors of lanes that hold so many channels are multiplied in the time of a multiply-add.
-    static double share_of_multiply_add(int channels) { return channels == 1 || cpu_features().fast_bf16 ? 1 : 0.5; }
+    static double share_of_multiply_add(int channels) { return channels == 1 || cpu_features().fast_bf16 ? 1 : 0.25; }
     /// f32 operations per ns and core that tiles of positions make.
     double multiply_adds(TileIsa const& isa) const {
         return flops * (isa.speed > 1 ? isa.speed : share_of_multiply_add(isa.channels));

@@ -1,3 +1,5 @@
+#include "conv/direct.h"
+
 #include "conv/cost.h"
 #include "conv/direct_task.h"
 
@@ -5,15 +7,7 @@ namespace refactor::kernel {
 
 namespace {
 
-/// What a kernel is made for: whether it reads X as planes, and the tiles of an instruction set.
-struct Form {
-    char const* id;
-    Isa isa;
-    TileIsa const& (*tile)();
-    bool planar;
-
-    Layout blocked() const { return isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8; }
-};
+using Form = DirectForm;
 
 class DirectKernel final : public NamedKernel {
     ConvInfo info_;
@@ -102,13 +96,13 @@ KernelResult make(ConvInfo const& info, Request const& request, Form const& form
     return std::unique_ptr<Kernel>(std::make_unique<DirectKernel>(form, info, w.constant));
 }
 
-KernelResult make_rounded(ConvInfo const& info, Request const& request, Form const& form) {
+}  // namespace
+
+KernelResult make_rounded_direct(ConvInfo const& info, Request const& request, DirectForm const& form) {
     if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
         return Err{Rejection{reason}};
     return make(info, request, form);
 }
-
-}  // namespace
 
 std::string why_not_rounded(bool may_round, int64_t group, Request const& request) {
     if (!may_round) return "operands may not be rounded to bf16";
@@ -127,8 +121,8 @@ KernelResult conv_first_avx2(ConvInfo const& info, Request const& request) {
     return make(info, request, {"conv:cpu:first_layer:f32:avx2", Isa::Avx2, tile_avx2, true});
 }
 KernelResult conv_first_rounded(ConvInfo const& info, Request const& request) {
-    return make_rounded(info, request,
-                        {"conv:cpu:first_layer:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, true});
+    return make_rounded_direct(info, request,
+                               {"conv:cpu:first_layer:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, true});
 }
 KernelResult conv_direct_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, {"conv:cpu:direct:f32:avx512", Isa::Avx512, tile_avx512, false});
@@ -137,10 +131,10 @@ KernelResult conv_direct_avx2(ConvInfo const& info, Request const& request) {
     return make(info, request, {"conv:cpu:direct:f32:avx2", Isa::Avx2, tile_avx2, false});
 }
 KernelResult conv_direct_rounded(ConvInfo const& info, Request const& request) {
-    return make_rounded(info, request, {"conv:cpu:direct:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, false});
+    return make_rounded_direct(info, request, {"conv:cpu:direct:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, false});
 }
 KernelResult conv_direct_tiles(ConvInfo const& info, Request const& request) {
-    return make_rounded(info, request, {"conv:cpu:direct:bf16:avx512amx", Isa::Avx512Amx, tile_avx512amx, false});
+    return make_rounded_direct(info, request, {"conv:cpu:direct:bf16:avx512amx", Isa::Avx512Amx, tile_avx512amx, false});
 }
 
 }  // namespace refactor::kernel

@@ -2,7 +2,6 @@
 
 #include "common/half.h"
 #include "common/thread_pool.h"
-#include "conv/conv.h"
 #include "conv/cost.h"
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
@@ -49,15 +48,21 @@ class FirstTilesTask final : public runtime::Task {
     Epilogue epilogue_;
     ConvOperands operands_;
     std::shared_ptr<mem_manager::Blob const> packed_;
+    FirstTiles const* tiles_;
     int64_t held_, band_row_, rows_, bands_;  ///< elements of a row of the band; rows of outputs of a band; bands
 
     int64_t band_rows() const { return (rows_ - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1; }
     size_t band_bytes() const { return static_cast<size_t>(round_up(band_rows() * band_row_ * 2, 64)); }
 
 public:
-    FirstTilesTask(Geometry const& g, Epilogue const& epilogue, std::shared_ptr<mem_manager::Blob const> packed,
-                   int threads)
-        : g_(g), epilogue_(epilogue), operands_(epilogue), packed_(std::move(packed)), held_(held_channels(g)) {
+    FirstTilesTask(Geometry const& g, Epilogue const& epilogue, FirstTiles const& tiles,
+                   std::shared_ptr<mem_manager::Blob const> packed, int threads)
+        : g_(g),
+          epilogue_(epilogue),
+          operands_(epilogue),
+          packed_(std::move(packed)),
+          tiles_(&tiles),
+          held_(held_channels(g)) {
         // Tiles read positions behind the last one.
         auto columns = (round_up(g.out[2], kTile) - 1) * g.stride[2] + g.kernel[2];
         band_row_ = round_up(std::max(columns, g.pad[2] + g.in[2]) * held_, 32);
@@ -82,7 +87,7 @@ public:
         b.row = first * g_.stride[1] - g_.pad[1], b.step = 1;
         b.count = (count - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
         b.pad = g_.pad[2], b.held = held_, b.band = band, b.band_row = band_row_;
-        fill_first_band_avx512amx(b);
+        tiles_->fill(b);
         FirstRow row{};
         row.window_row = g_.dilation[1] * band_row_, row.window_rows = g_.kernel[1];
         row.position = g_.stride[2] * held_, row.dwords = pairs_of_row(g_);
@@ -101,7 +106,7 @@ public:
             job.residual = operands_.residual < 0 ? nullptr : input(operands_.residual) + at;
             rows[i] = row;
         }
-        run_first_rows_avx512amx(rows, count);
+        tiles_->run(rows, count);
     }
     size_t scratch_bytes() const override { return band_bytes() + static_cast<size_t>(rows_) * sizeof(FirstRow); }
     uint64_t unread_inputs() const override { return 2; }
@@ -112,6 +117,7 @@ public:
 
 class FirstTilesKernel final : public NamedKernel {
     ConvInfo info_;
+    FirstTiles const& tiles_;
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
@@ -130,8 +136,11 @@ class FirstTilesKernel final : public NamedKernel {
     }
 
 public:
-    FirstTilesKernel(ConvInfo info, std::shared_ptr<mem_manager::Blob const> weights)
-        : NamedKernel("conv:cpu:first_layer:bf16:avx512amx"), info_(std::move(info)), weights_(std::move(weights)) {}
+    FirstTilesKernel(ConvInfo info, FirstTiles const& tiles, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel("conv:cpu:first_layer:bf16:avx512amx"),
+          info_(std::move(info)),
+          tiles_(tiles),
+          weights_(std::move(weights)) {}
 
     /// Products of a tile take 16 cycles, as much again what becomes of them.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
@@ -152,25 +161,28 @@ public:
             pack(static_cast<float const*>(from), *g, static_cast<float*>(to));
         });
         return std::unique_ptr<runtime::Task>(
-            std::make_unique<FirstTilesTask>(*g, info_.epilogue, std::move(packed), args.threads));
+            std::make_unique<FirstTilesTask>(*g, info_.epilogue, tiles_, std::move(packed), args.threads));
     }
 };
 
 }  // namespace
 
-KernelResult conv_first_tiles(ConvInfo const& info, Request const& request) {
+KernelResult make_first_tiles(ConvInfo const& info, Request const& request, Isa isa, FirstTiles const& (*tiles)()) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
         return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
-    if (request.isa < Isa::Avx512Amx) return Err{Rejection{"needs " + std::string(name_of(Isa::Avx512Amx))}};
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
     if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
     if (y.layout != Layout::Blocked16) return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
     if (x.layout != Layout::Plain) return Err{Rejection{"expects X in the Plain layout"}};
     if (x.dims[1] < 1 || x.dims[1] > kMostChannels || info.group != 1)
         return Err{Rejection{"is for 1 to 4 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
                              std::to_string(info.group)}};
-    return std::unique_ptr<Kernel>(std::make_unique<FirstTilesKernel>(info, request.inputs[1].constant));
+    return std::unique_ptr<Kernel>(std::make_unique<FirstTilesKernel>(info, tiles(), request.inputs[1].constant));
+}
+KernelResult conv_first_tiles(ConvInfo const& info, Request const& request) {
+    return make_first_tiles(info, request, Isa::Avx512Amx, first_tiles_avx512amx);
 }
 #endif
 

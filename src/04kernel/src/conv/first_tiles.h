@@ -1,4 +1,5 @@
 #pragma once
+#include "conv/conv.h"
 #include "conv/tile.h"
 
 // First layers by tiles (AMX): few channels, so that what a row of the window reads of the image, columns with their
@@ -32,8 +33,12 @@ struct FirstRow {
     int32_t last_lanes;    ///< of the last block
 };
 
-void fill_first_band_avx512amx(FirstBand const&);
-/// Rows of one convolution.
-void run_first_rows_avx512amx(FirstRow const* rows, int64_t count);
+struct FirstTiles {
+    void (*fill)(FirstBand const&);
+    void (*run)(FirstRow const* rows, int64_t count);  ///< rows of one convolution
+};
+FirstTiles const& first_tiles_avx512amx();
+
+KernelResult make_first_tiles(ConvInfo const&, Request const&, Isa, FirstTiles const& (*)());
 
 }  // namespace refactor::kernel

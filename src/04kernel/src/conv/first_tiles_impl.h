@@ -103,5 +103,7 @@ void run_first_rows(FirstRow const* rows, int64_t count) {
     }
 }
 
+constexpr FirstTiles kFirstTiles{fill_first_band, run_first_rows};
+
 }  // namespace
 }  // namespace refactor::kernel

@@ -75,5 +75,7 @@ TileIsa const& tile_avx512();
 TileIsa const& tile_avx512bf16();
 /// That of AVX-512 BF16, but rows by tiles (AMX).
 TileIsa const& tile_avx512amx();
+/// The same with other rows.
+TileIsa with_tiles(void (*rows)(RowJob const&));
 
 }  // namespace refactor::kernel

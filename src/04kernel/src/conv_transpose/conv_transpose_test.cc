@@ -43,7 +43,7 @@ void check(Case const& c, std::mt19937& rng) {
     auto bound = reference(c, magnitudes, linear);
     auto terms = static_cast<double>(element_count(c.w) / c.w[1] / c.info.group);
     ThreadPool pool(2);
-    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16})
+    for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Avx512Amx})
         for (auto layout : {Layout::Plain, Layout::Blocked8, Layout::Blocked16}) {
             if (isa > cpu_features().isa) continue;
             std::vector<Argument> arguments;

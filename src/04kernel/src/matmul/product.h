@@ -96,6 +96,9 @@ ProductFunctions const& product_functions_avx2();
 ProductFunctions const& product_functions_avx512();
 /// Those of AVX-512, and products of three parts by tiles.
 ProductFunctions const& product_functions_avx512amx();
+/// These, with products by tiles.
+ProductFunctions with_tiles(ProductFunctions, void (*multiply)(ProductBlock const&),
+                            int64_t (*scratch)(int64_t block_m, int64_t block_k));
 ProductFunctionsOf<double> const& product_functions_f64_avx2();
 ProductFunctionsOf<double> const& product_functions_f64_avx512();
 

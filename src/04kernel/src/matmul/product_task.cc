@@ -96,7 +96,9 @@ class ProductTask final : public runtime::Task {
         if (wanted <= 1) rows_ = shape_.m;
         // Threads that keep to their rows find them in their own caches, from one product to the next; then all of them
         // read B, which is asked for ahead and comes several times as fast as what another core has just written.
-        auto cuts = wanted <= 1 || !reads_in_place()
+        // Where panels are split for tiles, that is done once if columns are cut.
+        bool splits = by_tiles() && block_.weight_type != WeightType::Pairs;
+        auto cuts = wanted <= 1 || !reads_in_place() || splits
                         ? 1
                         : std::min<int64_t>(threads_ / shape_.batches, shape_.m / (8 * functions_.rows));
         if (cuts > 1) rows_ = std::min(rows_, ceil_div(shape_.m, cuts));

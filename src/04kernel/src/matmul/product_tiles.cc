@@ -4,15 +4,12 @@
 #if RG_X86
 
 namespace refactor::kernel {
-namespace {
 
 ProductFunctions with_tiles(ProductFunctions f, void (*multiply)(ProductBlock const&),
                             int64_t (*scratch)(int64_t, int64_t)) {
     f.multiply_tiles = multiply, f.tile_scratch = scratch;
     return f;
 }
-
-}  // namespace
 
 void multiply_rounded_avx512amx(ProductBlock const&);
 int64_t rounded_scratch_avx512amx(int64_t block_m, int64_t block_k);
