@@ -133,15 +133,55 @@ RG_SIMD void finish_rows(IntegerBlock const& t, Finish const& f, int32_t const* 
     }
 }
 
+/// Rows in lines of `length`, at one distance from each other if the `pitch` - `length` between two lines are rows as
+/// well. Tiles go on through these, which are computed in vain, if that makes fewer: of 7 lines of 7, four for seven.
+struct Lines {
+    int64_t step, length, pitch;  ///< `pitch` 0: not so, or for no fewer tiles
+
+    static Lines of(IntegerBlock const& t) {
+        int64_t const* offset = t.a_offsets;
+        if (!offset || t.rows < 2) return {};
+        int64_t const step = offset[1] - offset[0];
+        int64_t length = 1;
+        while (length < t.rows && offset[length] - offset[length - 1] == step) ++length;
+        if (length == t.rows || step <= 0) return {};
+        int64_t const jump = offset[length] - offset[length - 1];
+        if (jump < step || jump % step) return {};
+        Lines const lines{step, length, length + jump / step - 1};
+        for (int64_t i = length; i < t.rows; ++i)
+            if (offset[i] - offset[0] != (i / length * lines.pitch + i % length) * step) return {};
+        auto tiles = [](int64_t n) { return (n + kTileRows - 1) / kTileRows; };
+        bool fewer = tiles(lines.places(t.rows)) < (t.rows + length - 1) / length * tiles(length);
+        return fewer ? lines : Lines{};
+    }
+    /// With those between lines.
+    int64_t places(int64_t rows) const { return (rows - 1) / length * pitch + (rows - 1) % length + 1; }
+
+    /// Stores what has been made for the places [first, end), the sums of which begin with place `made`.
+    void finish(IntegerBlock const& t, Finish const& f, int32_t const* sums, int64_t made, int64_t first, int64_t end,
+                int64_t column, int64_t vectors) const {
+        for (int64_t place = first; place < end;) {
+            int64_t const line = place / pitch, in = place - line * pitch;
+            int64_t const rows = end - place < length - in ? end - place : length - in;
+            if (rows > 0)
+                finish_rows(t, f, sums + (place - made) * kPanel, rows, line * length + in, column, vectors);
+            place = rows > 0 && place + rows == end ? end : (line + 1) * pitch;
+        }
+    }
+};
+
 /// `by_vectors` takes what tiles gain nothing for.
 void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock const&)) {
     int64_t const dwords = t.tile_dwords;
     if (!dwords || t.rows < kLeastRows) return by_vectors(t);
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
-    alignas(64) int32_t sums[2 * kTileRows * kPanel];
+    constexpr int64_t kBoth = 2 * kTileRows;
+    alignas(64) int32_t sums[kBoth * kPanel];
     TileRegisters tiles(dwords);
-    int64_t const depth = t.taps * t.depth, pairs = (t.rows + 2 * kTileRows - 1) / (2 * kTileRows);
+    Lines const lines = Lines::of(t);
+    int64_t const places = lines.pitch ? lines.places(t.rows) : t.rows;
+    int64_t const depth = t.taps * t.depth, pairs = (places + kBoth - 1) / kBoth;
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = (t.columns - column + kWidth - 1) / kWidth, vectors = left < kVectors ? left : kVectors;
         // All rows of a panel together ask for the one behind it.
@@ -149,17 +189,32 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
         bool more = column + kPanel < t.columns && depth * kLine <= t.largest_ahead;
         Ahead ahead{reinterpret_cast<char const*>(t.b + (column + kPanel) * depth),
                     more ? (kLine + pairs - 1) / pairs : 0};
-        for (int64_t row = 0; row < t.rows; ahead.from += ahead.step * depth) {
-            TileOfRows a[2] = {TileOfRows::from(t, row)};
-            a[1] = TileOfRows::from(t, row + a[0].rows);
+        auto multiply = [&](TileOfRows const (&a)[2]) __attribute__((always_inline)) {
             tiles.shape(a[0].rows, a[1].rows);
             if (a[1].rows)
                 add_products<true>(t, a, dwords, column, vectors, ahead, sums);
             else
                 add_products<false>(t, a, dwords, column, vectors, ahead, sums);
-            int64_t rows = a[0].rows + a[1].rows;
-            finish_rows(t, f, sums, rows, row, column, vectors);
-            row += rows;
+            ahead.from += ahead.step * depth;
+        };
+        for (int64_t row = 0, rows; row < places; row += rows) {
+            if (!lines.pitch) {
+                TileOfRows a[2] = {TileOfRows::from(t, row)};
+                a[1] = TileOfRows::from(t, row + a[0].rows);
+                multiply(a);
+                rows = a[0].rows + a[1].rows;
+                finish_rows(t, f, sums, rows, row, column, vectors);
+                continue;
+            }
+            // The last tiles are whole as well, and begin with places that were made before.
+            rows = places - row < kBoth ? places - row : kBoth;
+            int64_t const made = places < kBoth ? 0 : row + rows - kBoth, count = row + rows - made;
+            int const half = static_cast<int>((count + 1) / 2);
+            uint8_t const* at = t.a + t.a_offsets[0] + made * lines.step;
+            TileOfRows const a[2] = {{half, lines.step, at},
+                                     {static_cast<int>(count - half), lines.step, at + half * lines.step}};
+            multiply(a);
+            lines.finish(t, f, sums, made, row, row + rows, column, vectors);
         }
     }
 }
