@@ -93,8 +93,8 @@ inline void _tile_dpbusd(int c, int a, int b) {
         }
 }
 
-/// c + a · b: of pairs of bf16, the even and the odd numbers of all pairs are summed for themselves in f32, and then with
-/// c ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS). Denormals are zero.
+/// c + a · b: of pairs of bf16, the even and the odd numbers of all pairs are summed for themselves in f32, and then
+/// with c ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS). Denormals are zero.
 inline void _tile_dpbf16ps(int c, int a, int b) {
     auto& t = EmulatedTiles::here();
     auto &sums = t.tile(c), &x = t.tile(a), &y = t.tile(b);

@@ -110,9 +110,7 @@ class TiledAttention final : public runtime::Task {
             multiply(p, t, in_place);
     }
     /// Whether A is rounded before it is multiplied: tiles round what they take.
-    bool rounds(Place const& p, bool in_place) const {
-        return functions_.rounded && !in_place && !takes_tiles(p.rows);
-    }
+    bool rounds(Place const& p, bool in_place) const { return functions_.rounded && !in_place && !takes_tiles(p.rows); }
     /// The first `seen` of the `count` values from `first`; `adds`: to what is there.
     void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place, bool adds) const {
         ProductBlock t{};
@@ -357,7 +355,7 @@ public:
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
-        auto rate = functions_.product.width * (!functions_.rounded                            ? 4.
+        auto rate = functions_.product.width * (!functions_.rounded                          ? 4.
                                                 : functions_.rounded->product.multiply_tiles ? 12.
                                                 : cpu_features().fast_bf16                   ? 6.
                                                                                              : 2.);
@@ -387,12 +385,12 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
 }  // namespace
 
 #if RG_X86
-#define RG_MAKE(NAME, ISA, ROUNDED)                                                                   \
-    MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                             \
-        if (!info.may_round) return reject("operands may not be rounded to bf16");                    \
-        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);                 \
-        Functions functions{product_functions_avx512(), score_functions_avx512(), &ROUNDED()};        \
-        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));               \
+#define RG_MAKE(NAME, ISA, ROUNDED)                                                            \
+    MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                      \
+        if (!info.may_round) return reject("operands may not be rounded to bf16");             \
+        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);          \
+        Functions functions{product_functions_avx512(), score_functions_avx512(), &ROUNDED()}; \
+        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));        \
     }
 #else
 #define RG_MAKE(NAME, ISA, ROUNDED) \

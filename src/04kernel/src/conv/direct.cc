@@ -131,10 +131,12 @@ KernelResult conv_direct_avx2(ConvInfo const& info, Request const& request) {
     return make(info, request, {"conv:cpu:direct:f32:avx2", Isa::Avx2, tile_avx2, false});
 }
 KernelResult conv_direct_rounded(ConvInfo const& info, Request const& request) {
-    return make_rounded_direct(info, request, {"conv:cpu:direct:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, false});
+    return make_rounded_direct(info, request,
+                               {"conv:cpu:direct:bf16:avx512bf16", Isa::Avx512Bf16, tile_avx512bf16, false});
 }
 KernelResult conv_direct_tiles(ConvInfo const& info, Request const& request) {
-    return make_rounded_direct(info, request, {"conv:cpu:direct:bf16:avx512amx", Isa::Avx512Amx, tile_avx512amx, false});
+    return make_rounded_direct(info, request,
+                               {"conv:cpu:direct:bf16:avx512amx", Isa::Avx512Amx, tile_avx512amx, false});
 }
 
 }  // namespace refactor::kernel

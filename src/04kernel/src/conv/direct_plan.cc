@@ -7,7 +7,13 @@
 namespace refactor::kernel {
 
 ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_, bool whole)
-    : block(block_), planar(planar_), whole_units(whole), in_channels(in), out_channels(out), group(group_), taps(taps_) {
+    : block(block_),
+      planar(planar_),
+      whole_units(whole),
+      in_channels(in),
+      out_channels(out),
+      group(group_),
+      taps(taps_) {
     auto unit = planar ? 1 : block;
     auto in_group = in / group, out_group = out / group, blocks = (out + block - 1) / block;
     bool aligned = group == 1 || (in_group % unit == 0 && out_group % block == 0);
@@ -48,10 +54,10 @@ void ChunkList::describe_part(Chunk const& chunk, int64_t first, int64_t end, Ro
 }
 
 std::string ChunkList::format() const {
-    return (planar      ? "tile_planar:"
-            : tap_major ? "tile_taps:"
+    return (planar        ? "tile_planar:"
+            : tap_major   ? "tile_taps:"
             : whole_units ? "tile_whole:"
-                        : "tile:") +
+                          : "tile:") +
            std::to_string(block) + ":g" + std::to_string(group);
 }
 

@@ -84,7 +84,8 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
 }
 
 bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) {
-    if (planar || isa.whole_units || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1) return false;
+    if (planar || isa.whole_units || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1)
+        return false;
     int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
     for (int64_t plane = 0; plane < g.out[0]; ++plane)
         for (int64_t row = 0; row < g.out[1]; ++row) read += TapRun(g, plane, row).count;

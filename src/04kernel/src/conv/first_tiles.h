@@ -7,8 +7,8 @@
 
 namespace refactor::kernel {
 
-/// Rows of an image [C, height, width] of up to four channels as numbers of bf16, [row][column][channels] with zeros for
-/// channels and columns that are not there.
+/// Rows of an image [C, height, width] of up to four channels as numbers of bf16, [row][column][channels] with zeros
+/// for channels and columns that are not there.
 struct FirstBand {
     float const* x;
     int64_t channels, plane;   ///< of X; floats of a plane
@@ -22,15 +22,15 @@ struct FirstBand {
 
 /// A row of outputs of all channels.
 struct FirstRow {
-    uint16_t const* x;     ///< of the band, what the first position reads
-    int64_t window_row;    ///< elements of the band between rows of the window
-    int64_t window_rows;   ///< of the window
-    int64_t position;      ///< elements between positions
-    int64_t dwords;        ///< pairs that a row of the window reads, up to 16
-    float const* w;        ///< [chunk of one or two blocks][row of the window][dwords][blocks × 16] pairs
-    int64_t blocks;        ///< of output channels
-    RowJob job;            ///< results: y, bias, residual of the first block, and `cols`
-    int32_t last_lanes;    ///< of the last block
+    uint16_t const* x;    ///< of the band, what the first position reads
+    int64_t window_row;   ///< elements of the band between rows of the window
+    int64_t window_rows;  ///< of the window
+    int64_t position;     ///< elements between positions
+    int64_t dwords;       ///< pairs that a row of the window reads, up to 16
+    float const* w;       ///< [chunk of one or two blocks][row of the window][dwords][blocks × 16] pairs
+    int64_t blocks;       ///< of output channels
+    RowJob job;           ///< results: y, bias, residual of the first block, and `cols`
+    int32_t last_lanes;   ///< of the last block
 };
 
 struct FirstTiles {

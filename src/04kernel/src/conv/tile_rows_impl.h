@@ -2,9 +2,9 @@
 // Rows of positions by tiles (AMX) of numbers of bf16; include what emulates them first, where they are.
 //
 // A band holds pairs of channels, [unit][row][column][16 pairs], so that 16 neighbouring positions of a unit are a tile
-// of A where they lie; 16 pairs of channels by a block of output channels are a tile of B. Where rows of the band follow
-// each other, tiles go on from one to the next through the columns between them, which are computed in vain: 2 of 58
-// where that leaves no tile half empty.
+// of A where they lie; 16 pairs of channels by a block of output channels are a tile of B. Where rows of the band
+// follow each other, tiles go on from one to the next through the columns between them, which are computed in vain: 2
+// of 58 where that leaves no tile half empty.
 #include "conv/tile_store_impl.h"
 //
 #include "simd/ahead.h"
@@ -27,7 +27,6 @@ struct Positions {
     int64_t run() const { return pitch ? (rows - 1) * pitch + cols : cols; }
     int64_t runs() const { return pitch ? 1 : rows; }
 };
-
 
 /// Bytes of weights that are asked for ahead: L2 has to keep them beside those that are read and the band.
 constexpr int64_t kMostAhead = 512 << 10;

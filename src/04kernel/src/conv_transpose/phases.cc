@@ -49,8 +49,9 @@ public:
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             // Pads move a phase's outputs but not its taps, so they are no part of the format.
-            auto format = lanes_format(tile_) + (tile_.whole_units ? "phases_whole:" : "phases:") + std::to_string(tile_.block) + ":g" +
-                          std::to_string(g->group) + ":s" + dims_text(g->stride) + ":d" + dims_text(g->dilation);
+            auto format = lanes_format(tile_) + (tile_.whole_units ? "phases_whole:" : "phases:") +
+                          std::to_string(tile_.block) + ":g" + std::to_string(g->group) + ":s" + dims_text(g->stride) +
+                          ":d" + dims_text(g->dilation);
             packed = args.packs.get(
                 *weights_, format, static_cast<size_t>(plan.floats) * sizeof(float), [&](void const* from, void* to) {
                     LaneWeights weights(tile_, static_cast<float const*>(from), g->group, g->in_channels / g->group,

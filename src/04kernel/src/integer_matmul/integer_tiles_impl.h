@@ -163,8 +163,7 @@ struct Lines {
         for (int64_t place = first; place < end;) {
             int64_t const line = place / pitch, in = place - line * pitch;
             int64_t const rows = end - place < length - in ? end - place : length - in;
-            if (rows > 0)
-                finish_rows(t, f, sums + (place - made) * kPanel, rows, line * length + in, column, vectors);
+            if (rows > 0) finish_rows(t, f, sums + (place - made) * kPanel, rows, line * length + in, column, vectors);
             place = rows > 0 && place + rows == end ? end : (line + 1) * pitch;
         }
     }
@@ -189,7 +188,7 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
         bool more = column + kPanel < t.columns && depth * kLine <= t.largest_ahead;
         Ahead ahead{reinterpret_cast<char const*>(t.b + (column + kPanel) * depth),
                     more ? (kLine + pairs - 1) / pairs : 0};
-        auto multiply = [&](TileOfRows const (&a)[2]) __attribute__((always_inline)) {
+        auto multiply = [&](TileOfRows const(&a)[2]) __attribute__((always_inline)) {
             tiles.shape(a[0].rows, a[1].rows);
             if (a[1].rows)
                 add_products<true>(t, a, dwords, column, vectors, ahead, sums);

@@ -183,7 +183,8 @@ public:
             scratch_bytes_ = static_cast<size_t>(functions_.tile_scratch(block_.block_m, block_.block_k)) * sizeof(T);
         else if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
-        if (pairs && !by_tiles()) scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
+        if (pairs && !by_tiles())
+            scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
 
     void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {

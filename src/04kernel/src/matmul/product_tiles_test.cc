@@ -115,7 +115,8 @@ TEST(SplitTiles, AreAsExactAsF32) {
     auto operand = [](Dims dims, std::mt19937& r) {
         auto t = random_f32(std::move(dims), r);
         std::uniform_real_distribution<float> exponent(-12, 12);
-        for (int64_t i = 0; i < t.desc.count(); ++i) t.as<float>()[i] = std::exp2(exponent(r)) * (1 + std::abs(t.as<float>()[i]));
+        for (int64_t i = 0; i < t.desc.count(); ++i)
+            t.as<float>()[i] = std::exp2(exponent(r)) * (1 + std::abs(t.as<float>()[i]));
         return t;
     };
     auto p = product_of(64, 64, 300, 0, random, operand);
@@ -125,7 +126,8 @@ TEST(SplitTiles, AreAsExactAsF32) {
             for (int64_t j = 0; j < p.n; ++j) {
                 double exact = 0;
                 for (int64_t c = 0; c < p.k; ++c)
-                    exact += double{p.inputs[0].as<float>()[i * p.k + c]} * double{p.inputs[1].as<float>()[c * p.n + j]};
+                    exact +=
+                        double{p.inputs[0].as<float>()[i * p.k + c]} * double{p.inputs[1].as<float>()[c * p.n + j]};
                 auto error = (y[static_cast<size_t>(i * p.n + j)] - exact) / exact;
                 squares += error * error;
             }

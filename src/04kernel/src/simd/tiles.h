@@ -1,6 +1,6 @@
 #pragma once
-// Tiles of AMX, registers of up to 16 rows of 64 bytes. Include what emulates them first, where they are, and a wrapper,
-// which defines RG_SIMD.
+// Tiles of AMX, registers of up to 16 rows of 64 bytes. Include what emulates them first, where they are, and a
+// wrapper, which defines RG_SIMD.
 #include <cstdint>
 
 #include <immintrin.h>

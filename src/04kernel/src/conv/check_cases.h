@@ -1,0 +1,158 @@
+#pragma once
+// All kernels that take a convolution, beside the reference.
+#include "common/cpu_features.h"
+#include "conv/direct.h"
+#include "conv/first_tiles.h"
+#include "conv/random_cases.h"
+#include "conv/test_harness.h"
+#include "kernel/ops/conv.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <set>
+
+namespace refactor::kernel {
+
+#if RG_X86
+void run_rows_on_emulated_tiles(RowJob const&);
+FirstTiles const& emulated_first_tiles();
+#endif
+
+namespace {
+
+using namespace test;
+
+/// A tensor of Plain inputs through the reference, in the given order.
+Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvInfo const& info) {
+    std::vector<Argument> arguments;
+    std::vector<Operand> operands;
+    for (auto const& t : inputs) arguments.push_back(argument(t, Layout::Plain));
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    y.dtype = DataType::F32, y.dims = c.out();
+    auto found = candidates(info, {operands, {&y, 1}});
+    ThreadPool pool(1);
+    Bench bench(*found.kernels.back(), arguments, y, pool);
+    bench.run();
+    return loaded(bench.output(), y.dims, Layout::Plain);
+}
+
+/// Inputs of a case, what the reference makes of them, and Σ|x w| of every output.
+struct Expected {
+    std::vector<Tensor> inputs;
+    Tensor want, bound;
+
+    Expected(Case const& c, std::mt19937& rng) : inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)} {
+        auto const& epilogue = c.info.epilogue;
+        if (c.info.may_round) inputs[0].round_to_bf16(), inputs[1].round_to_bf16();
+        if (epilogue.bias) inputs.push_back(Tensor::random({c.w[0]}, rng));
+        if (epilogue.residual) inputs.push_back(Tensor::random(c.out(), rng));
+        want = reference(c, inputs, c.info);
+        auto linear = c.info;
+        linear.epilogue.activation = {};
+        std::vector<Tensor> magnitudes;
+        for (auto const& t : inputs) magnitudes.push_back(t.absolute());
+        bound = reference(c, magnitudes, linear);
+    }
+};
+
+constexpr char kDirectTiles[] = "conv:cpu:direct:bf16:emulated";
+
+/// Kernels of tiles (AMX), which this processor need not have, on emulated ones.
+void add_emulated([[maybe_unused]] std::vector<std::unique_ptr<Kernel>>& kernels, [[maybe_unused]] ConvInfo const& info,
+                  [[maybe_unused]] Request const& request) {
+#if RG_X86
+    auto add = [&](KernelResult found) {
+        if (found) kernels.push_back(std::move(found).value());
+    };
+    static TileIsa const kTiles = with_tiles(run_rows_on_emulated_tiles);
+    add(make_rounded_direct(info, request,
+                            {kDirectTiles, Isa::Avx512Bf16, []() -> TileIsa const& { return kTiles; }, false}));
+    add(make_first_tiles(info, request, Isa::Avx512Bf16, emulated_first_tiles));
+#endif
+}
+
+/// Runs every candidate for the layouts against the reference. Tolerance: a sum of K products in any order differs from
+/// the exact one by at most K/2 eps Σ|x w|; activations are 1.1-Lipschitz and add a few ulps. The transforms of
+/// Winograd mix the outputs of a tile, so that its error follows the largest Σ|x w| around; it was at most 23 eps of
+/// that in 10⁷ random outputs of tiles of 4 × 4, 54 of 6 × 6, 24 in 10⁶ of each form along one axis, 5 of a stride
+/// of 2. Strassen's algorithm mixes those of two pixels and two channels, with less. Adds the ids of the kernels that
+/// ran to `ran`.
+void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected const& expected,
+           std::set<std::string>& ran) {
+    SCOPED_TRACE(c.text() + " layouts " + std::to_string(block_of(in)) + " " + std::to_string(block_of(out)));
+    auto const& epilogue = c.info.epilogue;
+    auto const& [inputs, want, bound] = expected;
+    std::vector<Argument> arguments;
+    std::vector<Operand> operands;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        auto layout = i == 0 ? in : i == 3 || (i == 2 && !epilogue.bias) ? out : Layout::Plain;
+        arguments.push_back(argument(inputs[i], layout, i == 1 && c.constant_weights));
+    }
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    y.dtype = DataType::F32, y.layout = out, y.dims = c.out();
+    Request const request{operands, {&y, 1}, "cpu", isa, threads};
+    auto found = candidates(c.info, request);
+    ASSERT_FALSE(found.kernels.empty());
+    if (isa == Isa::Avx512Bf16) add_emulated(found.kernels, c.info, request);
+    ThreadPool pool(threads);
+    auto terms = element_count(c.w) / c.w[0];
+    for (auto const& kernel : found.kernels) {
+        if (kernel->id().find("reference") != std::string::npos && isa != Isa::Scalar) continue;
+        SCOPED_TRACE(kernel->id());
+        Bench bench(*kernel, arguments, y, pool);
+        if (!bench.task) {
+            EXPECT_FALSE(bench.rejection.empty());
+            continue;
+        }
+        bench.run();
+        ran.insert(kernel->id());
+        auto got = loaded(bench.output(), y.dims, out);
+        // Kernels that reorder may have chosen one that mixes.
+        auto is = [&](char const* name) { return kernel->id().find(name) != std::string::npos; };
+        bool mixes = is("winograd") || is("strassen") || (is("reordered") && (c.may_be_winograd() || terms == c.w[1]));
+        auto mixed = !mixes ? 0. : is("winograd_f6") || is("reordered") ? 128. : is("s2:") ? 16. : 64.;
+        auto largest = bound.values.empty()
+                           ? 0.
+                           : static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
+        for (size_t i = 0; i < got.values.size(); ++i) {
+            auto tolerance = 1.1 * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
+                             4 * FLT_EPSILON * std::abs(want.values[i]) + mixed * FLT_EPSILON * largest;
+            ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
+        }
+    }
+}
+
+/// Returns the ids of the kernels that ran.
+std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rng) {
+    std::set<std::string> ran;
+    struct Setup {
+        Isa isa;
+        Layout layout;
+    };
+    for (auto const& c : cases) {
+        Expected expected(c, rng);
+        for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
+                           Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16},
+                           Setup{Isa::Avx512Amx, Layout::Blocked16}}) {
+            if (setup.isa > cpu_features().isa || (setup.isa >= Isa::Avx512Bf16 && !c.info.may_round)) continue;
+            check(c, setup.layout, setup.layout, setup.isa, 2, expected, ran);
+            check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
+            check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);
+            check(c, setup.layout, Layout::Plain, setup.isa, 1, expected, ran);
+            if (::testing::Test::HasFatalFailure()) return ran;
+        }
+    }
+    return ran;
+}
+
+class ConvTest : public ::testing::Test {
+protected:
+    uint32_t seed_ = std::random_device{}();
+    std::mt19937 rng_{seed_};
+    void SetUp() override { RecordProperty("seed", std::to_string(seed_)), std::printf("seed %u\n", seed_); }
+};
+
+}  // namespace
+}  // namespace refactor::kernel

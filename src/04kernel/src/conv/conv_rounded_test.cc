@@ -1,0 +1,41 @@
+#include "conv/check_cases.h"
+
+namespace refactor::kernel {
+namespace {
+
+class RoundedConv : public ConvTest {};
+
+TEST_F(RoundedConv, Operands) {
+    std::vector<Case> cases;
+    for (int i = 0; i < 24; ++i)
+        cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), 1, pick(rng_, 1, 70), pick(rng_, 1, 70)));
+    for (int64_t kernel : {1, 3, 5})
+        for (int64_t stride : {1, 2})
+            cases.push_back(square_case(rng_, kernel, stride, 1, pick(rng_, 30, 100), pick(rng_, 30, 100)));
+    for (int64_t in_group : {2, 6, 16, 32, 34})
+        cases.push_back(square_case(rng_, 3, 1, pick(rng_, 2, 5), in_group, pick(rng_, 1, 40)));
+    for (auto& c : cases) c.info.may_round = c.constant_weights = true;
+    auto ran = check_all(cases, rng_);
+    // The first layer by tiles has one id, emulated or not.
+    for (auto const* id : {"conv:cpu:direct:bf16:avx512bf16", "conv:cpu:first_layer:bf16:avx512bf16", kDirectTiles,
+                           "conv:cpu:first_layer:bf16:avx512amx"})
+        EXPECT_EQ(ran.contains(id), cpu_features().isa >= Isa::Avx512Bf16) << id;
+    EXPECT_EQ(ran.contains("conv:cpu:direct:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Amx);
+}
+
+TEST_F(RoundedConv, FirstLayersByTiles) {
+    std::vector<Case> cases;
+    // Channels of one and two pairs; windows of up to 16 pairs; strides that leave columns out; more than two tiles.
+    for (int64_t channels : {1, 2, 3, 4})
+        for (int64_t kernel : {1, 3, 7})
+            for (int64_t stride : {1, 2, 3}) {
+                auto c = square_case(rng_, kernel, stride, 1, channels, pick(rng_, 1, 70));
+                c.info.may_round = c.constant_weights = true;
+                cases.push_back(c);
+            }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:first_layer:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Bf16);
+}
+
+}  // namespace
+}  // namespace refactor::kernel
