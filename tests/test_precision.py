@@ -217,9 +217,9 @@ def test_products_convolutions_and_attention_round(passes):
     report = executor.dbg(quiet=True)
     attentions = "0 attentions" if passes else "1 attention"
     assert f"2 convolutions, {attentions} and 0 recurrent layers may round their operands to bf16" in report
-    kernels = {row.kernel for row in executor.bench(repeats=1, quiet=True)}
-    assert {"conv:cpu:direct:bf16:avx512bf16", "matmul:cpu:rounded:bf16:avx512bf16"} <= kernels
-    assert ("attention:cpu:tiled:bf16:avx512bf16" in kernels) == (not passes)
+    kernels = {row.kernel.rpartition(":")[0] for row in executor.bench(repeats=1, quiet=True)}
+    assert {"conv:cpu:direct:bf16", "matmul:cpu:rounded:bf16"} <= kernels
+    assert ("attention:cpu:tiled:bf16" in kernels) == (not passes)
 
 
 @pytest.mark.parametrize(("cell", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])

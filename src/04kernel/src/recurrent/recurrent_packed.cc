@@ -44,7 +44,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         RecurrentShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 3.5);
+        auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 4.5);
         return 100 + shape.operations() / rate;
     }
     MaybeTask bind(BindArgs const& args) const override {
