@@ -152,14 +152,14 @@ class Compiler:
             Threads of the executor; 0: as many as the process may use.
         precision
             "default" or "f32": as the model says. "exact": no algorithm that changes the error bound of a sum (no
-            Winograd, no Strassen, see docs/adr/0012). "tf32": products and convolutions of f32 may round their
-            operands to 11 bits on a GPU. "f16", "bf16": on a GPU tensors of f32 are computed in that type; sums, inputs
-            and outputs of the model stay f32. On a CPU with AVX512-BF16 "bf16" rounds the operands of products,
-            convolutions, attention and recurrent layers alone (two thirds of the time of "default", or half; errors are
-            some tenths of a per cent); f16 is no faster there and rounds nothing, and neither do other CPUs: the report
-            of the pass `round_operands` tells. "fp8": as "bf16", and where it is faster both operands of products by
-            constant weights become f8e4m3fn, with one scale each, that of the activations found as they come; needs a
-            GPU of compute capability 8.9. "int8": both operands of products by constant weights (not of convolutions)
+            Winograd, no Strassen, no products in parts of bf16, see docs/adr/0012 and 0026). "tf32": products and
+            convolutions of f32 may round their operands to 11 bits on a GPU. "f16", "bf16": on a GPU tensors of f32 are
+            computed in that type; sums, inputs and outputs of the model stay f32. On a CPU with AVX512-BF16 "bf16"
+            rounds the operands of products, convolutions, attention and recurrent layers alone (two thirds of the time
+            of "default", or half, with AMX a third; errors are some tenths of a per cent); f16 is no faster there and
+            rounds nothing, and neither do other CPUs: the report of the pass `round_operands` tells. "fp8": as "bf16",
+            and where it is faster both operands of products by constant weights become f8e4m3fn, with one scale each,
+            that of the activations found as they come; needs a GPU of compute capability 8.9. "int8": both operands of products by constant weights (not of convolutions)
             are rounded to 8 bits with a scale for each block of up to 128 elements, activations as they come, so that
             nothing is calibrated; weights that the model packs in blocks (MatMulNBits) meet rounded activations
             whatever accuracy it asks for. Errors are one to some per cent; CPU only, and without VNNI just for weights

@@ -74,26 +74,30 @@ RG_SIMD void store_positions(RowJob const& j, float const* sums, float* y, float
     store(j, acc, y, residual);
 }
 
-/// `count` positions from position `first` of a run that begins with row `row`.
+/// `count` neighbouring positions.
+template <int B>
+RG_SIMD void store_run(RowJob const& j, float const* sums, float* y, float const* residual, int64_t count) {
+    constexpr int kAtOnce = 4;
+    for (int64_t n; count > 0; count -= n) {
+        n = count >= kAtOnce ? kAtOnce : 1;
+        if (n == kAtOnce)
+            store_positions<B, kAtOnce>(j, sums, y, residual);
+        else
+            store_positions<B, 1>(j, sums, y, residual);
+        sums += n * B * W, y += n * j.y_step;
+        if (residual) residual += n * j.y_step;
+    }
+}
+
+/// Those of `count` positions from position `first` on that are wanted, of a run that begins with row `row`.
 template <int B>
 void store_tile_of(RowJob const& j, Positions const& p, int64_t row, int64_t first, int64_t count, float const* sums) {
-    constexpr int kAtOnce = 4;
     for (int64_t i = first, end = first + count; i < end;) {
         int64_t const down = p.pitch ? i / p.pitch : 0, col = i - down * p.pitch;
-        int64_t left = p.cols - col < end - i ? p.cols - col : end - i;
-        int64_t at = (row + down) * j.y_row + col * j.y_step;
-        float const* from = sums + (i - first) * B * W;
-        for (; left > 0;) {
-            float* y = j.y + at;
-            float const* residual = j.residual ? j.residual + at : nullptr;
-            int64_t const n = left >= kAtOnce ? kAtOnce : 1;
-            if (n == kAtOnce)
-                store_positions<B, kAtOnce>(j, from, y, residual);
-            else
-                store_positions<B, 1>(j, from, y, residual);
-            left -= n, at += n * j.y_step, from += n * B * W, i += n;
-        }
-        if (p.pitch) i = i < (down + 1) * p.pitch && i - down * p.pitch >= p.cols ? (down + 1) * p.pitch : i;
+        int64_t const at = (row + down) * j.y_row + col * j.y_step;
+        store_run<B>(j, sums + (i - first) * B * W, j.y + at, j.residual ? j.residual + at : nullptr,
+                     p.cols - col < end - i ? p.cols - col : end - i);
+        i = p.pitch ? (down + 1) * p.pitch : end;
     }
 }
 

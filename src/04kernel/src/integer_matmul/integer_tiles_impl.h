@@ -164,7 +164,7 @@ struct Lines {
             int64_t const line = place / pitch, in = place - line * pitch;
             int64_t const rows = end - place < length - in ? end - place : length - in;
             if (rows > 0) finish_rows(t, f, sums + (place - made) * kPanel, rows, line * length + in, column, vectors);
-            place = rows > 0 && place + rows == end ? end : (line + 1) * pitch;
+            place = (line + 1) * pitch;
         }
     }
 };
