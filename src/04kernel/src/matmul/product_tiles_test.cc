@@ -159,6 +159,25 @@ TEST(SplitTiles, NumbersThatAreNoThreeParts) {
         }
 }
 
+TEST(SplitTiles, NumbersWhosePartsAreDenormal) {
+    if (cpu_features().isa < Isa::Avx512) GTEST_SKIP() << "what is around tiles needs avx512";
+    std::mt19937 random(seed_of(345));
+    // Half of the numbers are so small, which must not touch the others that share their pairs.
+    auto operand = [](Dims dims, std::mt19937& r) {
+        auto t = random_f32(std::move(dims), r);
+        std::uniform_int_distribution<int> exponent(-149, -100);
+        for (int64_t i = 0; i < t.desc.count(); ++i)
+            if (r() & 1) t.as<float>()[i] = std::ldexp(t.as<float>()[i], exponent(r));
+        return t;
+    };
+    for (bool packed : {false, true}) {
+        auto p = product_of(40, 70, 128, 0, random, operand);
+        auto want = p.run(product_functions_avx512(), WeightType::F32, packed, 1);
+        auto got = p.run(split(), WeightType::F32, packed, 1);
+        for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance_of(p.k)) << "at " << i;
+    }
+}
+
 TEST(RoundedTiles, MultiplyPairsExactly) {
     if (!has_rounded()) GTEST_SKIP() << "what is around tiles needs avx512bf16";
     std::mt19937 random(seed_of(344));
