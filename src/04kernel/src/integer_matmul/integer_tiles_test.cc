@@ -85,14 +85,16 @@ TEST_F(IntegerTiles, Convolve) {
     struct Sizes {
         int64_t height, width, channels, out, taps, stride;
     };
-    // Lines of less than a tile, of several, and longer than a part; windows and strides whose rows jump between lines.
+    // Rows of a window of few bytes; lines of less than a tile, of several, and longer than a part; windows and strides whose rows jump between lines.
     for (auto p : {Sizes{7, 7, 64, 64, 3, 1},
                    {14, 14, 32, 80, 3, 2},
                    {9, 28, 64, 33, 1, 1},
                    {12, 13, 64, 64, 1, 2},
                    {3, 120, 48, 64, 3, 1},
                    {5, 1, 64, 64, 1, 1},
-                   {6, 40, 24, 40, 3, 1}}) {
+                   {6, 40, 24, 40, 3, 1},
+                   {20, 21, 3, 40, 7, 2},
+                   {10, 33, 7, 33, 3, 1}}) {
         auto pad = p.taps / 2, y_height = (p.height + 2 * pad - p.taps) / p.stride + 1,
              y_width = (p.width + 2 * pad - p.taps) / p.stride + 1;
         int variant = 0;
