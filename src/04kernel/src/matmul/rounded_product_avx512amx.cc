@@ -1,4 +1,6 @@
 #include "matmul/rounded_product_impl.h"
+//
+#include "matmul/product_tiles_impl.h"
 
 namespace refactor::kernel {
 

@@ -1,18 +1,4 @@
-#include "matmul/rounded_product.h"
-
-#define RG_ROWS 6
-#define RG_VECTORS 4
-#define RG_BF16_PAIRS
-// clang-format off: what is included later is written against the wrapper.
-#include "simd/vec_avx512.h"
-#include "simd/bf16_pairs.h"
-#include "simd/math.h"
-#include "simd/activate.h"
-#include "matmul/product_tile.h"
-#include "matmul/round_operands.h"
-#include "matmul/no_widening.h"
-#include "matmul/product_impl.h"
-// clang-format on
+#include "matmul/rounded_product_impl.h"
 
 namespace refactor::kernel {
 namespace {

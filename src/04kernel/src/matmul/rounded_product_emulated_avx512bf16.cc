@@ -2,6 +2,8 @@
 #include "emulated_avx512/amx.h"
 //
 #include "matmul/rounded_product_impl.h"
+//
+#include "matmul/product_tiles_impl.h"
 
 namespace refactor::kernel {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Products of operands rounded to bf16 by tiles; include what emulates tiles first, where they are.
+// Loops of products of operands that are rounded to bf16.
 #define RG_ROWS 6
 #define RG_VECTORS 4
 #define RG_BF16_PAIRS
@@ -10,7 +10,15 @@
 #include "simd/activate.h"
 #include "matmul/product_tile.h"
 #include "matmul/round_operands.h"
-#include "matmul/no_widening.h"
-#include "matmul/product_impl.h"
-#include "matmul/product_tiles_impl.h"
 // clang-format on
+
+namespace refactor::kernel {
+namespace {
+
+/// Panels of pairs come in no smaller type.
+RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_t) {}
+
+}  // namespace
+}  // namespace refactor::kernel
+
+#include "matmul/product_impl.h"
