@@ -17,7 +17,7 @@ constexpr int64_t kMostRows = 48;
 /// of products, more where keys come from memory.
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// The same where products are by tiles (AMX) of 16 rows, two at a time.
-constexpr int64_t kMostTileRows = 64, kTileRows = 32;
+constexpr int64_t kMostTileRows = 96, kTileRows = 32;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
