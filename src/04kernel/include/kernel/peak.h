@@ -8,7 +8,7 @@ namespace refactor::kernel {
 /// instruction set has no such instruction.
 struct Peak {
     double f32 = 0;   ///< fused multiply-adds
-    double int8 = 0;  ///< dot products of bytes into i32, exact: of u8 by s8 (VNNI), else of words (AVX2)
+    double int8 = 0;  ///< dot products of bytes into i32, exact: of u8 by s8 (AMX, VNNI), else of words (AVX2)
     double bf16 = 0;  ///< dot products of pairs into f32
 };
 

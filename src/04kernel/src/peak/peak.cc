@@ -36,13 +36,20 @@ Peak measure_peak(Isa isa, ThreadPool& pool) {
         peak.f32 = 16 * 2 * rate(pool, multiply_add_avx512);
     else if (isa >= Isa::Avx2)
         peak.f32 = 8 * 2 * rate(pool, multiply_add_avx2);
-    if (isa >= Isa::Avx512Vnni)
+    // A tile has 256 sums of 16 dwords each.
+    constexpr double kTile = 256. * 16 / kPeakTileRounds;
+    if (isa >= Isa::Avx512Amx)
+        peak.int8 = kTile * 4 * 2 * rate(pool, tile_bytes_avx512amx);
+    else if (isa >= Isa::Avx512Vnni)
         peak.int8 = 16 * 4 * 2 * rate(pool, dot_avx512vnni);
     else if (isa == Isa::Avx2Vnni)
         peak.int8 = 8 * 4 * 2 * rate(pool, dot_avx2vnni);
     else if (isa >= Isa::Avx2)
         peak.int8 = 8 * 2 * 2 * rate(pool, dot_avx2);
-    if (isa >= Isa::Avx512Bf16) peak.bf16 = 16 * 2 * 2 * rate(pool, dot_avx512bf16);
+    if (isa >= Isa::Avx512Amx)
+        peak.bf16 = kTile * 2 * 2 * rate(pool, tile_pairs_avx512amx);
+    else if (isa >= Isa::Avx512Bf16)
+        peak.bf16 = 16 * 2 * 2 * rate(pool, dot_avx512bf16);
     return peak;
 }
 
