@@ -84,7 +84,7 @@ char const* differing_floats(Operands const& o) {
 char const* differing_integers(Operands const& o) {
     auto [a, b, c, any, x, y, z, near, half, quarter, mask] = o;
     RG_SAME(_mm512_add_epi16, x, y); RG_SAME(_mm512_add_epi32, x, y); RG_SAME(_mm512_sub_epi16, x, y); RG_SAME(_mm512_sub_epi32, x, y); RG_SAME(_mm512_adds_epi16, x, y);
-    RG_SAME(_mm512_mullo_epi32, x, y); RG_SAME(_mm512_madd_epi16, x, y); RG_SAME(_mm512_max_epi32, x, y); RG_SAME(_mm512_and_si512, x, y); RG_SAME(_mm512_xor_si512, x, y);
+    RG_SAME(_mm512_mullo_epi32, x, y); RG_SAME(_mm512_madd_epi16, x, y); RG_SAME(_mm512_max_epi32, x, y); RG_SAME(_mm512_and_si512, x, y); RG_SAME(_mm512_or_si512, x, y); RG_SAME(_mm512_xor_si512, x, y);
     RG_SAME(_mm512_max_epi8, x, y); RG_SAME(_mm512_max_epu8, x, y); RG_SAME(_mm512_min_epi8, x, y); RG_SAME(_mm512_min_epu8, x, y);
     RG_SAME(_mm512_packs_epi32, near, y); RG_SAME(_mm512_packs_epi16, near, y); RG_SAME(_mm512_packus_epi16, near, y);
     RG_SAME(_mm512_unpacklo_epi8, x, y); RG_SAME(_mm512_unpackhi_epi8, x, y); RG_SAME(_mm512_unpacklo_epi16, x, y); RG_SAME(_mm512_unpackhi_epi16, x, y);
