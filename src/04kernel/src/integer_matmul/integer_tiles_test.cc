@@ -85,7 +85,8 @@ TEST_F(IntegerTiles, Convolve) {
     struct Sizes {
         int64_t height, width, channels, out, taps, stride;
     };
-    // Rows of a window of few bytes; lines of less than a tile, of several, and longer than a part; windows and strides whose rows jump between lines.
+    // Rows of a window of few bytes; lines of less than a tile, of several, and longer than a part; windows and strides
+    // whose rows jump between lines.
     for (auto p : {Sizes{7, 7, 64, 64, 3, 1},
                    {14, 14, 32, 80, 3, 2},
                    {9, 28, 64, 33, 1, 1},
