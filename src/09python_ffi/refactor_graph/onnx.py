@@ -159,11 +159,12 @@ class Compiler:
             of "default", or half, with AMX a third; errors are some tenths of a per cent); f16 is no faster there and
             rounds nothing, and neither do other CPUs: the report of the pass `round_operands` tells. "fp8": as "bf16",
             and where it is faster both operands of products by constant weights become f8e4m3fn, with one scale each,
-            that of the activations found as they come; needs a GPU of compute capability 8.9. "int8": both operands of products by constant weights (not of convolutions)
-            are rounded to 8 bits with a scale for each block of up to 128 elements, activations as they come, so that
-            nothing is calibrated; weights that the model packs in blocks (MatMulNBits) meet rounded activations
-            whatever accuracy it asks for. Errors are one to some per cent; CPU only, and without VNNI just for weights
-            of 4 bits: the report of the pass `round_products` tells what stays f32 and why.
+            that of the activations found as they come; needs a GPU of compute capability 8.9. "int8": both operands of
+            products by constant weights (not of convolutions) are rounded to 8 bits with a scale for each block of up
+            to 128 elements, activations as they come, so that nothing is calibrated; weights that the model packs in
+            blocks (MatMulNBits) meet rounded activations whatever accuracy it asks for. Errors are one to some per
+            cent; CPU only, and without VNNI just for weights of 4 bits: the report of the pass `round_products` tells
+            what stays f32 and why.
         keep_f32
             Names of nodes that "f16", "bf16", "fp8" and "int8" leave in f32 (`refactor_graph.precision.find_keep`
             finds them). The name of a node that is replaced by the body of a function stands for all nodes in that.
