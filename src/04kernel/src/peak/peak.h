@@ -16,8 +16,9 @@ int32_t dot_avx2vnni(int64_t rounds);
 int32_t dot_avx512vnni(int64_t rounds);
 /// Of pairs of bf16.
 float dot_avx512bf16(int64_t rounds);
-/// Products of whole tiles, one for so many rounds: they take 16 cycles.
-inline constexpr int64_t kPeakTileRounds = 16;
+/// Products of whole tiles, one for so many rounds: they take 16 cycles, and many times as long where they are
+/// emulated.
+inline constexpr int64_t kPeakTileRounds = 64;
 int64_t tile_pairs_avx512amx(int64_t rounds);
 int64_t tile_bytes_avx512amx(int64_t rounds);
 
