@@ -247,7 +247,8 @@ class TiledAttention final : public runtime::Task {
         auto end = end_of_keys(p);
         auto in_place = reads_in_place(p);
         bool adds = false;  // from the second block of keys that is not hidden on
-        if (functions_.rounded && !in_place)
+        // Blocks have as many rows, but for the last.
+        if (auto last = p.rows % block_; functions_.rounded && !in_place && !takes_tiles(last ? last : block_))
             functions_.rounded->round_rows(p.q, q_step_, p.rows, shape_.depth, p.packed_queries,
                                            pairs_of(shape_.depth));
         begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);

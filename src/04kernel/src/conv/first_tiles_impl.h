@@ -44,29 +44,11 @@ template <bool kBoth, int B>
 RG_SIMD void add_window(FirstRow const& r, int64_t first, float const* w, float* sums) {
     constexpr int64_t kRow = B * 4 * W;
     int64_t const step = 2 * r.position;
-    _tile_zero(0);
-    if constexpr (B == 2) _tile_zero(1);
-    if constexpr (kBoth) _tile_zero(2);
-    if constexpr (kBoth && B == 2) _tile_zero(3);
+    clear_sums<kBoth, B == 2>();
     uint16_t const* from = r.x + first * r.position;
-    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W) {
-        _tile_loadd(6, w, kRow);
-        _tile_loadd(4, from, step);
-        _tile_dpbf16ps(0, 4, 6);
-        if constexpr (B == 2) {
-            _tile_loadd(7, w + W, kRow);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        if constexpr (kBoth) {
-            _tile_loadd(5, from + kTileRows * r.position, step);
-            _tile_dpbf16ps(2, 5, 6);
-            if constexpr (B == 2) _tile_dpbf16ps(3, 5, 7);
-        }
-    }
-    _tile_stored(0, sums, kRow);
-    if constexpr (B == 2) _tile_stored(1, sums + W, kRow);
-    if constexpr (kBoth) _tile_stored(2, sums + kTileRows * B * W, kRow);
-    if constexpr (kBoth && B == 2) _tile_stored(3, sums + kTileRows * B * W + W, kRow);
+    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W)
+        add_pairs<kBoth, B == 2>(from, from + kTileRows * r.position, step, w, kRow);
+    store_sums<kBoth, B == 2>(sums, sums + kTileRows * B * W, kRow);
 }
 
 template <int B>

@@ -34,32 +34,15 @@ constexpr int64_t kMostAhead = 512 << 10;
 template <bool kBoth, int B>
 RG_SIMD void add_taps_of(RowJob const& j, float const* x, Ahead ahead, float* sums) {
     constexpr int64_t kColumn = 4 * W, kRow = B * 4 * W;
-    _tile_zero(0);
-    if constexpr (B == 2) _tile_zero(1);
-    if constexpr (kBoth) _tile_zero(2);
-    if constexpr (kBoth && B == 2) _tile_zero(3);
+    clear_sums<kBoth, B == 2>();
     float const* w = j.w;
     int64_t const taps = j.tap_count;
     for (int64_t t = 0; t < taps; ++t, w += B * W * W) {
         ahead.prefetch(W);
         float const* from = x + (j.taps ? j.taps[t] : t * j.tap_step);
-        _tile_loadd(6, w, kRow);
-        _tile_loadd(4, from, kColumn);
-        _tile_dpbf16ps(0, 4, 6);
-        if constexpr (B == 2) {
-            _tile_loadd(7, w + W, kRow);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        if constexpr (kBoth) {
-            _tile_loadd(5, from + kTileRows * W, kColumn);
-            _tile_dpbf16ps(2, 5, 6);
-            if constexpr (B == 2) _tile_dpbf16ps(3, 5, 7);
-        }
+        add_pairs<kBoth, B == 2>(from, from + kTileRows * W, kColumn, w, kRow);
     }
-    _tile_stored(0, sums, kRow);
-    if constexpr (B == 2) _tile_stored(1, sums + W, kRow);
-    if constexpr (kBoth) _tile_stored(2, sums + kTileRows * B * W, kRow);
-    if constexpr (kBoth && B == 2) _tile_stored(3, sums + kTileRows * B * W + W, kRow);
+    store_sums<kBoth, B == 2>(sums, sums + kTileRows * B * W, kRow);
 }
 
 /// `Q` neighbouring positions, [position][block].

@@ -45,10 +45,7 @@ struct TileOfRows {
 template <bool kBoth, bool kWide>
 RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int32_t const* b,
                           Ahead& ahead, int32_t* sums) {
-    _tile_zero(0);
-    if constexpr (kWide) _tile_zero(1);
-    if constexpr (kBoth) _tile_zero(2);
-    if constexpr (kBoth && kWide) _tile_zero(3);
+    clear_sums<kBoth, kWide>();
     constexpr int64_t kRow = 4 * kPanel;
     for (int64_t tap = 0; tap < t.taps; ++tap) {
         int64_t offset = t.tap_offsets[tap];
@@ -68,10 +65,7 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
             }
         }
     }
-    _tile_stored(0, sums, kRow);
-    if constexpr (kWide) _tile_stored(1, sums + kTileColumns, kRow);
-    if constexpr (kBoth) _tile_stored(2, sums + a[0].rows * kPanel, kRow);
-    if constexpr (kBoth && kWide) _tile_stored(3, sums + a[0].rows * kPanel + kTileColumns, kRow);
+    store_sums<kBoth, kWide>(sums, sums + a[0].rows * kPanel, kRow);
 }
 
 /// The same of all columns of a panel.

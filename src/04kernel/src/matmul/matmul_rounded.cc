@@ -49,6 +49,8 @@ class RoundedKernel final : public Kernel {
     Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        if (product_.multiply_tiles && !takes_tiles(product_, info_, shape, WeightType::Pairs))
+            return reject("tiles are for more rows or columns");
         if (shape.n < kLeastColumns) return reject("is for columns that fill most of a vector");
         if (!constant_ && (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows)
             return reject("rounding a B that is no constant takes longer than so few products");
@@ -74,10 +76,8 @@ public:
         auto found = shape_of(args);
         if (!found) return Err{found.error()};
         auto const& shape = *found;
-        auto by_tiles = takes_tiles(product_, info_, shape, WeightType::Pairs);
-        if (product_.multiply_tiles && !by_tiles) return reject("tiles are for more rows or columns");
         // Registers' rate is 14 times that of f32; what is around products takes half of the time and more.
-        auto rate = product_.width * (by_tiles ? 40. : cpu_features().fast_bf16 ? 10. : 2.5);
+        auto rate = product_.width * (product_.multiply_tiles ? 40. : cpu_features().fast_bf16 ? 10. : 2.5);
         auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rounded = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k) +
                        (constant_ ? 0 : static_cast<double>(shape.batches) * b);
@@ -86,8 +86,6 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
-        if (product_.multiply_tiles && !takes_tiles(product_, info_, *shape, WeightType::Pairs))
-            return reject("tiles are for more rows or columns");
         return make_product_task(product_, info_, *shape, WeightType::Pairs,
                                  constant_ ? pack(*shape, args.packs) : nullptr, args.threads);
     }

@@ -26,7 +26,7 @@ bool all_finite(float const* sums, int64_t rows, int64_t vectors) {
 
 /// Stores rows of sums; `tail` columns of the last vector.
 template <int vectors>
-void store_sums(float const* sums, int64_t rows, float* y, int64_t y_row, int tail, Finish f) {
+void finish_rows(float const* sums, int64_t rows, float* y, int64_t y_row, int tail, Finish f) {
     constexpr int kAtOnce = 2;
     auto some = [&](auto& c) __attribute__((always_inline)) {
         constexpr int count = sizeof c / sizeof c[0];
@@ -48,17 +48,17 @@ void store_sums(float const* sums, int64_t rows, float* y, int64_t y_row, int ta
     }
 }
 
-RG_SIMD void store_sums(float const* sums, int64_t rows, int vectors, float* y, int64_t y_row, int tail,
-                        Finish const& f) {
+RG_SIMD void finish_rows(float const* sums, int64_t rows, int vectors, float* y, int64_t y_row, int tail,
+                         Finish const& f) {
     switch (vectors) {
         case 1:
-            return store_sums<1>(sums, rows, y, y_row, tail, f);
+            return finish_rows<1>(sums, rows, y, y_row, tail, f);
         case 2:
-            return store_sums<2>(sums, rows, y, y_row, tail, f);
+            return finish_rows<2>(sums, rows, y, y_row, tail, f);
         case 3:
-            return store_sums<3>(sums, rows, y, y_row, tail, f);
+            return finish_rows<3>(sums, rows, y, y_row, tail, f);
         default:
-            return store_sums<4>(sums, rows, y, y_row, tail, f);
+            return finish_rows<4>(sums, rows, y, y_row, tail, f);
     }
 }
 
@@ -80,24 +80,6 @@ struct TilePair {
     float const* last_b;  ///< not null: stands for B in the last step, `kPanel` floats a row
 };
 
-/// Adds a step of numbers of bf16.
-template <bool kBoth, bool kWide>
-RG_SIMD void add_step(float const* first, float const* second, float const* b, int64_t row) {
-    constexpr int64_t kRow = 4 * kTilePairs;
-    _tile_loadd(6, b, row);
-    _tile_loadd(4, first, kRow);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kWide) {
-        _tile_loadd(7, b + kTileColumns, row);
-        _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (kBoth) {
-        _tile_loadd(5, second, kRow);
-        _tile_dpbf16ps(2, 5, 6);
-        if constexpr (kWide) _tile_dpbf16ps(3, 5, 7);
-    }
-}
-
 /// Products of the tiles that are loaded, with something done between them.
 template <bool kBoth, bool kWide>
 RG_SIMD void multiply_loaded(auto&& between) {
@@ -110,9 +92,8 @@ RG_SIMD void multiply_loaded(auto&& between) {
 }
 template <bool kBoth>
 RG_SIMD void load_rows(float const* first, float const* second) {
-    constexpr int64_t kRow = 4 * kTilePairs;
-    _tile_loadd(4, first, kRow);
-    if constexpr (kBoth) _tile_loadd(5, second, kRow);
+    _tile_loadd(4, first, kTileRow);
+    if constexpr (kBoth) _tile_loadd(5, second, kTileRow);
 }
 template <bool kWide>
 RG_SIMD void load_columns(float const* b, int64_t row) {
@@ -150,27 +131,21 @@ RG_SIMD void add_parts(float const* first, float const* second, float const* b, 
 /// A·B of two tiles of rows (`kBoth`) and of columns (`kWide`) to `sums`, [32][kPanel].
 template <int parts, bool kBoth, bool kWide>
 RG_SIMD void add_products(TilePair const& t, Meanwhile& meanwhile, float* sums) {
-    _tile_zero(0);
-    if constexpr (kWide) _tile_zero(1);
-    if constexpr (kBoth) _tile_zero(2);
-    if constexpr (kBoth && kWide) _tile_zero(3);
+    clear_sums<kBoth, kWide>();
     float const *first = t.first, *second = t.second, *b = t.b;
     int64_t const whole = t.last_b ? t.steps - 1 : t.steps, row = 4 * t.b_row;
     for (int64_t s = 0; s < whole; ++s) {
         if constexpr (parts == 1) {
             meanwhile.ahead.prefetch(kTilePairs);
-            add_step<kBoth, kWide>(first, second, b, row);
+            add_pairs<kBoth, kWide>(first, second, kTileRow, b, row);
         } else {
             add_parts<kBoth, kWide>(first, second, b, row, meanwhile);
         }
         first += parts * kTileFloats, second += parts * kTileFloats, b += parts * kTilePairs * t.b_row;
     }
-    if (parts == 1 && t.last_b) add_step<kBoth, kWide>(first, second, t.last_b, 4 * kPanel);
+    if (parts == 1 && t.last_b) add_pairs<kBoth, kWide>(first, second, kTileRow, t.last_b, 4 * kPanel);
     constexpr int64_t kRow = 4 * kPanel;
-    _tile_stored(0, sums, kRow);
-    if constexpr (kWide) _tile_stored(1, sums + kTileColumns, kRow);
-    if constexpr (kBoth) _tile_stored(2, sums + kTileRows * kPanel, kRow);
-    if constexpr (kBoth && kWide) _tile_stored(3, sums + kTileRows * kPanel + kTileColumns, kRow);
+    store_sums<kBoth, kWide>(sums, sums + kTileRows * kPanel, kRow);
 }
 
 /// The same of all columns of a panel.
@@ -222,7 +197,7 @@ class ByTiles {
         int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
         if (f.bias && !f.scalar_bias) f.bias += j;
         if (f.residual) f.residual += at;
-        store_sums(sums_, rows, vectors, t.y + at, t.y_row, tail, f);
+        finish_rows(sums_, rows, vectors, t.y + at, t.y_row, tail, f);
         if (after && f.last)
             activate_block(t, t.y + at, t.residual && t.residual_last ? t.residual + at : nullptr, rows, n);
     }

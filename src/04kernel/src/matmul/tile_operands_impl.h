@@ -8,6 +8,8 @@ namespace {
 constexpr int64_t kTileFloats = int64_t{kTileRows} * kTileColumns;
 /// Of k in a tile.
 constexpr int64_t kTileDepth = 32, kTilePairs = 16;
+/// Bytes between rows of a tile of A.
+constexpr int64_t kTileRow = 4 * kTilePairs;
 
 constexpr int64_t tiles_of(int64_t n, int64_t tile) { return (n + tile - 1) / tile; }
 

@@ -51,5 +51,39 @@ public:
     }
 };
 
+/// Of two tiles of rows (`kBoth`) and of columns (`kWide`), or one.
+template <bool kBoth, bool kWide>
+RG_SIMD void clear_sums() {
+    _tile_zero(0);
+    if constexpr (kWide) _tile_zero(1);
+    if constexpr (kBoth) _tile_zero(2);
+    if constexpr (kBoth && kWide) _tile_zero(3);
+}
+/// The first and the second tile of rows, `row` bytes between rows; tiles of columns lie side by side.
+template <bool kBoth, bool kWide, class T>
+RG_SIMD void store_sums(T* first, T* second, int64_t row) {
+    _tile_stored(0, first, row);
+    if constexpr (kWide) _tile_stored(1, first + kTileColumns, row);
+    if constexpr (kBoth) _tile_stored(2, second, row);
+    if constexpr (kBoth && kWide) _tile_stored(3, second + kTileColumns, row);
+}
+/// Adds products of pairs of bf16: of tiles of rows, `a_row` bytes between rows, with those of columns, which lie side
+/// by side.
+template <bool kBoth, bool kWide>
+RG_SIMD void add_pairs(void const* first, void const* second, int64_t a_row, float const* b, int64_t b_row) {
+    _tile_loadd(6, b, b_row);
+    _tile_loadd(4, first, a_row);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kWide) {
+        _tile_loadd(7, b + kTileColumns, b_row);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kBoth) {
+        _tile_loadd(5, second, a_row);
+        _tile_dpbf16ps(2, 5, 6);
+        if constexpr (kWide) _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel
