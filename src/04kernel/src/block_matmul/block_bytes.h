@@ -15,7 +15,8 @@ struct BlockBytes {
     int64_t rows, columns;
     int8_t const* a;
     int64_t a_row;          ///< bytes between rows, whole blocks
-    float const* a_scales;  ///< [rows][blocks]
+    int64_t a_blocks;       ///< elements of the next two between rows
+    float const* a_scales;  ///< one for each block of a row
     int32_t const* a_less;  ///< likewise: what is added to a block's products; with `zeros`, times the column's
     int64_t blocks, words;  ///< of a column; dwords of a block
     int32_t bits;

@@ -61,7 +61,7 @@ template <int bits, bool has_zeros, int rows>
             Ints less[rows][kVectors];
 #pragma GCC unroll 6
             for (int i = 0; i < rows; ++i) {
-                Ints all = Ints::set(word ? 0 : t.a_less[(row + i) * t.blocks + block]);
+                Ints all = Ints::set(word ? 0 : t.a_less[(row + i) * t.a_blocks + block]);
 #pragma GCC unroll 2
                 for (int v = 0; v < kVectors; ++v) {
                     less[i][v] = has_zeros ? multiply_low(zero[v], all) : all;
@@ -74,7 +74,7 @@ template <int bits, bool has_zeros, int rows>
             for (int v = 0; v < kVectors; ++v) scale[v] = Vec::load(t.scales + at + v * W);
 #pragma GCC unroll 6
             for (int i = 0; i < rows; ++i) {
-                Vec a_scale = Vec::set(t.a_scales[(row + i) * t.blocks + block]);
+                Vec a_scale = Vec::set(t.a_scales[(row + i) * t.a_blocks + block]);
 #pragma GCC unroll 2
                 for (int v = 0; v < kVectors; ++v)
                     sum[i][v] = fma(c[i][v].end(less[i][v]), scale[v] * a_scale, sum[i][v]);

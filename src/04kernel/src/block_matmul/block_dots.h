@@ -34,9 +34,8 @@ struct BlockDotsFunctions {
     void (*multiply)(BlockDots const&);
     /// Brings `k` elements into the order of chunks; `target` has whole chunks of `32 / bits + 1` vectors.
     void (*reorder)(float const* a, int64_t k, int32_t bits, float* target);
-    /// Blocks `first` to `first + blocks` of all columns as f32, `row` floats between columns; blocks are whole
-    /// vectors.
-    void (*widen)(BlockDots const&, int64_t first, int64_t blocks, float* target, int64_t row);
+    /// Blocks `first` to `first + blocks` of all columns as f32: a panel [elements][columns in whole vectors].
+    void (*widen)(BlockDots const&, int64_t first, int64_t blocks, float* target);
 };
 
 BlockDotsFunctions const& block_dots_avx2();

@@ -1,6 +1,6 @@
 #include "simd/vec_avx2.h"
-// Written against it.
-#include "block_matmul/block_numbers.h"
+
+#include <cstdint>
 
 namespace refactor::kernel {
 namespace {
@@ -10,6 +10,7 @@ struct Words {
     __m256i v;
 };
 RG_SIMD Words words_of(uint8_t const* q) { return {_mm256_loadu_si256(reinterpret_cast<__m256i const*>(q))}; }
+RG_SIMD Words words_of(Vec x) { return {_mm256_castps_si256(x.v)}; }
 /// The first `n` words; zeros behind.
 RG_SIMD Words first_words_of(uint8_t const* q, int n) {
     return {_mm256_maskload_epi32(reinterpret_cast<int const*>(q), _mm256_castps_si256(first_lanes(n).m))};
@@ -19,11 +20,6 @@ template <int bits>
 RG_SIMD Vec numbers_at(Words w, int part) {
     __m256i shifted = _mm256_srli_epi32(w.v, part * bits);
     return {_mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32((1 << bits) - 1)))};
-}
-/// A vector of numbers next to each other.
-template <int bits>
-RG_SIMD Vec numbers_from(uint8_t const* q) {
-    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes_of<bits, 8>(q)))};
 }
 /// Each of the first lanes 2^shift times.
 RG_SIMD Vec spread(Vec x, int shift) {

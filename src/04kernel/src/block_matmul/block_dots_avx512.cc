@@ -1,6 +1,6 @@
 #include "simd/vec_avx512.h"
-// Written against it.
-#include "block_matmul/block_numbers.h"
+
+#include <cstdint>
 
 namespace refactor::kernel {
 namespace {
@@ -10,6 +10,7 @@ struct Words {
     __m512i v;
 };
 RG_SIMD Words words_of(uint8_t const* q) { return {_mm512_loadu_si512(q)}; }
+RG_SIMD Words words_of(Vec x) { return {_mm512_castps_si512(x.v)}; }
 /// The first `n` words; zeros behind.
 RG_SIMD Words first_words_of(uint8_t const* q, int n) {
     return {_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << n) - 1u), q)};
@@ -23,11 +24,6 @@ RG_SIMD Vec numbers_at(Words w, int part) {
         return {_mm512_permutexvar_ps(shifted, _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))};
     else
         return {_mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32((1 << bits) - 1)))};
-}
-/// A vector of numbers next to each other.
-template <int bits>
-RG_SIMD Vec numbers_from(uint8_t const* q) {
-    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes_of<bits, 16>(q)))};
 }
 /// Each of the first lanes 2^shift times.
 RG_SIMD Vec spread(Vec x, int shift) {

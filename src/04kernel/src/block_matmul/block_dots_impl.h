@@ -1,6 +1,6 @@
 #pragma once
 // Loops over packed columns, written against `Vec`; include `vec_*.h` first and define `words_of`, `first_words_of`,
-// `numbers_at`, `numbers_from` and `spread`.
+// `numbers_at` and `spread`.
 #include "block_matmul/block_dots.h"
 
 namespace refactor::kernel {
@@ -34,6 +34,9 @@ template <int bits, int rows, int columns>
         for (int j = 0; j < columns; ++j)
             packed[j] =
                 left >= W ? words_of(q + j * t.q_column) : first_words_of(q + j * t.q_column, static_cast<int>(left));
+        // Columns that follow: too many streams for the processor to see where they go.
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) __builtin_prefetch(q + (columns + j) * t.q_column);
         Vec part[rows][columns];
 #pragma GCC unroll 4
         for (int i = 0; i < rows; ++i)
@@ -54,6 +57,7 @@ template <int bits, int rows, int columns>
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) {
             int64_t at = (column + j) * t.blocks;
+            __builtin_prefetch(t.scales + at + columns * t.blocks + (word >> t.block_words));
             Vec scale = of_blocks(t, t.scales + at, word);
             Vec zero = t.zeros ? of_blocks(t, t.zeros + at, word) : Vec::set(t.zero);
 #pragma GCC unroll 4
@@ -115,28 +119,56 @@ void reorder(float const* a, int64_t k, int32_t bits, float* target) {
     }
 }
 
+/// Element `i` of each of `columns` rows, at most W, in the lanes of `to[i]`; `count` of them are there. Those `ahead` of
+/// them are asked for: rows are too many for the processor to see that they go on.
+RG_SIMD void load_columns(float const* from, int64_t row, int64_t columns, int64_t count, int64_t ahead, Vec (&to)[W]) {
+    int n = static_cast<int>(count < W ? count : W);
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) {
+        __builtin_prefetch(from + i * row + ahead);
+        to[i] = i >= columns ? Vec::zero() : n == W ? Vec::load(from + i * row) : Vec::load_first(from + i * row, n);
+    }
+    transpose(to);
+}
+
+/// Of a window of W blocks, whose words are taken W at a time.
 template <int bits>
-void widen_bits(BlockDots const& t, int64_t first, int64_t blocks, float* target, int64_t row) {
-    int64_t block = (int64_t{32} << t.block_words) / bits;
-    for (int64_t j = 0; j < t.columns; ++j) {
-        uint8_t const* q = t.q + j * t.q_column + first * block * bits / 8;
-        float* to = target + j * row;
-        for (int64_t b = first; b < first + blocks; ++b) {
-            int64_t at = j * t.blocks + b;
-            Vec scale = Vec::set(t.scales[at]), zero = Vec::set(t.zeros ? t.zeros[at] : t.zero);
-            for (int64_t i = 0; i < block; i += W, q += W * bits / 8, to += W)
-                ((numbers_from<bits>(q) - zero) * scale).store(to);
+void widen_window(BlockDots const& t, int64_t j, int64_t block, int64_t blocks, float* target, int64_t row) {
+    constexpr int kParts = 32 / bits;
+    int64_t columns = t.columns - j, at = j * t.blocks + block;
+    Vec scales[W], zeros[W];
+    load_columns(t.scales + at, t.blocks, columns, blocks, W, scales);
+    if (t.zeros) load_columns(t.zeros + at, t.blocks, columns, blocks, W, zeros);
+    int64_t words = blocks << t.block_words;
+    auto const* q = reinterpret_cast<float const*>(t.q + j * t.q_column + (block << t.block_words) * 4);
+    for (int64_t first = 0; first < words; first += W) {
+        Vec square[W];
+        load_columns(q + first, t.q_column / 4, columns, words - first, int64_t{W} << t.block_words, square);
+        for (int64_t i = 0; i < W && first + i < words; ++i) {
+            int64_t b = (first + i) >> t.block_words;
+            Vec scale = scales[b], zero = t.zeros ? zeros[b] : Vec::set(t.zero);
+#pragma GCC unroll 16
+            for (int p = 0; p < kParts; ++p, target += row)
+                ((numbers_at<bits>(words_of(square[i]), p) - zero) * scale).store(target);
         }
     }
 }
 
-void widen(BlockDots const& t, int64_t first, int64_t blocks, float* target, int64_t row) {
+template <int bits>
+void widen_bits(BlockDots const& t, int64_t first, int64_t blocks, float* target) {
+    int64_t row = (t.columns + W - 1) / W * W, block = (int64_t{32} << t.block_words) / bits;
+    for (int64_t j = 0; j < t.columns; j += W)
+        for (int64_t b = 0; b < blocks; b += W)
+            widen_window<bits>(t, j, first + b, blocks - b < W ? blocks - b : W, target + b * block * row + j, row);
+}
+
+void widen(BlockDots const& t, int64_t first, int64_t blocks, float* target) {
     if (t.bits == 2)
-        widen_bits<2>(t, first, blocks, target, row);
+        widen_bits<2>(t, first, blocks, target);
     else if (t.bits == 4)
-        widen_bits<4>(t, first, blocks, target, row);
+        widen_bits<4>(t, first, blocks, target);
     else
-        widen_bits<8>(t, first, blocks, target, row);
+        widen_bits<8>(t, first, blocks, target);
 }
 
 constexpr BlockDotsFunctions kFunctions{W, multiply, reorder, widen};

@@ -2,6 +2,8 @@
 
 #include "cuda/kernels.h"
 
+#include <bit>
+
 namespace refactor::kernel {
 
 namespace {
@@ -40,16 +42,33 @@ std::string block_matmul_mismatch(BlockMatMulInfo const& info, BindArgs const& a
         count(I::kA) / std::max<int64_t>(1, info.k) != args.outputs[0]->count() / std::max<int64_t>(1, info.n))
         return "A and Y have " + std::to_string(count(I::kA)) + " and " + std::to_string(args.outputs[0]->count()) +
                " elements for k " + std::to_string(info.k) + " and n " + std::to_string(info.n);
-    auto scales = info.n * info.blocks();
-    bool packed = args.inputs[I::kZeros] && args.inputs[I::kZeros]->dtype == DataType::U8;
-    int64_t const wanted[]{-1,     scales * info.block * info.bits / 8,
-                           scales, packed ? info.n * ((info.blocks() * info.bits + 7) / 8) : scales,
-                           info.k, info.n};
-    for (size_t i = I::kQ; i < I::kInputs; ++i)
-        if (count(i) >= 0 && count(i) != wanted[i])
-            return "input " + std::to_string(i) + " has " + std::to_string(count(i)) + " elements, expected " +
-                   std::to_string(wanted[i]);
+    if (auto const* blocks = args.inputs[I::kBlocks]; blocks && blocks->count() != info.k)
+        return "blocks of " + std::to_string(blocks->count()) + " elements, expected " + std::to_string(info.k);
+    return block_weights_mismatch(info, 1, args);
+}
+
+std::string block_weights_mismatch(BlockMatMulInfo const& info, int64_t matrices, BindArgs const& args) {
+    auto columns = matrices * info.n, scales = columns * info.blocks();
+    auto const* zeros = args.inputs[I::kZeros];
+    bool packed = zeros && zeros->dtype == DataType::U8;
+    struct {
+        size_t input;
+        int64_t wanted;
+    } const counts[]{{I::kQ, scales * info.block * info.bits / 8},
+                     {I::kScales, scales},
+                     {I::kZeros, packed ? columns * ((info.blocks() * info.bits + 7) / 8) : scales},
+                     {I::kBias, columns}};
+    for (auto [i, wanted] : counts)
+        if (auto const* input = args.inputs[i]; input && input->count() != wanted)
+            return "input " + std::to_string(i) + " has " + std::to_string(input->count()) + " elements, expected " +
+                   std::to_string(wanted);
     return {};
+}
+
+std::string why_not_words(BlockMatMulInfo const& info) {
+    if (info.block * info.bits >= 32 && std::has_single_bit(static_cast<uint64_t>(info.block))) return {};
+    return "blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
+           std::to_string(32 / info.bits);
 }
 
 float zero_of(BlockMatMulInfo const& info, void const* zeros, DataType type, int64_t column, int64_t block) {

@@ -8,6 +8,11 @@ namespace refactor::kernel {
 std::string block_matmul_mismatch(BlockMatMulInfo const&, Request const&);
 /// The same for sizes.
 std::string block_matmul_mismatch(BlockMatMulInfo const&, BindArgs const&);
+/// The latter for all inputs but A and the blocks of elements, with `matrices` of them behind each other.
+std::string block_weights_mismatch(BlockMatMulInfo const&, int64_t matrices, BindArgs const&);
+
+/// Why a block is no power of two of whole words, or empty.
+std::string why_not_words(BlockMatMulInfo const&);
 
 /// Number `i` of a packed array.
 inline int32_t packed_at(uint8_t const* data, int32_t bits, int64_t i) {

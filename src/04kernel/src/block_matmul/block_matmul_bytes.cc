@@ -1,10 +1,8 @@
-#include "block_matmul/block_bytes.h"
-#include "block_matmul/block_matmul.h"
+#include "block_matmul/block_panels.h"
 #include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace refactor::kernel {
 namespace {
@@ -15,56 +13,11 @@ using mem_manager::Blob;
 constexpr int64_t kPanel = BlockBytes::kPanel;
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Constant operands in panels, zeros behind the last column.
-class Panels {
-    BlockMatMulInfo const& info_;
-    int64_t panels_, blocks_, words_;
-
-    /// Of [n][count] dwords makes panels of [count][kPanel], a cache line of each column at a time.
-    void transpose(void const* from, int64_t count, uint32_t* to) const {
-        constexpr int64_t kLine = 16;
-        for (int64_t first = 0; first < info_.n; first += kPanel, to += count * kPanel) {
-            auto columns = std::min(kPanel, info_.n - first);
-            auto const* panel = static_cast<std::byte const*>(from) + first * count * 4;
-            if (columns < kPanel) std::fill(to, to + count * kPanel, 0u);
-            for (int64_t line = 0; line < count; line += kLine)
-                for (int64_t j = 0; j < columns; ++j)
-                    for (auto i = line; i < std::min(count, line + kLine); ++i)
-                        std::memcpy(to + i * kPanel + j, panel + (j * count + i) * 4, 4);
-        }
-    }
-
-public:
-    explicit Panels(BlockMatMulInfo const& info)
-        : info_(info), panels_(ceil_div(info.n, kPanel)), blocks_(info.blocks()), words_(info.block * info.bits / 32) {}
-    /// Numbers of a scale for each block, and dwords of weights.
-    int64_t blocks() const { return panels_ * blocks_ * kPanel; }
-    int64_t words() const { return blocks() * words_; }
-
-    void pack_weights(void const* q, void* target) const {
-        transpose(q, blocks_ * words_, static_cast<uint32_t*>(target));
-    }
-    void pack_scales(void const* scales, void* target) const {
-        transpose(scales, blocks_, static_cast<uint32_t*>(target));
-    }
-    void pack_zeros(void const* zeros, uint8_t* target) const {
-        std::fill(target, target + blocks(), uint8_t{0});
-        for (int64_t j = 0; j < info_.n; ++j)
-            for (int64_t b = 0; b < blocks_; ++b)
-                target[(j / kPanel * blocks_ + b) * kPanel + j % kPanel] =
-                    static_cast<uint8_t>(zero_of(info_, zeros, DataType::U8, j, b));
-    }
-};
-
-struct PackedBlocks {
-    std::shared_ptr<Blob const> q, scales, zeros;  ///< zeros may be null
-};
-
 /// Rows are rounded, then multiplied by panels.
 class BytesTask final : public runtime::Task {
     BlockBytesFunctions const& f_;
     BlockMatMulInfo info_;
-    PackedBlocks packed_;
+    BlockOperands packed_;
     int64_t rows_, row_bytes_;
     int64_t row_parts_ = 1, column_parts_ = 1;
     size_t scales_, less_, end_;
@@ -85,7 +38,7 @@ class BytesTask final : public runtime::Task {
     }
 
 public:
-    BytesTask(BlockBytesFunctions const& f, BlockMatMulInfo const& info, PackedBlocks packed, BindArgs const& args)
+    BytesTask(BlockBytesFunctions const& f, BlockMatMulInfo const& info, BlockOperands packed, BindArgs const& args)
         : f_(f),
           info_(info),
           packed_(std::move(packed)),
@@ -110,7 +63,7 @@ public:
                           scales + r * blocks, less + r * blocks});
         });
         BlockBytes all{};
-        all.a_row = row_bytes_, all.blocks = blocks, all.words = info_.block * info_.bits / 32;
+        all.a_row = row_bytes_, all.a_blocks = all.blocks = blocks, all.words = info_.block * info_.bits / 32;
         all.bits = info_.bits, all.y_row = info_.n;
         auto panels = ceil_div(info_.n, kPanel);
         context.pool.parallel_for(row_parts_ * column_parts_, [&](int64_t part, int) {
@@ -120,10 +73,7 @@ public:
             t.rows = rows_ * (i + 1) / row_parts_ - row;
             t.columns = std::min(info_.n, panels * (j + 1) / column_parts_ * kPanel) - column;
             t.a = bytes + row * row_bytes_, t.a_scales = scales + row * blocks, t.a_less = less + row * blocks;
-            auto first = column * blocks;
-            t.q = static_cast<uint32_t const*>(packed_.q->data()) + first * t.words;
-            t.scales = static_cast<float const*>(packed_.scales->data()) + first;
-            if (packed_.zeros) t.zeros = static_cast<uint8_t const*>(packed_.zeros->data()) + first;
+            packed_.set(t, column);
             if (arguments[I::kBias]) t.bias = static_cast<float const*>(arguments[I::kBias]) + column;
             t.y = static_cast<float*>(arguments[I::kInputs]) + row * info_.n + column;
             f_.multiply(t);
@@ -136,69 +86,35 @@ public:
     double operations() const override { return 2. * static_cast<double>(rows_ * info_.n * info_.k); }
 };
 
-[[maybe_unused]] std::string refuse(BlockMatMulInfo const& info, Request const& request, Isa isa,
-                                    BlockBytesFunctions const& f) {
-    if (!info.may_round) return "A may not be rounded";
-    if (request.precision == Precision::Exact) return "has a larger error than exact precision allows";
-    if (auto why = block_matmul_mismatch(info, request); !why.empty()) return why;
-    if (auto why = why_not_isa(request, isa); !why.empty()) return why;
-    if (info.bits > f.most_bits) return std::to_string(info.bits) + " bits, at most " + std::to_string(f.most_bits);
-    // Sums of a block must fit in i16.
-    if (info.block < 16 || info.block > 256 || info.block & (info.block - 1))
-        return "blocks of " + std::to_string(info.block) + ", expected a power of 2 from 16 to 256";
-    if (!request.inputs[I::kBlocks].absent()) return "blocks are given element by element";
-    auto const& zeros = request.inputs[I::kZeros];
-    if (!zeros.absent() && zeros.dtype != DataType::U8) return "zero points that are no integers";
-    if (!request.inputs[I::kQ].constant || !request.inputs[I::kScales].constant || !(zeros.absent() || zeros.constant))
-        return "needs constant weights, scales and zero points";
-    return {};
-}
-
 class BytesKernel final : public Kernel {
     BlockBytesFunctions const& f_;
     Isa isa_;
     BlockMatMulInfo info_;
-    std::shared_ptr<Blob const> q_, scales_, zeros_;
+    BlockOperands operands_;
 
 public:
     BytesKernel(BlockBytesFunctions const& f, Isa isa, BlockMatMulInfo const& info, Request const& request)
-        : f_(f),
-          isa_(isa),
-          info_(info),
-          q_(request.inputs[I::kQ].constant),
-          scales_(request.inputs[I::kScales].constant),
-          zeros_(request.inputs[I::kZeros].constant) {}
+        : f_(f), isa_(isa), info_(info), operands_(request) {}
     std::string id() const override { return id_of("block_matmul", "bytes", DataType::F32, isa_); }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
-        auto ns = isa_ == Isa::Avx512Vnni ? 0.007 : isa_ == Isa::Avx2Vnni ? 0.014 : 0.02;
-        return 500 + static_cast<double>(info_.n * info_.k) * (0.03 + rows * ns) / args.threads;
+        auto cost = bytes_cost(isa_);
+        return 500 + static_cast<double>(info_.n * info_.k) * (cost.once + rows * cost.row) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         if (info_.n == 0 || info_.k == 0) return reject("nothing to multiply");
-        Panels panels(info_);
-        auto pack = [&](std::shared_ptr<Blob const> const& from, char const* what, int64_t bytes, auto&& make) {
-            return args.packs.get(*from, std::string("block_matmul:") + what + ":" + info_.attributes(),
-                                  static_cast<size_t>(bytes), make);
-        };
-        PackedBlocks packed;
-        packed.q = pack(q_, "panels", panels.words() * 4,
-                        [&](void const* from, void* target) { panels.pack_weights(from, target); });
-        packed.scales = pack(scales_, "panel_scales", panels.blocks() * 4,
-                             [&](void const* from, void* target) { panels.pack_scales(from, target); });
-        if (zeros_)
-            packed.zeros = pack(zeros_, "panel_zeros", panels.blocks(), [&](void const* from, void* target) {
-                panels.pack_zeros(from, static_cast<uint8_t*>(target));
-            });
+        auto packed = pack_blocks(info_, operands_, args.packs);
         return std::unique_ptr<runtime::Task>(new BytesTask(f_, info_, std::move(packed), args));
     }
 };
 
 [[maybe_unused]] MaybeKernel make(BlockMatMulInfo const& info, Request const& request, Isa isa,
                                   BlockBytesFunctions const& (*functions)()) {
-    if (auto why = refuse(info, request, isa, functions()); !why.empty()) return reject(why);
+    if (auto why = block_matmul_mismatch(info, request); !why.empty()) return reject(why);
+    if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
+    if (auto why = why_not_bytes(info, request, isa, functions()); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(new BytesKernel(functions(), isa, info, request));
 }
 

@@ -93,7 +93,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
-        return 500 + static_cast<double>(info_.n * info_.k) * (0.05 + rows * 0.4 / f_.width) / args.threads;
+        return 500 + static_cast<double>(info_.n * info_.k) * (0.02 + rows * 0.4 / f_.width) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
@@ -108,10 +108,7 @@ public:
     if (auto why = block_matmul_mismatch(info, request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    auto words = info.block * info.bits / 32;
-    if (words * 32 != info.block * info.bits || words == 0 || (words & (words - 1)))
-        return reject("blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
-                      std::to_string(32 / info.bits));
+    if (auto why = why_not_words(info); !why.empty()) return reject(why);
     if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
     return std::unique_ptr<Kernel>(new DotsKernel(functions(), isa, info, request));
 }

@@ -36,7 +36,6 @@ class WidenedTask final : public runtime::Task {
         auto bytes = zeros_type_ == DataType::U8 && !zeros_ ? info_.n * info_.blocks() * 4 : 0;
         return static_cast<size_t>(ceil_div(bytes, 64) * 64);
     }
-    /// A panel as it is widened, then as it is multiplied.
     size_t panel_bytes() const { return static_cast<size_t>(ceil_div(depth_ * f_.product.panel * 4, 64) * 64); }
 
     void run_panels(void* const* arguments, float const* zeros, int64_t begin, int64_t end, std::byte* scratch) const {
@@ -48,8 +47,8 @@ class WidenedTask final : public runtime::Task {
         columns.q_column = blocks * info_.block * info_.bits / 8;
         ProductBlock t{};
         t.m = rows_, t.a_row = info_.k, t.a_k = 1, t.y_row = info_.n, t.alpha = 1;
-        t.source = ProductSource::PackColumns, t.b = wide, t.b_row = depth_;
-        t.block_m = rows_, t.block_k = depth_, t.scratch = reinterpret_cast<float*>(scratch + panel_bytes());
+        t.source = ProductSource::Packed, t.b = wide, t.near = true;
+        t.block_m = rows_, t.block_k = depth_;
         auto const* bias = static_cast<float const*>(arguments[I::kBias]);
         for (int64_t k = 0; k < info_.k; k += depth_) {
             t.k = std::min(depth_, info_.k - k);
@@ -59,7 +58,7 @@ class WidenedTask final : public runtime::Task {
                 columns.q = static_cast<uint8_t const*>(arguments[I::kQ]) + column * columns.q_column;
                 columns.scales = static_cast<float const*>(arguments[I::kScales]) + column * blocks;
                 columns.zeros = zeros ? zeros + column * blocks : nullptr;
-                f_.blocks.widen(columns, k / info_.block, ceil_div(t.k, info_.block), wide, depth_);
+                f_.blocks.widen(columns, k / info_.block, ceil_div(t.k, info_.block), wide);
                 t.y = static_cast<float*>(arguments[I::kInputs]) + column;
                 t.bias = bias && k == 0 ? bias + column : nullptr, t.residual = k ? t.y : nullptr;
                 f_.product.multiply(t);
@@ -97,7 +96,7 @@ public:
         });
     }
     size_t workspace_bytes() const override { return zeros_bytes(); }
-    size_t scratch_bytes() const override { return 2 * panel_bytes(); }
+    size_t scratch_bytes() const override { return panel_bytes(); }
     double operations() const override { return 2. * static_cast<double>(rows_ * info_.n * info_.k); }
 };
 
@@ -117,7 +116,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
         auto rows = static_cast<double>(args.outputs[0]->count() / std::max<int64_t>(1, info_.n));
-        return 500 + static_cast<double>(info_.n * info_.k) * (0.3 + rows * 0.02) / args.threads;
+        return 500 + static_cast<double>(info_.n * info_.k) * (0.13 + rows * 0.3 / f_.blocks.width) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         if (auto why = block_matmul_mismatch(info_, args); !why.empty()) return reject(why);
@@ -132,10 +131,7 @@ public:
     if (auto why = block_matmul_mismatch(info, request); !why.empty()) return reject(why);
     if (request.isa < isa)
         return reject("needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa)));
-    auto width = blocks().width;
-    if (info.block % width || !std::has_single_bit(static_cast<uint64_t>(info.block)))
-        return reject("blocks of " + std::to_string(info.block) + ", expected a power of 2 of at least " +
-                      std::to_string(width));
+    if (auto why = why_not_words(info); !why.empty()) return reject(why);
     if (!request.inputs[I::kBlocks].absent()) return reject("blocks are given element by element");
     return std::unique_ptr<Kernel>(new WidenedKernel({blocks(), product()}, isa, info, request));
 }

@@ -38,6 +38,19 @@ TEST(GatherMatMul, CandidatesAgree) {
             }
 }
 
+TEST(GatherMatMul, RowsThatShareAndBias) {
+    std::mt19937 random(seed_of(94));
+    for (auto [rows, share] : {std::pair<int64_t, int64_t>{4, 4}, {6, 2}, {120, 3}})
+        for (bool trans_w : {false, true}) {
+            std::vector<int64_t> indices(static_cast<size_t>(rows));
+            for (auto& index : indices) index = std::uniform_int_distribution<int64_t>(0, 4)(random);
+            auto inputs = inputs_of(indices, 5, 300, 70, trans_w, random);
+            inputs[0] = random_f32({rows / share, 300}, random);
+            inputs.push_back(random_f32({5, 70}, random));
+            check_candidates(GatherMatMulInfo{trans_w}, inputs, {Tensor(DataType::F32, {rows, 70})}, {1.2e-4, 2e-6});
+        }
+}
+
 TEST(GatherMatMul, IndicesOutOfRangeThrow) {
     std::mt19937 random(seed_of(92));
     PackCache packs;

@@ -17,8 +17,8 @@ bool is_half(DataType type) { return type == DataType::F16 || type == DataType::
 bool is_half(EdgePtr edge) { return edge && is_half(edge->value.dtype); }
 
 bool is_widened_alone(Operator const& op) {
-    static std::unordered_set<std::string_view> const kTypes = {"ArgReduce",  "BlockMatMul", "CumSum",
-                                                                "GridSample", "RoiAlign",    "TopK"};
+    static std::unordered_set<std::string_view> const kTypes = {
+        "ArgReduce", "BlockMatMul", "CumSum", "GatherBlockMatMul", "GatherMatMul", "GridSample", "RoiAlign", "TopK"};
     return kTypes.contains(op.type());
 }
 

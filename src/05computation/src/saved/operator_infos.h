@@ -30,9 +30,9 @@ using namespace kernel;
 using AllInfos =
     InfoList<ArgReduceInfo, AttentionInfo, BlockMatMulInfo, Col2ImInfo, ConcatInfo, ConvChainInfo, ConvInfo,
              ConvTransposeInfo, ConvertInfo, CopyInfo, CumSumInfo, DeformColumnsInfo, DequantizeInfo, ElementwiseInfo,
-             ExpandInfo, FourierInfo, GatherElementsInfo, GatherInfo, GatherMatMulInfo, GatherNDInfo, GlobalPoolInfo,
-             GridSampleInfo, GroupNormInfo, IntegerConvInfo, IntegerMatMulInfo, IntegerPoolInfo, JoinedElementwiseInfo,
-             LayerNormInfo, LinearAttentionInfo, LookupInfo, LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo,
+             ExpandInfo, FourierInfo, GatherBlockMatMulInfo, GatherElementsInfo, GatherInfo, GatherMatMulInfo,
+             GatherNDInfo, GlobalPoolInfo, GridSampleInfo, GroupNormInfo, IntegerConvInfo, IntegerMatMulInfo,
+             IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo, LinearAttentionInfo, LookupInfo, LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo,
              MaxUnpoolInfo, MultinomialInfo, OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo,
              RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo,
              ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo,

@@ -99,4 +99,18 @@ Candidates candidates(BlockMatMulInfo const&, Request const&);
 /// Whether an instruction set makes products of rounded rows faster than of floats.
 bool rounds_rows(BlockMatMulInfo const&, Isa);
 
+/// `GatherMatMulInfo` with matrices whose numbers are packed: each is that of a `BlockMatMulInfo`.
+///
+/// Inputs, in fixed places (null where absent): X f32 with rows of k elements; those of the product, with E matrices
+/// behind each other: Q u8 [E, n, blocks, block * bits / 8], scales f32 [E * n * blocks], zero points, bias f32 [E, n];
+/// indices as there in the place of blocks. Y f32. CPU only. Source: com.microsoft QMoE-1.
+struct GatherBlockMatMulInfo {
+    static constexpr char const* kType = "GatherBlockMatMul";
+    static constexpr size_t kIndices = BlockMatMulInfo::kBlocks;
+    BlockMatMulInfo product;
+    int64_t matrices = 1;
+    std::string attributes() const { return std::to_string(matrices) + "x" + product.attributes(); }
+};
+Candidates candidates(GatherBlockMatMulInfo const&, Request const&);
+
 }  // namespace refactor::kernel

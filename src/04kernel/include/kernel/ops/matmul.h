@@ -22,11 +22,13 @@ struct MatMulInfo {
 };
 Candidates candidates(MatMulInfo const&, Request const&);
 
-/// Rows, each times a matrix of its own among some: `Y[t] = X[t] · W[indices[t]]`, products of routed experts.
+/// Rows, each times a matrix of its own among some: `Y[t] = X[t / share] · W[indices[t]] + bias[indices[t]]`, products of
+/// routed experts.
 ///
-/// Inputs: X with rows of K elements, W [E, K, N] ([E, N, K] if trans_w), indices i32 or i64, one for each row;
-/// negative ones count from the end, others out of range throw InvalidInput. Y has a row of N elements for each of X.
-/// Only counts of X, indices and Y matter. f32. CPU only.
+/// Inputs: X with rows of K elements, W [E, K, N] ([E, N, K] if trans_w), indices i32 or i64, `share` for each row of X
+/// behind each other (any whole number); negative ones count from the end, others out of range throw InvalidInput; bias
+/// [E, N] (optional). Y has a row of N elements for each index. Only counts of X, indices, bias and Y matter. f32. CPU
+/// only.
 struct GatherMatMulInfo {
     static constexpr char const* kType = "GatherMatMul";
     bool trans_w = false;
