@@ -34,7 +34,7 @@ template <int bits, int rows, int columns>
         for (int j = 0; j < columns; ++j)
             packed[j] =
                 left >= W ? words_of(q + j * t.q_column) : first_words_of(q + j * t.q_column, static_cast<int>(left));
-        // Columns that follow: too many streams for the processor to see where they go.
+            // Columns that follow: too many streams for the processor to see where they go.
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) __builtin_prefetch(q + (columns + j) * t.q_column);
         Vec part[rows][columns];
@@ -119,8 +119,8 @@ void reorder(float const* a, int64_t k, int32_t bits, float* target) {
     }
 }
 
-/// Element `i` of each of `columns` rows, at most W, in the lanes of `to[i]`; `count` of them are there. Those `ahead` of
-/// them are asked for: rows are too many for the processor to see that they go on.
+/// Element `i` of each of `columns` rows, at most W, in the lanes of `to[i]`; `count` of them are there. Those `ahead`
+/// of them are asked for: rows are too many for the processor to see that they go on.
 RG_SIMD void load_columns(float const* from, int64_t row, int64_t columns, int64_t count, int64_t ahead, Vec (&to)[W]) {
     int n = static_cast<int>(count < W ? count : W);
 #pragma GCC unroll 16

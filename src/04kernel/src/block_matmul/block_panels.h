@@ -5,7 +5,8 @@
 
 namespace refactor::kernel {
 
-/// Constant operands of a product of rounded rows, as the model gives them or in panels of `BlockBytes::kPanel` columns.
+/// Constant operands of a product of rounded rows, as the model gives them or in panels of `BlockBytes::kPanel`
+/// columns.
 struct BlockOperands {
     std::shared_ptr<mem_manager::Blob const> q, scales, zeros;  ///< zeros may be null
 

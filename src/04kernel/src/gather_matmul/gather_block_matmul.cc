@@ -18,8 +18,8 @@ BlockMatMulInfo stack_of(GatherBlockMatMulInfo const& info) {
 
 Result<RoutedProduct, Rejection> routed_product(GatherBlockMatMulInfo const& info, BindArgs const& args) {
     auto const& indices = *args.inputs[kIndices];
-    RoutedProduct shape{
-        "GatherBlockMatMul", indices.count(), info.product.k, info.product.n, info.matrices, 1, indices.dtype};
+    RoutedProduct shape{"GatherBlockMatMul", indices.count(), info.product.k, info.product.n, info.matrices, 1,
+                        indices.dtype};
     if (auto why = shape.set_share(args.inputs[I::kA]->count(), args.outputs[0]->count()); !why.empty())
         return reject(why);
     if (auto why = block_weights_mismatch(info.product, info.matrices, args); !why.empty()) return reject(why);
@@ -60,8 +60,8 @@ class Reference final : public runtime::Task {
             for (int64_t p = 0; p < shape_.k; ++p) {
                 auto block = p / info_.block;
                 auto number = static_cast<float>(packed_at(column, info_.bits, p));
-                auto weight = (number - zero_of(info_, arguments[I::kZeros], zeros_, j, block)) *
-                              scales[j * blocks + block];
+                auto weight =
+                    (number - zero_of(info_, arguments[I::kZeros], zeros_, j, block)) * scales[j * blocks + block];
                 sum += static_cast<double>(x[p]) * static_cast<double>(weight);
             }
             y[j - first] = static_cast<float>(sum);

@@ -113,15 +113,14 @@ public:
         if (!shape) return Err{shape.error()};
         auto rows = shape->rows_of_each();
         auto ns = rows <= static_cast<double>(f_.few) ? 0.02 + rows * 0.4 / f_.blocks.width
-                                                     : 0.13 + rows * 0.3 / f_.blocks.width;
+                                                      : 0.13 + rows * 0.3 / f_.blocks.width;
         return 500 + shape->met() * static_cast<double>(shape->k * shape->n) * ns / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         auto shape = routed_product(info_, args);
         if (!shape) return Err{shape.error()};
         auto wide = zeros_ ? widened_zeros(stack_of(info_), *zeros_, args.packs) : nullptr;
-        return std::unique_ptr<runtime::Task>(
-            new GroupedBlocksTask(f_, info_.product, std::move(wide), *shape, args));
+        return std::unique_ptr<runtime::Task>(new GroupedBlocksTask(f_, info_.product, std::move(wide), *shape, args));
     }
 };
 

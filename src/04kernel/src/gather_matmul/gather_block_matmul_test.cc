@@ -53,8 +53,8 @@ TEST(GatherBlockMatMul, CandidatesAgree) {
                     Case c{{{n, k, bits, block}, matrices}, rows, share, zeros, rows > 1};
                     auto const& p = c.info.product;
                     auto error = 6e-8 * static_cast<double>(p.k) * ((2 << bits) + (zeros == 2 ? 8 : 0));
-                    auto others = check_candidates(c.info, inputs_of(c, random),
-                                                   {Tensor(DataType::F32, {rows, p.n})}, {error, 2e-6});
+                    auto others = check_candidates(c.info, inputs_of(c, random), {Tensor(DataType::F32, {rows, p.n})},
+                                                   {error, 2e-6});
                     EXPECT_GE(others, cpu_features().isa >= Isa::Avx2 ? 1 : 0);
                     if (HasFailure()) return;
                 }
@@ -82,8 +82,7 @@ TEST(GatherBlockMatMul, RoundsRowsToBytes) {
                 auto inputs = inputs_of(c, random);
                 make_steps(inputs[0], c.info.product, random);
                 auto error = 6e-8 * 600 * (2 << bits) * 127;
-                auto others =
-                    check_candidates(c.info, inputs, {Tensor(DataType::F32, {rows, 64})}, {error, 0});
+                auto others = check_candidates(c.info, inputs, {Tensor(DataType::F32, {rows, 64})}, {error, 0});
                 EXPECT_GE(others, cpu_features().isa >= Isa::Avx2 ? 2 : 0);
                 if (HasFailure()) return;
             }
@@ -118,7 +117,9 @@ TEST(GatherBlockMatMul, RefusalsNameTheReason) {
         change(c, inputs);
         auto in = operands_of(inputs), results = operands_of({Tensor(DataType::F32, {2, c.info.product.n})});
         auto found = candidates(c.info, request_of(in, results, cpu_features().isa, 1));
-        if (found.kernels.empty()) return found.rejections.back().reason.substr(std::string_view("gather_block_matmul:cpu:reference: ").size());
+        if (found.kernels.empty())
+            return found.rejections.back().reason.substr(
+                std::string_view("gather_block_matmul:cpu:reference: ").size());
         std::vector<Tensor> outputs{Tensor(DataType::F32, {2, c.info.product.n})};
         PackCache packs;
         Descriptions of(inputs, outputs);

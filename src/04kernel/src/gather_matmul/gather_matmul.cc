@@ -8,13 +8,9 @@ namespace refactor::kernel {
 Result<RoutedProduct, Rejection> routed_product(GatherMatMulInfo const& info, BindArgs const& args) {
     auto const &x = *args.inputs[0], &w = *args.inputs[1], &indices = *args.inputs[kRoutedIndices];
     if (w.dims.size() != 3) return reject("W has " + std::to_string(w.dims.size()) + " axes, expected 3");
-    RoutedProduct shape{"GatherMatMul",
-                        indices.count(),
-                        w.dims[1 + info.trans_w],
-                        w.dims[2 - info.trans_w],
-                        w.dims[0],
-                        1,
-                        indices.dtype};
+    RoutedProduct shape{
+        "GatherMatMul", indices.count(), w.dims[1 + info.trans_w], w.dims[2 - info.trans_w], w.dims[0], 1,
+        indices.dtype};
     if (auto why = shape.set_share(x.count(), args.outputs[0]->count()); !why.empty()) return reject(why);
     auto const* bias = args.inputs.size() > kRoutedBias ? args.inputs[kRoutedBias] : nullptr;
     if (bias && bias->count() != shape.matrices * shape.n)
@@ -31,8 +27,10 @@ std::string why_not_gather_matmul(Request const& request) {
     for (size_t i : {size_t{0}, size_t{1}, kRoutedBias}) {
         if (i >= inputs.size() || (i == kRoutedBias && inputs[i].absent())) continue;
         if (auto type = inputs[i].dtype; type != DataType::F32)
-            return std::string(i == 0 ? "X" : i == 1 ? "W" : "bias") + " is " + std::string(name_of(type)) +
-                   ", expected f32";
+            return std::string(i == 0   ? "X"
+                               : i == 1 ? "W"
+                                        : "bias") +
+                   " is " + std::string(name_of(type)) + ", expected f32";
     }
     if (auto type = inputs[kRoutedIndices].dtype; !movement::is_index(type))
         return "indices are " + std::string(name_of(type)) + ", expected i32 or i64";

@@ -12,8 +12,8 @@ Result<RoutedProduct, Rejection> routed_product(GatherMatMulInfo const&, BindArg
 /// Why the request is not for this operator on a CPU, or empty.
 std::string why_not_gather_matmul(Request const&);
 
-/// A few rows of one matrix are multiplied together with the matrix where it lies, more of them with panels of it: it is
-/// read once for them.
+/// A few rows of one matrix are multiplied together with the matrix where it lies, more of them with panels of it: it
+/// is read once for them.
 MaybeKernel make_gather_matmul_avx512(GatherMatMulInfo const&, Request const&);
 MaybeKernel make_gather_matmul_avx2(GatherMatMulInfo const&, Request const&);
 /// Sums in f64.

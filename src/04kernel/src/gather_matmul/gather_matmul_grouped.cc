@@ -37,8 +37,7 @@ class GroupedTask final : public RoutedTask {
     void multiply(void* const* arguments, RoutedPart const& part) const override {
         auto matrix = int64_t{part.group.matrix};
         auto const* w = static_cast<float const*>(arguments[1]) + matrix * shape_.k * shape_.n;
-        auto const* bias =
-            has_bias_ ? static_cast<float const*>(arguments[kRoutedBias]) + matrix * shape_.n : nullptr;
+        auto const* bias = has_bias_ ? static_cast<float const*>(arguments[kRoutedBias]) + matrix * shape_.n : nullptr;
         if (part.group.count <= kFew) return multiply_few(w, bias, part);
         auto set = [&](ProductBlock& t, int64_t column, int64_t k, float*) {
             t.source = trans_w_ ? ProductSource::PackColumns : ProductSource::PackRows;

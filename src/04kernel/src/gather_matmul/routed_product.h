@@ -44,10 +44,10 @@ public:
 /// One part of the columns of a group.
 struct RoutedPart {
     RowGroup group;
-    int32_t const* rows;   ///< of Y
-    std::byte const* made; ///< what `make_row` made of the group's rows
+    int32_t const* rows;    ///< of Y
+    std::byte const* made;  ///< what `make_row` made of the group's rows
     int64_t column, columns;
-    float* y;              ///< first row and column of Y
+    float* y;  ///< first row and column of Y
     std::byte* scratch;
 };
 

@@ -32,11 +32,12 @@ using AllInfos =
              ConvTransposeInfo, ConvertInfo, CopyInfo, CumSumInfo, DeformColumnsInfo, DequantizeInfo, ElementwiseInfo,
              ExpandInfo, FourierInfo, GatherBlockMatMulInfo, GatherElementsInfo, GatherInfo, GatherMatMulInfo,
              GatherNDInfo, GlobalPoolInfo, GridSampleInfo, GroupNormInfo, IntegerConvInfo, IntegerMatMulInfo,
-             IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo, LinearAttentionInfo, LookupInfo, LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo,
-             MaxUnpoolInfo, MultinomialInfo, OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo,
-             RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo,
-             ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo,
-             TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo, TriluInfo>;
+             IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo, LinearAttentionInfo, LookupInfo, LrnInfo,
+             MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo, MultinomialInfo, OneHotInfo, PadInfo, PoolInfo,
+             QuantizeInfo, RandomInfo, RangeInfo, RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo,
+             ReverseSequenceInfo, RoiAlignInfo, ScatterInfo, ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo,
+             SquaredDistanceInfo, StftInfo, SvmVotesInfo, TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo,
+             TriluInfo>;
 
 }  // namespace detail
 

@@ -1,13 +1,12 @@
 #include "computation/operator.h"
 #include "contrib_parts.h"
+#include "experts_attributes.h"
 #include "frontend/expression.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 // MoE and QMoE of com.microsoft: mixtures of experts, as products of routed rows, activations and a weighted sum.
@@ -22,130 +21,14 @@ using frontend::Expression;
 using kernel::ExprOp;
 using Value = Expression::Value;
 
-/// Which inputs a layer of the experts takes.
-struct LayerInputs {
-    std::string_view name;
-    size_t weights, scales, bias, zeros;
-    std::string_view bits;  ///< the attribute that overrides `expert_weight_bits`
-};
-constexpr size_t kNone = 63;
-using LayersInputs = std::array<LayerInputs, 3>;
-constexpr LayersInputs kFloatLayers{{{"FC1", 2, kNone, 3, kNone, {}}, {"FC2", 4, kNone, 5, kNone, {}},
-                                     {"FC3", 6, kNone, 7, kNone, {}}}};
-constexpr LayersInputs kPackedLayers{{{"FC1", 2, 3, 4, 11, "fc1_expert_weight_bits"},
-                                      {"FC2", 5, 6, 7, 12, "fc2_expert_weight_bits"},
-                                      {"FC3", 8, 9, 10, 13, "fc3_expert_weight_bits"}}};
-constexpr size_t kRouterWeights = 14, kFirstF8Input = 15, kLastF8Input = 20;
-
-/// One layer of all experts: [experts, n, k].
-struct Layer {
-    LayerInputs inputs;
-    int64_t n = 0, k = 0;
-    int32_t bits = 0;  ///< 0: floats
-    int64_t block = 0;
-    bool by_columns = false;  ///< one scale for a column
-};
-
-enum class Gate : uint8_t { None, Interleaved, Halves, Third };
-
-struct Experts {
-    bool packed = false;
-    int64_t count = 0, chosen = 1;
-    bool normalized = false, sparse_mixer = false, may_round = false;
-    std::string_view activation;
-    Gate gate = Gate::None;
-    float alpha = 1, beta = 0, limit = INFINITY;
-    Layer up, down, third;  ///< `third` is used by Gate::Third
-};
-
-Inferred<Layer> layer_of(InferContext const& c, NodeView const& n, LayerInputs const& inputs) {
-    Layer layer;
-    layer.inputs = inputs;
-    auto say = [&](auto const&... rest) { return Err{invalid(inputs.name, ": ", rest...)}; };
-    if (!c.has(inputs.weights)) return say("its weights are omitted");
-    auto const& w = c.shape(inputs.weights);
-    if (w.size() != 3) return say("weights of ", w.size(), " axes, expected 3");
-    auto rows = w[1].constant(), width = w[2].constant();
-    if (!w[0].constant() || !rows || !width) return Err{unsupported(inputs.name, ": weights of open sizes")};
-    layer.n = *rows, layer.k = *width;
-    if (inputs.scales == kNone) return layer;
-    auto bits = n.integer(inputs.bits, n.integer("expert_weight_bits", 4));
-    if (bits != 2 && bits != 4 && bits != 8) return say("weights of ", bits, " bits, expected 2, 4 or 8");
-    layer.bits = static_cast<int32_t>(bits), layer.k = *width * 8 / bits;
-    layer.block = n.integer("block_size", 0), layer.by_columns = layer.block <= 0;
-    if (layer.by_columns) {
-        constexpr int64_t kLongest = 128;
-        layer.block = layer.k ? std::min(kLongest, layer.k & -layer.k) : kLongest;
-    } else if (layer.block < 16 || layer.block & (layer.block - 1)) {
-        return say("blocks of ", layer.block, ", expected a power of 2 of at least 16");
-    } else if (layer.k % layer.block) {
-        return say("blocks of ", layer.block, " do not divide ", layer.k);
-    }
-    if (!c.has(inputs.scales)) return say("its scales are omitted");
-    return layer;
-}
-
-Inferred<Gate> gate_of(InferContext const& c, NodeView const& n, LayerInputs const& third) {
-    auto fusion = n.integer("swiglu_fusion", 0);
-    bool swiglu = n.text("activation_type", "relu") == "swiglu";
-    if (fusion < 0 || fusion > 2) return Err{invalid("swiglu_fusion is ", fusion, ", expected 0 to 2")};
-    if (swiglu && fusion) {
-        if (c.has(third.weights)) return Err{invalid("FC3 beside swiglu_fusion = ", fusion)};
-        return fusion == 1 ? Gate::Interleaved : Gate::Halves;
-    }
-    if (c.has(third.weights)) return Gate::Third;
-    if (swiglu) return Err{invalid("swiglu needs FC3 or swiglu_fusion")};
-    return Gate::None;
-}
-
-Status read_routing(InferContext const& c, NodeView const& n, Experts& x) {
-    x.chosen = n.integer("k", 1);
-    if (x.chosen < 1 || x.chosen > x.count) return invalid("k is ", x.chosen, ", expected 1 to ", x.count, " experts");
-    x.normalized = n.integer("normalize_routing_weights", 0) != 0;
-    x.sparse_mixer = n.integer("use_sparse_mixer", 0) != 0;
-    if (x.sparse_mixer && x.chosen != 2) return invalid("use_sparse_mixer with k = ", x.chosen, ", expected 2");
-    if (x.sparse_mixer && c.has(kRouterWeights)) return unsupported("router_weights with use_sparse_mixer");
-    return std::nullopt;
-}
-
-Inferred<Experts> experts_of(InferContext const& c, NodeView const& n) {
-    Experts x;
-    x.packed = n.op_type == "QMoE";
-    auto const& inputs = x.packed ? kPackedLayers : kFloatLayers;
-    if (x.packed) {
-        if (auto type = n.text("quant_type", "int"); type != "int") return Err{unsupported("quant_type = ", type)};
-        if (n.integer("weights_prepacked", -1) == 1) return Err{unsupported("weights_prepacked = 1")};
-        for (auto i = kFirstF8Input; i <= kLastF8Input; ++i)
-            if (c.has(i)) return Err{invalid("input ", i, " is for other types of quantization than int")};
-        x.may_round = n.integer("accuracy_level", 0) == 4;
-    }
-    x.activation = n.text("activation_type", "relu");
-    constexpr std::string_view kActivations[]{"relu", "gelu", "silu", "swiglu", "identity"};
-    if (std::ranges::find(kActivations, x.activation) == std::end(kActivations))
-        return Err{invalid("activation_type is ", x.activation, ", expected relu, gelu, silu, swiglu or identity")};
-    x.alpha = n.number("activation_alpha", 1), x.beta = n.number("activation_beta", 0);
-    x.limit = n.number("swiglu_limit", INFINITY);
-    RG_TRY(gate, gate_of(c, n, inputs[2]));
-    RG_TRY(up, layer_of(c, n, inputs[0]));
-    RG_TRY(down, layer_of(c, n, inputs[1]));
-    x.gate = gate, x.up = up, x.down = down;
-    if (gate == Gate::Third) {
-        RG_TRY(third, layer_of(c, n, inputs[2]));
-        x.third = third;
-    }
-    x.count = *c.shape(inputs[0].weights)[0].constant();
-    if (auto failure = read_routing(c, n, x)) return Err{*failure};
-    return x;
-}
-
 Status check_shape(InferContext& c, Layer const& layer, size_t input, std::string_view what, Shape const& wanted) {
     if (!c.has(input)) return std::nullopt;
     auto const& shape = c.shape(input);
     if (shape.size() != wanted.size())
         return invalid(layer.inputs.name, ": ", what, " of ", shape.size(), " axes, expected ", wanted.size());
     for (size_t i = 0; i < shape.size(); ++i)
-        RG_CHECK_STATUS(
-            c.expect_equal(shape[i], wanted[i], frontend::concat("size ", i, " of the ", what, " of ", layer.inputs.name)));
+        RG_CHECK_STATUS(c.expect_equal(shape[i], wanted[i],
+                                       frontend::concat("size ", i, " of the ", what, " of ", layer.inputs.name)));
     return std::nullopt;
 }
 
@@ -204,8 +87,7 @@ Edge emit(LowerContext& c, Expression& e, Value y, std::vector<Edge> const& inpu
 Edge sum_of(LowerContext& c, Edge x, size_t axis) {
     auto shape = x->value.shape;
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-    return c.emit(computation::make_operator(
-                      kernel::ReduceInfo{kernel::ReduceKind::Sum, {static_cast<int64_t>(axis)}}),
+    return c.emit(computation::make_operator(kernel::ReduceInfo{kernel::ReduceKind::Sum, {static_cast<int64_t>(axis)}}),
                   {x}, DataType::F32, std::move(shape));
 }
 
@@ -228,8 +110,8 @@ Edge mix_sparsely(LowerContext& c, Edge scores, Edge best, Edge experts) {
     for (size_t i : {0, 1}) {
         Expression e;
         auto s = e.input(0, DataType::F32), top = e.input(1, DataType::F32);
-        auto far = e.binary(ExprOp::Div, e.binary(ExprOp::Sub, top, s),
-                            e.binary(ExprOp::Max, e.unary(ExprOp::Abs, s), top));
+        auto far =
+            e.binary(ExprOp::Div, e.binary(ExprOp::Sub, top, s), e.binary(ExprOp::Max, e.unary(ExprOp::Abs, s), top));
         auto counts = e.binary(ExprOp::LessEqual, far, e.constant(DataType::F32, 0.02));
         std::vector<Edge> inputs{scores, emit_slice(c, best, 1, DimExpr(static_cast<int64_t>(i)), DimExpr(1))};
         if (i) {
@@ -237,7 +119,8 @@ Edge mix_sparsely(LowerContext& c, Edge scores, Edge best, Edge experts) {
             counts = e.binary(ExprOp::And, counts, e.unary(ExprOp::Not, first));
             inputs.insert(inputs.end(), {numbers, emit_slice(c, experts, 1, DimExpr(0), DimExpr(1))});
         }
-        auto share = e.select(counts, e.unary(ExprOp::Exp, e.binary(ExprOp::Sub, s, top)), e.constant(DataType::F32, 0));
+        auto share =
+            e.select(counts, e.unary(ExprOp::Exp, e.binary(ExprOp::Sub, s, top)), e.constant(DataType::F32, 0));
         auto* sum = sum_of(c, emit(c, e, share, inputs, DataType::F32, shape), 1);
         Expression inverse;
         auto y = inverse.unary(ExprOp::Reciprocal, inverse.input(0, DataType::F32));
@@ -259,7 +142,8 @@ Routes route(LowerContext& c, Experts const& x) {
     if (of_all) scores = softmax(scores);
     kernel::TopKInfo info;
     info.axis = 1;
-    auto top = c.emit_all(computation::make_operator(info), {scores}, {{DataType::F32, chosen}, {DataType::I64, chosen}});
+    auto top =
+        c.emit_all(computation::make_operator(info), {scores}, {{DataType::F32, chosen}, {DataType::I64, chosen}});
     if (of_all) return {top[1], top[0]};
     if (x.sparse_mixer) {
         auto* weights = mix_sparsely(c, scores, top[0], top[1]);
@@ -280,8 +164,8 @@ Edge unpack_zeros(LowerContext& c, Edge zeros, Layer const& layer) {
     std::vector<Edge> parts;
     for (int part = 0; part < per_byte; ++part) {
         Expression e;
-        auto shifted = e.binary(ExprOp::ShiftRight, e.input(0, DataType::U8),
-                                e.constant(DataType::U8, part * layer.bits));
+        auto shifted =
+            e.binary(ExprOp::ShiftRight, e.input(0, DataType::U8), e.constant(DataType::U8, part * layer.bits));
         auto y = e.binary(ExprOp::BitAnd, shifted, e.constant(DataType::U8, (1 << layer.bits) - 1));
         parts.push_back(emit(c, e, y, {x}, DataType::U8, x->value.shape));
     }
@@ -325,16 +209,16 @@ Edge emit_layer(LowerContext& c, Experts const& x, Layer const& layer, Edge rows
 
 /// act(a), or act(a) · b of gated units.
 Edge activate(LowerContext& c, Experts const& x, Edge a, Edge b) {
-    auto constant = DataType::F32;
     Expression e;
-    auto number = [&](float value) { return e.constant(constant, static_cast<double>(value)); };
+    auto number = [&](float value) { return e.constant(DataType::F32, static_cast<double>(value)); };
     auto y = e.input(0, DataType::F32);
     std::vector<Edge> inputs{a};
     if (x.activation == "swiglu") {
         bool limited = std::isfinite(x.limit);
         if (limited) y = e.binary(ExprOp::Min, y, number(x.limit));
-        y = x.alpha == 1 ? e.unary(ExprOp::Silu, y)
-                         : e.binary(ExprOp::Mul, y, e.unary(ExprOp::Sigmoid, e.binary(ExprOp::Mul, y, number(x.alpha))));
+        y = x.alpha == 1
+                ? e.unary(ExprOp::Silu, y)
+                : e.binary(ExprOp::Mul, y, e.unary(ExprOp::Sigmoid, e.binary(ExprOp::Mul, y, number(x.alpha))));
         auto linear = e.input(1, DataType::F32);
         if (limited) linear = e.binary(ExprOp::Max, e.binary(ExprOp::Min, linear, number(x.limit)), number(-x.limit));
         if (x.beta != 0) linear = e.binary(ExprOp::Add, linear, number(x.beta));
@@ -344,8 +228,8 @@ Edge activate(LowerContext& c, Experts const& x, Edge a, Edge b) {
     if (x.activation == "relu") y = e.unary(ExprOp::Relu, y);
     if (x.activation == "gelu") y = e.unary(ExprOp::GeluTanh, y);
     if (x.activation == "silu") y = e.unary(ExprOp::Silu, y);
+    if (!b && x.activation == "identity") return a;
     if (b) y = e.binary(ExprOp::Mul, y, e.input(1, DataType::F32)), inputs.push_back(b);
-    else if (x.activation == "identity") return a;
     return emit(c, e, y, inputs, DataType::F32, a->value.shape);
 }
 

@@ -22,8 +22,8 @@ struct MatMulInfo {
 };
 Candidates candidates(MatMulInfo const&, Request const&);
 
-/// Rows, each times a matrix of its own among some: `Y[t] = X[t / share] · W[indices[t]] + bias[indices[t]]`, products of
-/// routed experts.
+/// Rows, each times a matrix of its own among some: `Y[t] = X[t / share] · W[indices[t]] + bias[indices[t]]`, products
+/// of routed experts.
 ///
 /// Inputs: X with rows of K elements, W [E, K, N] ([E, N, K] if trans_w), indices i32 or i64, `share` for each row of X
 /// behind each other (any whole number); negative ones count from the end, others out of range throw InvalidInput; bias
