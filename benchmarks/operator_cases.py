@@ -74,7 +74,8 @@ def one(op: str, *operands: Operand | None, outputs: int = 1, opset: int = OPSET
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, names, results, name=op, **attributes)
     graph = helper.make_graph([node], op, types, [onnx.ValueInfoProto(name=name) for name in results], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=domains, ir_version=10)
 
     def inputs(random: np.random.Generator) -> Inputs:
         return {name: operand.make(random) for name, operand in given if not operand.constant}

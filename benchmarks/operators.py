@@ -24,12 +24,18 @@ import numpy as np
 import operator_cases
 import operator_movement_cases
 import operator_numeric_cases
+import operator_packed_cases
 import run
 
 # f32 sums of thousands of terms in another order; integers and moved elements agree to the last bit.
 TOLERANCE = 1e-3
 OWN_FAMILIES = [operator_cases.pools, operator_cases.convolutions, operator_cases.reductions]
-FAMILIES = [*OWN_FAMILIES, *operator_movement_cases.FAMILIES, *operator_numeric_cases.FAMILIES]
+FAMILIES = [
+    *OWN_FAMILIES,
+    *operator_movement_cases.FAMILIES,
+    *operator_numeric_cases.FAMILIES,
+    *operator_packed_cases.FAMILIES,
+]
 
 
 @dataclass(frozen=True)
