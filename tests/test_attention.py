@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from refactor_graph import InvalidInput, InvalidModel
+from refactor_graph import InvalidInput, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -257,6 +257,31 @@ def test_refused_linear_attention(change, attributes, pattern):
     options = {"q_num_heads": 4, "kv_num_heads": 2} | attributes
     with pytest.raises(InvalidModel, match=pattern):
         make_compiler(positional("LinearAttention", arrays, opset=27, outputs=2, **options)[0])
+
+
+def of_microsoft(heads, kv_heads, steps=9, depth=24, value_depth=40, **options):
+    random = models.generator(heads + steps)
+    normal = lambda *shape: random.standard_normal(shape).astype(np.float32)  # noqa: E731
+    arrays = [normal(2, steps, heads * depth), normal(2, steps, kv_heads * depth) / depth**0.5]
+    arrays += [normal(2, steps, kv_heads * value_depth), normal(2, kv_heads, depth, value_depth)]
+    arrays += [-np.abs(normal(2, steps, kv_heads)), random.uniform(0, 1, (2, steps, kv_heads)).astype(np.float32)]
+    heads_of = {"q_num_heads": heads, "kv_num_heads": kv_heads, **options}
+    return positional("LinearAttention", arrays, opset=18, domain="com.microsoft", outputs=2, **heads_of)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 6), (6, 2), (3, 3)])
+@pytest.mark.parametrize("steps", [1, 9])
+def test_linear_attention_of_microsoft(heads, kv_heads, steps):
+    proto, feeds = of_microsoft(heads, kv_heads, steps)
+    for ours, theirs in zip(run(proto, feeds, num_threads=3), models.expected(proto, feeds), strict=True):
+        assert_close(ours, theirs, 1e-5, 1e-5)
+
+
+def test_refused_linear_attention_of_microsoft():
+    with pytest.raises(Unsupported, match="state_window = 2"):
+        make_compiler(of_microsoft(2, 2, state_window=2)[0])
+    with pytest.raises(InvalidModel, match="q_num_heads is 2, expected a multiple of kv_num_heads, 3"):
+        make_compiler(of_microsoft(2, 3)[0])
 
 
 # ---------------------------------------------------------------------- TensorScatter

@@ -77,6 +77,9 @@ Result<Launches, Rejection> bind_linear_attention(LinearAttentionInfo const& inf
                                                   Instances const& instances) {
     auto const &q = *args.inputs[0], &v = *args.inputs[2];
     auto batch = q.dims[0], steps = q.dims[1], depth = q.dims[2] / info.heads, width = v.dims[2] / info.kv_heads;
+    if (info.heads % info.kv_heads)
+        return Err{Rejection{std::to_string(info.heads) + " query heads, expected a multiple of " +
+                             std::to_string(info.kv_heads) + " key heads"}};
     auto rows = power_of_two(ceil_div(depth, 8));
     if (rows > kMostRows)
         return Err{

@@ -8,38 +8,36 @@
 #include <cmath>
 
 namespace refactor::kernel {
+
+std::string LinearAttentionShape::init(LinearAttentionInfo const& info, BindArgs const& args) {
+    heads = info.heads, kv_heads = info.kv_heads;
+    for (size_t i = 0; i < 3; ++i)
+        if (args.inputs[i]->dims.size() != 3) return "operands must have three axes";
+    auto const &q = args.inputs[0]->dims, &k = args.inputs[1]->dims, &v = args.inputs[2]->dims;
+    if (heads < 1 || kv_heads < 1 || (heads % kv_heads && kv_heads % heads))
+        return "heads and key heads are no multiples of each other";
+    batch = q[0], steps = q[1], depth = q[2] / heads, value_depth = v[2] / kv_heads;
+    if (q[2] != heads * depth || k != Dims{batch, steps, kv_heads * depth} ||
+        v != Dims{batch, steps, kv_heads * value_depth})
+        return "the sizes of q, k and v do not fit together";
+    if (info.past) past = y++;
+    if (info.decay) decay = y++;
+    if (info.delta) beta = y++;
+    if (past >= 0 && args.inputs[static_cast<size_t>(past)]->dims != Dims{batch, kv_heads, depth, value_depth})
+        return "the past state does not fit";
+    auto last = [&](int i) { return i < 0 ? 0 : args.inputs[static_cast<size_t>(i)]->dims.back(); };
+    decays = last(decay), betas = last(beta);
+    if (decay >= 0 && decays != kv_heads && decays != kv_heads * depth) return "decay does not fit";
+    if (beta >= 0 && betas != kv_heads && betas != 1) return "beta does not fit";
+    return {};
+}
+
 namespace {
 
-struct Shape {
-    int64_t batch = 0, steps = 0, heads = 1, kv_heads = 1, depth = 0, value_depth = 0;
-    int64_t decays = 0, betas = 0;  ///< last sizes of these inputs
-    int past = -1, decay = -1, beta = -1, y = 3;
+using Shape = LinearAttentionShape;
 
-    std::string init(LinearAttentionInfo const& info, BindArgs const& args) {
-        heads = info.heads, kv_heads = info.kv_heads;
-        for (int i = 0; i < 3; ++i)
-            if (args.inputs[static_cast<size_t>(i)]->dims.size() != 3) return "operands must have three axes";
-        auto const &q = args.inputs[0]->dims, &k = args.inputs[1]->dims, &v = args.inputs[2]->dims;
-        if (kv_heads < 1 || heads % kv_heads) return "the heads are no multiple of the key heads";
-        batch = q[0], steps = q[1], depth = q[2] / heads, value_depth = v[2] / kv_heads;
-        if (q[2] != heads * depth || k != Dims{batch, steps, kv_heads * depth} ||
-            v != Dims{batch, steps, kv_heads * value_depth})
-            return "the sizes of q, k and v do not fit together";
-        if (info.past) past = y++;
-        if (info.decay) decay = y++;
-        if (info.delta) beta = y++;
-        if (past >= 0 && args.inputs[static_cast<size_t>(past)]->dims != Dims{batch, kv_heads, depth, value_depth})
-            return "the past state does not fit";
-        auto last = [&](int i) { return i < 0 ? 0 : args.inputs[static_cast<size_t>(i)]->dims.back(); };
-        decays = last(decay), betas = last(beta);
-        if (decay >= 0 && decays != kv_heads && decays != kv_heads * depth) return "decay does not fit";
-        if (beta >= 0 && betas != kv_heads && betas != 1) return "beta does not fit";
-        return {};
-    }
-    int64_t state_size() const { return depth * value_depth; }
-    /// State; a key or query, a value and a result.
-    int64_t scratch() const { return state_size() + depth + 2 * value_depth; }
-};
+/// State; a key or query, a value and a result.
+int64_t scratch_of(Shape const& s) { return s.state_size() + s.depth + 2 * s.value_depth; }
 
 /// One key head with element type T, computed in W.
 template <class T, class W>
@@ -80,10 +78,9 @@ class Head {
         }
         for (int64_t d = 0; d < s_.depth; ++d)
             for (int64_t m = 0; m < s_.value_depth; ++m) state_[d * s_.value_depth + m] += row_[d] * value_[m];
-        auto group = s_.heads / s_.kv_heads;
-        for (auto h = head_ * group; h < (head_ + 1) * group; ++h) {
-            auto const* q = input(0) + (position * s_.heads + h) * s_.depth;
-            auto* y = static_cast<T*>(arguments_[s_.y]) + (position * s_.heads + h) * s_.value_depth;
+        for (auto h = head_ * s_.group(); h < (head_ + 1) * s_.group(); ++h) {
+            auto const* q = input(0) + (position * s_.heads + s_.query_of(h)) * s_.depth;
+            auto* y = static_cast<T*>(arguments_[s_.y]) + (position * s_.y_heads() + h) * s_.value_depth;
             for (int64_t d = 0; d < s_.depth; ++d) row_[d] = wide(q[d]);
             read(row_);
             for (int64_t m = 0; m < s_.value_depth; ++m)
@@ -118,7 +115,7 @@ class LinearAttentionTask final : public runtime::Task {
         Head<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(info, shape, arguments, part, scratch)
             .run();
     }
-    size_t scratch_bytes() const override { return static_cast<size_t>((shape_.scratch() * 8 + 63) / 64 * 64); }
+    size_t scratch_bytes() const override { return static_cast<size_t>((scratch_of(shape_) * 8 + 63) / 64 * 64); }
 
 public:
     LinearAttentionTask(LinearAttentionInfo const& info, Shape const& shape, BindArgs const& args)
@@ -130,8 +127,10 @@ public:
         if (auto why = shape.init(info, args); !why.empty()) return reject(why);
         return std::unique_ptr<runtime::Task>(new LinearAttentionTask(info, shape, args));
     }
-    static Result<double, Rejection> cost(LinearAttentionInfo const&, BindArgs const& args) {
-        return static_cast<double>(args.inputs[0]->count());
+    static Result<double, Rejection> cost(LinearAttentionInfo const& info, BindArgs const& args) {
+        Shape shape;
+        if (auto why = shape.init(info, args); !why.empty()) return reject(why);
+        return shape.operations() / args.threads;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(shape_.batch * shape_.kv_heads, [&](int64_t part, int worker) {
@@ -139,10 +138,7 @@ public:
             body_(info_, shape_, arguments, part, reinterpret_cast<double*>(scratch));
         });
     }
-    double operations() const override {
-        return 2. * static_cast<double>(shape_.batch * shape_.steps * shape_.state_size()) *
-               static_cast<double>(shape_.heads + shape_.kv_heads * (1 + info_.decay + info_.delta));
-    }
+    double operations() const override { return shape_.operations(); }
 };
 
 }  // namespace
@@ -152,12 +148,18 @@ std::string LinearAttentionInfo::attributes() const {
            (past ? ",past" : "") + (decay ? ",decay" : "") + (delta ? ",delta" : "");
 }
 
-MaybeKernel make_linear_attention_reference(LinearAttentionInfo const& info, Request const& request) {
-    if (auto why = why_not_plain_cpu(request); !why.empty()) return reject(why);
+std::string why_not_linear_attention(Request const& request) {
+    if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
     auto dtype = request.inputs[0].dtype;
-    if (!is_any_float(dtype)) return reject("dtype " + std::string(refactor::name_of(dtype)) + " is not a float");
+    if (!is_any_float(dtype)) return "dtype " + std::string(refactor::name_of(dtype)) + " is not a float";
     for (auto const& input : request.inputs)
-        if (input.dtype != dtype) return reject("operands of different types");
+        if (input.dtype != dtype) return "operands of different types";
+    return {};
+}
+
+MaybeKernel make_linear_attention_reference(LinearAttentionInfo const& info, Request const& request) {
+    if (auto why = why_not_linear_attention(request); !why.empty()) return reject(why);
+    auto dtype = request.inputs[0].dtype;
     return std::unique_ptr<Kernel>(
         new InfoKernel<LinearAttentionInfo, LinearAttentionTask>(id_of("linear_attention", "reference", dtype), info));
 }

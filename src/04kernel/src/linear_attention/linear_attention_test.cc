@@ -71,6 +71,35 @@ TEST(LinearAttention, FollowsTheRecurrence) {
     }
 }
 
+TEST(LinearAttention, CandidatesAgree) {
+    std::mt19937 random(seed_of(96));
+    struct {
+        int64_t batch, steps, heads, kv_heads, depth, values;
+    } const cases[]{
+        {1, 1, 2, 2, 128, 128}, {2, 7, 4, 2, 19, 33}, {1, 5, 2, 6, 64, 96}, {1, 3, 1, 1, 3, 5}, {1, 0, 2, 2, 16, 16}};
+    for (auto const& c : cases)
+        for (int bits = 0; bits < 16; ++bits) {
+            LinearAttentionInfo info{c.heads, c.kv_heads, 0.7f, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+            bool each = (bits & 8) != 0;
+            // Keys of length 1, as for the delta rule.
+            auto key = static_cast<float>(1 / std::sqrt(static_cast<double>(c.depth)));
+            std::vector<Tensor> inputs{random_f32({c.batch, c.steps, c.heads * c.depth}, random),
+                                       random_f32({c.batch, c.steps, c.kv_heads * c.depth}, random, key),
+                                       random_f32({c.batch, c.steps, c.kv_heads * c.values}, random)};
+            if (info.past) inputs.push_back(random_f32({c.batch, c.kv_heads, c.depth, c.values}, random));
+            if (info.decay)
+                inputs.push_back(random_f32({c.batch, c.steps, c.kv_heads * (each ? c.depth : 1)}, random, 0.3f));
+            if (info.delta) inputs.push_back(random_f32({c.batch, c.steps, each ? 1 : c.kv_heads}, random, 0.5f));
+            std::vector<Tensor> outputs{
+                Tensor(DataType::F32, {c.batch, c.steps, std::max(c.heads, c.kv_heads) * c.values}),
+                Tensor(DataType::F32, {c.batch, c.kv_heads, c.depth, c.values})};
+            // Sums of 128 products in another order, over 7 steps.
+            auto others = check_candidates(info, inputs, outputs, {2e-4, 2e-6});
+            EXPECT_GE(others, cpu_features().isa >= Isa::Avx2 ? 1 : 0);
+            if (HasFailure()) return;
+        }
+}
+
 TEST(LinearAttention, Refusals) {
     std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 2, 8}), Tensor(DataType::F32, {1, 2, 3}),
                                Tensor(DataType::F32, {1, 2, 4})};

@@ -1,10 +1,10 @@
-#include "attention_parts.h"
+#include "contrib_parts.h"
 #include "computation/operator.h"
 #include "kernel/ops/cache.h"
 
 #include <cmath>
 
-// What keeps a state between calls: LinearAttention and TensorScatter of ai.onnx.
+// What keeps a state between calls: LinearAttention of ai.onnx and com.microsoft, and TensorScatter.
 
 namespace refactor::onnx {
 
@@ -12,6 +12,8 @@ namespace {
 
 using frontend::expect_equal;
 using frontend::expect_rank;
+
+constexpr int64_t kLinearAttention = 27;  ///< the opset of ai.onnx that it came with
 
 Inferred<kernel::LinearAttentionInfo> linear_of(InferContext const& c, NodeView const& n) {
     auto rule = n.text("update_rule", "gated_delta");
@@ -22,8 +24,12 @@ Inferred<kernel::LinearAttentionInfo> linear_of(InferContext const& c, NodeView 
     if (info.decay != c.has(4)) return Err{invalid("the rule ", rule, info.decay ? " needs" : " takes no", " decay")};
     if (info.delta != c.has(5)) return Err{invalid("the rule ", rule, info.delta ? " needs" : " takes no", " beta")};
     info.heads = n.integer("q_num_heads", 0), info.kv_heads = n.integer("kv_num_heads", 0);
-    if (info.heads < 1 || info.kv_heads < 1 || info.heads % info.kv_heads)
+    // That of com.microsoft, in version 1, may have more key heads than query heads.
+    bool may_share_queries = n.opset < kLinearAttention;
+    if (info.heads < 1 || info.kv_heads < 1 ||
+        (info.heads % info.kv_heads && (!may_share_queries || info.kv_heads % info.heads)))
         return Err{invalid("q_num_heads is ", info.heads, ", expected a multiple of kv_num_heads, ", info.kv_heads)};
+    if (auto window = n.integer("state_window", 0)) return Err{unsupported("state_window = ", window)};
     return info;
 }
 
@@ -56,7 +62,7 @@ Status infer_linear_attention(InferContext& c, NodeView const& n) {
                            info.kv_heads, " or ", c.text(other));
     }
     if (n.number("scale", 0) == 0 && !depth.constant()) return unsupported("heads of a size that is not known");
-    RG_CHECK_STATUS(c.set(0, c.dtype(0), {q[0], q[1], value_depth * info.heads}));
+    RG_CHECK_STATUS(c.set(0, c.dtype(0), {q[0], q[1], value_depth * std::max(info.heads, info.kv_heads)}));
     return c.set(1, c.has(3) ? c.dtype(3) : c.dtype(0), state);
 }
 
@@ -117,19 +123,23 @@ Status lower_tensor_scatter(LowerContext& c, NodeView const& n) {
 
 void define_attention_state(Definitions& all) {
     using K = AttributeKind;
-    all.push_back(
-        {.name = "LinearAttention",
-         .since = 27,
-         .inputs = {3, 6},
-         .outputs = {1, 2},
-         .types = {{kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'S'}, {kFloats, 'T'}, {kFloats, 'T'}},
-         .attributes = {{"chunk_size", K::Int},
-                        {"kv_num_heads", K::Int, true},
-                        {"q_num_heads", K::Int, true},
-                        {"scale", K::Float},
-                        {"update_rule", K::String}},
-         .infer = infer_linear_attention,
-         .lower = lower_linear_attention});
+    OperatorDef linear{
+        .name = "LinearAttention",
+        .since = kLinearAttention,
+        .inputs = {3, 6},
+        .outputs = {1, 2},
+        .types = {{kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'T'}, {kFloats, 'S'}, {kFloats, 'T'}, {kFloats, 'T'}},
+        .attributes = {{"chunk_size", K::Int},
+                       {"kv_num_heads", K::Int, true},
+                       {"q_num_heads", K::Int, true},
+                       {"scale", K::Float},
+                       {"update_rule", K::String}},
+        .infer = infer_linear_attention,
+        .lower = lower_linear_attention};
+    all.push_back(linear);
+    linear.since = 1, linear.domain = kContribDomain;
+    linear.attributes.push_back({"state_window", K::Int});
+    all.push_back(std::move(linear));
     all.push_back({.name = "TensorScatter",
                    .since = 24,
                    .inputs = {2, 3},

@@ -19,9 +19,9 @@ Candidates candidates(TensorScatterInfo const&, Request const&);
 /// S *= exp(decay_t), v_t = beta_t (v_t - Sᵀ k_t) if `delta`, S += k_t v_tᵀ, y_t = scale Sᵀ q_t.
 ///
 /// Inputs: q [B, T, H·D], k [B, T, Hkv·D], v [B, T, Hkv·Dv], then those that are there: past state [B, Hkv, D, Dv],
-/// decay [B, T, Hkv·D] or [B, T, Hkv] (if `decay`), beta [B, T, Hkv] or [B, T, 1] (if `delta`). Outputs: y [B, T, H·Dv]
-/// and the last state. H is a multiple of Hkv. Any float type; f64 is computed in f64, the others in f32. Source: ONNX
-/// LinearAttention-27.
+/// decay [B, T, Hkv·D] or [B, T, Hkv] (if `decay`), beta [B, T, Hkv] or [B, T, 1] (if `delta`). Outputs: y [B, T,
+/// max(H, Hkv)·Dv] and the last state. One of H and Hkv is a multiple of the other (on a GPU H of Hkv). Any float type;
+/// f64 is computed in f64, the others in f32. Source: ONNX LinearAttention-27, com.microsoft LinearAttention-1.
 struct LinearAttentionInfo {
     static constexpr char const* kType = "LinearAttention";
     int64_t heads = 1, kv_heads = 1;
