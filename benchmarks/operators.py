@@ -22,9 +22,9 @@ import engines
 import models
 import numpy as np
 import operator_cases
+import operator_language_cases
 import operator_movement_cases
 import operator_numeric_cases
-import operator_packed_cases
 import run
 
 # f32 sums of thousands of terms in another order; integers and moved elements agree to the last bit.
@@ -34,7 +34,7 @@ FAMILIES = [
     *OWN_FAMILIES,
     *operator_movement_cases.FAMILIES,
     *operator_numeric_cases.FAMILIES,
-    *operator_packed_cases.FAMILIES,
+    *operator_language_cases.FAMILIES,
 ]
 
 

@@ -1,4 +1,4 @@
-"""Products with packed weights: single ones, and mixtures of experts in the sizes of language models."""
+"""What language models have: products with packed weights, mixtures of experts, states of linear attention."""
 
 from __future__ import annotations
 
@@ -66,4 +66,21 @@ def mixtures() -> Cases:
                 yield label, lambda tokens=tokens, sizes=sizes, level=level: experts(tokens, *sizes, level)
 
 
-FAMILIES = [products, mixtures]
+def state(tokens: int, heads: int, kv_heads: int, depth: int) -> Case:
+    """Make a gated delta rule with a past; keys are of length 1 in the mean, decays at most 1."""
+    keys = Operand(lambda r: (r.standard_normal((1, tokens, kv_heads * depth)) / depth**0.5).astype("f4"))
+    decays = Operand(lambda r: -np.abs(r.standard_normal((1, tokens, kv_heads))).astype("f4"))
+    rates = Operand(lambda r: r.uniform(0, 1, (1, tokens, kv_heads)).astype("f4"))
+    operands = x(1, tokens, heads * depth), keys, x(1, tokens, kv_heads * depth), x(1, kv_heads, depth, depth)
+    options = {"q_num_heads": heads, "kv_num_heads": kv_heads}
+    return one("LinearAttention", *operands, decays, rates, outputs=2, domain="com.microsoft", **options)
+
+
+def states() -> Cases:
+    for heads, kv_heads in ((16, 32), (32, 32)):
+        for tokens in (1, 16, 128):
+            name = f"LinearAttention {heads} of {kv_heads} heads, {tokens}x128x128"
+            yield name, lambda sizes=(tokens, heads, kv_heads, 128): state(*sizes)
+
+
+FAMILIES = [products, mixtures, states]
