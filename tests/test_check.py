@@ -192,6 +192,7 @@ def test_supported_operators():
     gelu = found["ai.onnx", "Gelu"]
     assert not gelu.supports(19)
     assert gelu.supports(20)
+    assert found["ai.onnx", "SequenceMap"].supports(17)
 
 
 def test_every_native_operator_of_the_list_is_known_to_the_importer():

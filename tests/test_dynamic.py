@@ -213,3 +213,20 @@ def test_negated_sizes_divide_toward_zero():
     for length in (5, 8, 1, 0):
         assert executor({"x": np.zeros(length, np.float32)})["y"].shape == (length // 2,)
     assert not {"Deferred", "ContentSizes"} & {row.type for row in executor.bench(quiet=True)}
+
+
+@pytest.mark.parametrize("passes", [[], ["-all"]])
+def test_constants_in_shapes_of_open_sizes(passes):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "last"], ["width"]),
+        helper.make_node("Concat", ["rest", "width"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["factors", "shape"], ["row"]),
+        helper.make_node("Mul", ["x", "row"], ["y"]),
+    ]
+    factors = np.arange(1, 5, dtype=np.float32)
+    constants = [models.constant("last", [-1]), models.constant("rest", [-1]), models.constant("factors", factors)]
+    model = models.model(nodes, [models.value("x", ["A", "H"])], [models.value("y", None)], constants)
+    executor = make_compiler(model).compile("cpu", passes=passes)
+    for shape, row in (((3, 4), factors), ((2, 2), factors.reshape(2, 2)), ((4, 1), factors.reshape(4, 1))):
+        np.testing.assert_array_equal(executor({"x": np.ones(shape, np.float32)})["y"], np.broadcast_to(row, shape))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper, numpy_helper
 
-from refactor_graph._errors import Unsupported
+from refactor_graph._errors import InvalidModel, Unsupported
+from refactor_graph._functions import label
 
 END = 2**62
 """End of a slice that goes to the end of its axis."""
@@ -66,6 +67,24 @@ class Body:
         if not kind.HasField("shape"):
             raise Unsupported(f"input {index} of unknown rank")
         return len(kind.shape.dim)
+
+    def sizes(self, index: int) -> list[int | None] | None:
+        """Return the sizes of an input, None for those that a run decides; None if the rank is not known."""
+        kind = self._type_of(self._call.input[index]).tensor_type if self.has(index) else None
+        if kind is None or not kind.HasField("shape"):
+            return None
+        return [size.dim_value if size.HasField("dim_value") else None for size in kind.shape.dim]
+
+    def expect(self, holds: bool, *reason: Any) -> None:
+        """Refuse the call, with a reason in pieces, unless a condition holds.
+
+        Raises
+        ------
+        InvalidModel
+            If it does not.
+        """
+        if not holds:
+            raise InvalidModel(f"{label(self._call)}: {''.join(map(str, reason))}")
 
     def dtype(self, index: int) -> int:
         """Return the code of the element type of an input.

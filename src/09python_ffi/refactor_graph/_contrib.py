@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from refactor_graph._bodies import Body, BodyOp
 from refactor_graph._contrib_attention import ATTENTION_OPS
+from refactor_graph._contrib_language import LANGUAGE_OPS
 from refactor_graph._contrib_quantized import QUANTIZED_OPS
 from refactor_graph._errors import Unsupported
 
@@ -136,6 +137,7 @@ CONTRIB_OPS = {
     op.name: op
     for op in (
         *ATTENTION_OPS,
+        *LANGUAGE_OPS,
         *QUANTIZED_OPS,
         BodyOp("CDist", (2, 2), (1, 1), {"metric": "sqeuclidean"}, _cdist),
         BodyOp("ConvTransposeWithDynamicPads", (2, 4), (1, 1), _CONV_TRANSPOSE, _conv_transpose),

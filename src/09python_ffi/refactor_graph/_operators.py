@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, defs, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, defs, helper
 
 from refactor_graph import _core
 from refactor_graph._contrib import CONTRIB_OPS
@@ -98,14 +98,27 @@ _PLAUSIBLE: dict[int, Any] = {
 }
 """Values of required attributes for a call whose body is only looked at."""
 
+_TENSOR = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 4, 4, 8])
+
+
+def _graph_of(inputs: int, outputs: int) -> GraphProto:
+    """Return a plausible sub-graph, whose outputs are its first input."""
+    ports = [helper.make_value_info(f"in{index}", _TENSOR) for index in range(inputs)]
+    results = [helper.make_value_info(f"out{index}", _TENSOR) for index in range(outputs)]
+    nodes = [helper.make_node("Identity", ["in0"], [result.name]) for result in results]
+    return helper.make_graph(nodes, "plausible", ports, results)
+
 
 def _call_of(schema: Any) -> tuple[NodeProto, list[TypeProto]]:
     """Return a plausible call of an operator, for bodies that depend on the call: all inputs, float, rank 4."""
-    attributes = {name: _PLAUSIBLE[int(item.type.value)] for name, item in schema.attributes.items() if item.required}
     inputs = [f"x{index}" for index in range(max(len(schema.inputs), schema.min_input))]
     outputs = [f"y{index}" for index in range(max(len(schema.outputs), 1))]
+    plausible = {**_PLAUSIBLE, AttributeProto.GRAPH: _graph_of(len(inputs), len(outputs))}
+    attributes = {name: plausible[int(item.type.value)] for name, item in schema.attributes.items() if item.required}
     node = helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **attributes)
-    return node, [helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 4, 4, 8])] * len(inputs)
+    sequences = [all(name.startswith("seq(") for name in item.types) for item in schema.inputs]
+    types = [helper.make_sequence_type_proto(_TENSOR) if is_sequence else _TENSOR for is_sequence in sequences]
+    return node, types + [_TENSOR] * (len(inputs) - len(types))
 
 
 def _body_of(schema: Schema, version: int) -> FunctionProto | None:

@@ -158,7 +158,8 @@ private:
             if (info_.code[i].op == ExprOp::Input && info_.code[i].operands[0] == code.operands[0])
                 return registers_[i];
         auto const& operand = request_.inputs[code.operands[0]];
-        bool scalar = operand.constant && operand.layout == Layout::Plain && operand.count() == 1;
+        // Not by its sizes, which may still be open.
+        bool scalar = operand.constant && operand.constant->bytes() * 8 == static_cast<size_t>(bits_of(code.dtype));
         uint16_t value = 0;
         if (scalar) {
             value = constant(code.dtype, operand.constant->data());

@@ -32,6 +32,8 @@ namespace {
 
 /// One element after the other, in the order of the updates: `y[i] = combine(y[i], update)`.
 using Combine = void (*)(std::byte* y, std::byte const* updates, int64_t count);
+/// The same of elements at these offsets.
+using CombineAt = void (*)(std::byte* y, int64_t const* to, std::byte const* updates, int64_t count);
 
 template <class T>
 T reduce(ScatterReduction reduction, T a, T b) {
@@ -52,55 +54,72 @@ T reduce(ScatterReduction reduction, T a, T b) {
 }
 
 template <class T, ScatterReduction kReduction>
-void combine(std::byte* y, std::byte const* updates, int64_t count) {
-    constexpr int64_t kBytes = sizeof(T);
-    for (int64_t i = 0; i < count; ++i)
-        store(y + i * kBytes, reduce(kReduction, load<T>(y + i * kBytes), load<T>(updates + i * kBytes)));
-}
+struct Element {
+    static constexpr int64_t kBytes = sizeof(T);
+    static void combine(std::byte* y, std::byte const* update) {
+        store(y, reduce(kReduction, load<T>(y), load<T>(update)));
+    }
+};
 
 /// f16 or bf16 held in 16 bits, combined in f32.
 template <bool kF16>
 struct Half {
     uint16_t bits;
 };
+template <bool kF16, ScatterReduction kReduction>
+struct Element<Half<kF16>, kReduction> {
+    static constexpr int64_t kBytes = 2;
+    static void combine(std::byte* y, std::byte const* update) {
+        auto widen = kF16 ? f32_from_f16 : f32_from_bf16;
+        auto narrow = kF16 ? f16_from_f32 : bf16_from_f32;
+        store(y, narrow(reduce(kReduction, widen(load<uint16_t>(y)), widen(load<uint16_t>(update)))));
+    }
+};
+
+struct Combines {
+    Combine rows = nullptr;
+    CombineAt elements = nullptr;
+};
 template <class T, ScatterReduction kReduction>
-void combine_half(std::byte* y, std::byte const* updates, int64_t count) {
-    auto widen = std::is_same_v<T, Half<true>> ? f32_from_f16 : f32_from_bf16;
-    auto narrow = std::is_same_v<T, Half<true>> ? f16_from_f32 : bf16_from_f32;
-    for (int64_t i = 0; i < count; ++i)
-        store(y + i * 2,
-              narrow(reduce(kReduction, widen(load<uint16_t>(y + i * 2)), widen(load<uint16_t>(updates + i * 2)))));
-}
+constexpr Combines kCombines = [] {
+    using E = Element<T, kReduction>;
+    return Combines{[](std::byte* y, std::byte const* updates, int64_t count) {
+                        for (int64_t i = 0; i < count; ++i) E::combine(y + i * E::kBytes, updates + i * E::kBytes);
+                    },
+                    [](std::byte* y, int64_t const* to, std::byte const* updates, int64_t count) {
+                        for (int64_t i = 0; i < count; ++i) E::combine(y + to[i] * E::kBytes, updates + i * E::kBytes);
+                    }};
+}();
 
 template <ScatterReduction kReduction>
-Combine combine_of(DataType type) {
+Combines combines_of(DataType type) {
     switch (type) {
         case DataType::F32:
-            return combine<float, kReduction>;
+            return kCombines<float, kReduction>;
         case DataType::F64:
-            return combine<double, kReduction>;
+            return kCombines<double, kReduction>;
         case DataType::F16:
-            return combine_half<Half<true>, kReduction>;
+            return kCombines<Half<true>, kReduction>;
         case DataType::BF16:
-            return combine_half<Half<false>, kReduction>;
+            return kCombines<Half<false>, kReduction>;
         case DataType::I8:
-            return combine<int8_t, kReduction>;
+            return kCombines<int8_t, kReduction>;
         case DataType::I16:
-            return combine<int16_t, kReduction>;
+            return kCombines<int16_t, kReduction>;
         case DataType::I32:
-            return combine<int32_t, kReduction>;
+            return kCombines<int32_t, kReduction>;
         case DataType::I64:
-            return combine<int64_t, kReduction>;
+            return kCombines<int64_t, kReduction>;
         case DataType::U8:
-            return combine<uint8_t, kReduction>;
+            return kCombines<uint8_t, kReduction>;
         case DataType::U16:
-            return combine<uint16_t, kReduction>;
+            return kCombines<uint16_t, kReduction>;
         case DataType::U32:
-            return combine<uint32_t, kReduction>;
+            return kCombines<uint32_t, kReduction>;
         case DataType::U64:
-            return combine<uint64_t, kReduction>;
+            return kCombines<uint64_t, kReduction>;
         default:
-            return nullptr;
+            return {};
     }
 }
 
@@ -123,33 +142,38 @@ Combine combine_of_vectors(ScatterReduction reduction) {
     return nullptr;
 }
 
-Combine combine_of(ScatterReduction reduction, DataType type, Isa isa) {
-    if (type == DataType::F32 && isa >= Isa::Avx2)
-        if (auto vectors = combine_of_vectors(reduction)) return vectors;
+Combines combines_of(ScatterReduction reduction, DataType type) {
     switch (reduction) {
         case ScatterReduction::Add:
-            return combine_of<ScatterReduction::Add>(type);
+            return combines_of<ScatterReduction::Add>(type);
         case ScatterReduction::Mul:
-            return combine_of<ScatterReduction::Mul>(type);
+            return combines_of<ScatterReduction::Mul>(type);
         case ScatterReduction::Min:
-            return combine_of<ScatterReduction::Min>(type);
+            return combines_of<ScatterReduction::Min>(type);
         case ScatterReduction::Max:
-            return combine_of<ScatterReduction::Max>(type);
+            return combines_of<ScatterReduction::Max>(type);
         default:
-            return nullptr;
+            return {};
     }
+}
+
+Combines combines_of(ScatterReduction reduction, DataType type, Isa isa) {
+    auto found = combines_of(reduction, type);
+    if (type == DataType::F32 && isa >= Isa::Avx2)
+        if (auto vectors = combine_of_vectors(reduction)) found.rows = vectors;
+    return found;
 }
 
 struct Shapes {
     Dims data, strides, updates, indices;
     int64_t axis, bytes, count;
     IndexedAxes indexed;  ///< strides in elements
-    Combine combine;      ///< null: overwrite
+    Combines combine;     ///< nulls: overwrite
 };
 
 void put(Shapes const& s, std::byte* y, std::byte const* updates, int64_t count) {
-    if (s.combine)
-        s.combine(y, updates, count);
+    if (s.combine.rows)
+        s.combine.rows(y, updates, count);
     else if (count == 1)
         with_word(s.bytes, [&](auto word) { store(y, load<decltype(word)>(updates)); });
     else
@@ -176,7 +200,11 @@ void scatter_elements(Shapes const& s, std::byte* y, void const* indices, std::b
             auto count = std::min(kOffsets, n - first), position = row * n + first;
             for (int64_t i = 0; i < count; ++i) to[i] = base + (first + i) * along;
             add_offsets(s.indexed, indices, position, count, to);
-            put_rows(s, y, to, count, 1, updates + position * s.bytes);
+            // What the first two show; elements of either order are put right by both.
+            if (s.combine.elements && count > 1 && to[1] != to[0] + 1)
+                s.combine.elements(y, to, updates + position * s.bytes, count);
+            else
+                put_rows(s, y, to, count, 1, updates + position * s.bytes);
         }
     });
 }
@@ -231,7 +259,7 @@ TaskResult bind_reference(ScatterInfo const& info, BindArgs const& args, Isa isa
              element_bytes(x.dtype),
              x.count(),
              indexed_axes(info, x, *args.inputs[1]),
-             combine_of(info.reduction, x.dtype, isa)};
+             combines_of(info.reduction, x.dtype, isa)};
     auto body = [s](void* const* a, runtime::RunContext const& c) {
         auto* y = static_cast<std::byte*>(a[3]);
         if (a[0] != a[3])
@@ -255,7 +283,7 @@ KernelResult scatter_reference(ScatterInfo const& info, Request const& request) 
     if (request.inputs[2].dtype != type)
         return Err{Rejection{"updates of " + std::string(name_of(request.inputs[2].dtype)) + ", expected " +
                              std::string(name_of(type))}};
-    if (info.reduction != ScatterReduction::None && !combine_of(info.reduction, type, Isa::Scalar))
+    if (info.reduction != ScatterReduction::None && !combines_of(info.reduction, type).rows)
         return Err{Rejection{"reduction of " + std::string(name_of(type))}};
     return make_kernel(info, "scatter", "reference", request, bind_reference);
 }
