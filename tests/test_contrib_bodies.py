@@ -303,3 +303,18 @@ def test_in_a_function_whose_attributes_are_references():
 def test_they_are_listed():
     listed = {op.name for op in supported_ops() if op.domain == "com.microsoft"}
     assert {"CDist", "QAttention", "Tokenizer", "GatherBlockQuantized"} <= listed
+
+
+def test_all_refusals_are_reported_at_once():
+    x = np.zeros((2, 3), np.float32)
+    proto, _ = node("CDist", [x, x], metric="l1")
+    inputs = [port.name for port in proto.graph.input]
+    proto.graph.node.append(helper.make_node("ScaledSiLU", inputs, ["z"], domain="com.microsoft"))
+    proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
+    with pytest.raises(InvalidModel) as error:
+        make_compiler(proto)
+    first, invalid, unsupported = str(error.value).splitlines()
+    assert "2 problems" in first
+    assert "ScaledSiLU" in invalid
+    assert "scale has shape [2, 3], expected []" in invalid
+    assert "metric 'l1'" in unsupported

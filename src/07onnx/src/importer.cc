@@ -83,6 +83,7 @@ frontend::Attributes Importer::attributes(GraphBuilder::Node& node, std::string 
 
 std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::Node& node, std::string const& label,
                                                                   Names const& visible) {
+    if (node.refused) return ++refused_, nullptr;
     auto before = failures();
     std::vector<std::string> captures;
     auto converted = attributes(node, label, visible, captures);

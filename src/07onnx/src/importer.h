@@ -51,7 +51,7 @@ private:
     frontend::Problems problems_;
     std::unordered_map<std::string, int64_t> opsets_;
     int depth_ = 0;
-    size_t refused_ = 0;  ///< tensors that the caller has reported
+    size_t refused_ = 0;  ///< tensors and nodes that the caller has reported
 
     void check_versions();
     /// Grows with everything that keeps a node or a graph from being imported.

@@ -38,6 +38,10 @@ void GraphBuilder::add_node(std::string name, std::string domain, std::string op
                       std::move(attributes)});
 }
 
+void GraphBuilder::add_refused(std::string name, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    nodes_.push_back({std::move(name), {}, {}, std::move(inputs), std::move(outputs), {}, true});
+}
+
 void ModelBuilder::add_opset(std::string domain, int64_t version) { opsets_.emplace_back(std::move(domain), version); }
 
 frontend::Model ModelBuilder::build() && { return Importer(*this).run(); }

@@ -34,7 +34,7 @@ from refactor_graph._attributes import (
 from refactor_graph._contrib import CONTRIB_OPS
 from refactor_graph._custom import natives as custom_natives
 from refactor_graph._declared import RawType, UnsupportedTypeError, raw_dims, raw_type
-from refactor_graph._errors import Unsupported, quote
+from refactor_graph._errors import InvalidModel, Unsupported, quote
 from refactor_graph._functions import (
     Functions,
     domain_of,
@@ -264,7 +264,8 @@ class Importer:
         """Replace an operator that has no native form by its ONNX function body; returns whether there was one."""
         domain = domain_of(node.domain)
         if domain == "com.microsoft" and node.op_type in CONTRIB_OPS:
-            return self._expand_contrib(node, out, scope)
+            self._expand_contrib(node, out, scope)
+            return True
         version = scope.imports.get(domain, 0)
         schema = schema_of(domain, node.op_type, version)
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
@@ -294,14 +295,15 @@ class Importer:
             self._types = operand_types(self._loaded.proto)
         return self._types.get(name, TypeProto())
 
-    def _expand_contrib(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> bool:
-        """Replace an operator of com.microsoft by the body that the package has; returns whether that was possible."""
+    def _expand_contrib(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> None:
+        """Replace an operator of com.microsoft by the body that the package has, or report why there is none for it."""
         op = CONTRIB_OPS[node.op_type]
         problems = signature_problems(op, node)
         for problem in problems:
             self._builder.add_invalid(f"{label(node)}: {problem}")
         if problems:
-            return False
+            self._refuse(node, out, scope)
+            return
         call = NodeProto()
         call.CopyFrom(node)
         del call.attribute[:]
@@ -313,11 +315,19 @@ class Importer:
                 value.name = item.name
         try:
             body = op.function(call, scope.imports.get("", 0), lambda name: self._type_of(scope.name(name)))
+        except InvalidModel as reason:
+            self._builder.add_invalid(str(reason))
+            self._refuse(node, out, scope)
         except Unsupported as reason:
             self._builder.add_unsupported(f"{label(node)}: {reason}")
-            return False
-        self._call(node, body, out, scope, {})
-        return True
+            self._refuse(node, out, scope)
+        else:
+            self._call(node, body, out, scope, {})
+
+    def _refuse(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> None:
+        """Take in a node whose problem has been reported."""
+        out.add_refused(node.name, [scope.name(name) for name in node.input], [scope.name(name) for name in node.output])
+
 
     def _call(
         self,

@@ -163,7 +163,10 @@ void bind_builder(py::module_& module) {
                                   py::handle declared) { self.add_value_info(text(name), type(declared)); })
         .def("add_initializer", [](GraphBuilder& self, py::handle name, py::handle dtype, py::handle dims,
                                    py::handle data) { self.add_initializer(text(name), tensor(dtype, dims, data)); })
-        .def("add_node", &add_node);
+        .def("add_node", &add_node)
+        .def("add_refused", [](GraphBuilder& self, py::handle name, py::handle inputs, py::handle outputs) {
+            self.add_refused(text(name), list<std::string>(inputs, text), list<std::string>(outputs, text));
+        });
 
     py::class_<ModelBuilder>(module, "ModelBuilder", "Takes in one ONNX model.")
         .def(py::init<>())

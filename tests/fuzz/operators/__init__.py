@@ -18,7 +18,8 @@ GENERATORS: dict[str, Generator] = {}
 IN_MOTIFS = frozenset(
     {
         *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt"),
-        *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence"),
+        *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap"),
+        "SplitToSequence",
     }
 )
 """Operators that have no generator of their own: motifs add them."""

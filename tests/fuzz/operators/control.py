@@ -106,6 +106,13 @@ def sequence(draft: Draft, _: str) -> None:
         (made,) = draft.add("SequenceErase", [made, draft.constant(draft.choice([0, -1]))])
     if draft.chance(0.5):
         (made,) = draft.add("SequenceInsert", [made, draft.new(F32, draft.value(x).shape)])
+    if draft.opset >= 17 and draft.chance(0.3):
+        mark = f"map{len(draft.graph.nodes)}"
+        ports = [_float(f"{mark}_{name}") for name in "ab"]
+        nodes = [helper.make_node("Add", [port.name for port in ports], [f"{mark}_sum"])]
+        nodes.append(helper.make_node(draft.choice(_STEPS), [f"{mark}_sum"], [f"{mark}_out"]))
+        body = helper.make_graph(nodes, mark, ports, [_float(f"{mark}_out")])
+        (made,) = draft.add("SequenceMap", [made, draft.choice([made, x])], body=body)
     kind = draft.choice(["at", "concat", "length", "stay"])
     if kind == "at":
         draft.add("SequenceAt", [made, draft.constant(draft.integer(-1, 0))])

@@ -64,6 +64,8 @@ public:
     /// Omitted optional inputs and outputs have empty names.
     void add_node(std::string name, std::string domain, std::string op_type, std::vector<std::string> inputs,
                   std::vector<std::string> outputs, RawAttributes attributes);
+    /// A node whose problem the caller reports: others may read its results, whose types are not known.
+    void add_refused(std::string name, std::vector<std::string> inputs, std::vector<std::string> outputs);
 
 private:
     friend class Importer;
@@ -79,6 +81,7 @@ private:
         std::string name, domain, op_type;
         std::vector<std::string> inputs, outputs;
         RawAttributes attributes;
+        bool refused = false;
     };
     std::vector<Value> inputs_, outputs_, value_infos_;
     std::vector<Initializer> initializers_;
