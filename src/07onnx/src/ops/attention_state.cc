@@ -1,5 +1,5 @@
-#include "contrib_parts.h"
 #include "computation/operator.h"
+#include "contrib_parts.h"
 #include "kernel/ops/cache.h"
 
 #include <cmath>
