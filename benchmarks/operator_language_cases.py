@@ -83,4 +83,17 @@ def states() -> Cases:
             yield name, lambda sizes=(tokens, heads, kv_heads, 128): state(*sizes)
 
 
-FAMILIES = [products, mixtures, states]
+def convolutions() -> Cases:
+    for channels_last in (0, 1):
+        for tokens in (1, 128):
+            shape, past = ((tokens, 8192), (3, 8192)) if channels_last else ((8192, tokens), (8192, 3))
+            options = {"activation": "silu", "channels_last": channels_last}
+            operands = x(1, *shape), w(8192, 1, 4), w(8192), x(1, *past)
+            name = f"CausalConvWithState {shape[0]}x{shape[1]}"
+            yield (
+                name,
+                lambda a=operands, o=options: one("CausalConvWithState", *a, outputs=2, domain="com.microsoft", **o),
+            )
+
+
+FAMILIES = [products, mixtures, states, convolutions]

@@ -326,7 +326,8 @@ class Importer:
 
     def _refuse(self, node: NodeProto, out: _core.GraphBuilder, scope: Scope) -> None:
         """Take in a node whose problem has been reported."""
-        out.add_refused(node.name, [scope.name(name) for name in node.input], [scope.name(name) for name in node.output])
+        inputs, outputs = ([scope.name(name) for name in names] for names in (node.input, node.output))
+        out.add_refused(node.name, inputs, outputs)
 
 
     def _call(
