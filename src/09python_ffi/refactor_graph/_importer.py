@@ -329,7 +329,6 @@ class Importer:
         inputs, outputs = ([scope.name(name) for name in names] for names in (node.input, node.output))
         out.add_refused(node.name, inputs, outputs)
 
-
     def _call(
         self,
         node: NodeProto,
