@@ -134,6 +134,17 @@ def test_packed_experts(bits, block, zeros, passes):
         np.testing.assert_allclose(actual, by_onnxruntime(proto, feeds)[0], **TOLERANCE)
 
 
+@pytest.mark.parametrize(("bits", "block", "zeros"), [(4, 32, False), (4, 16, True), (8, 32, True), (2, 32, False)])
+def test_devices(target, bits, block, zeros):
+    random = models.generator(712)
+    up, down = Layer(random, 2 * INNER, HIDDEN, bits, block, zeros), Layer(random, HIDDEN, INNER, bits, block, zeros)
+    x, scores = tokens(random)
+    proto, feeds = qmoe(x, scores, up, down, activation_type="swiglu", swiglu_fusion=1)
+    (actual,) = make_compiler(proto).compile(target)(feeds).values()
+    wanted = mixture(x, *best(scores, 2), up, down, lambda _, __, h: swiglu(h[::2], h[1::2]))
+    np.testing.assert_allclose(actual, wanted, **TOLERANCE)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("gated", [False, True])

@@ -1,9 +1,9 @@
-#include "block_matmul/block_matmul.h"
 #include "cuda/block_product_source.h"
 #include "cuda/function_cache.h"
 #include "cuda/kernels.h"
 #include "cuda/launch.h"
 #include "cuda/rates.h"
+#include "gather_matmul/gather_block_matmul.h"
 
 #include <algorithm>
 
@@ -17,6 +17,21 @@ using I = BlockMatMulInfo;
 constexpr int64_t kMostRows = 8;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::vector<Address> block_product_addresses() {
+    auto addresses = all_operands(I::kInputs + 1);
+    addresses.push_back({Address::kFault});
+    return addresses;
+}
+
+/// What does not depend on sizes.
+BlockProductKind kind_of(I const& info, Request const& request) {
+    BlockProductKind kind;
+    kind.bits = info.bits, kind.zeros = request.inputs[I::kZeros].dtype;
+    kind.bias = !request.inputs[I::kBias].absent();
+    kind.words = info.block * info.bits % 128 == 0 ? 4 : 1;
+    return kind;
+}
 
 class BlockProduct final : public Kernel {
     I info_;
@@ -73,7 +88,7 @@ public:
         std::vector<Launch> launches;
         if (w.m * w.n > 0)
             launches.push_back(
-                {function, static_cast<uint32_t>(found->blocks), 256, all_operands(I::kInputs + 1), words_of(w)});
+                {function, static_cast<uint32_t>(found->blocks), 256, block_product_addresses(), words_of(w)});
         auto operations = 2. * static_cast<double>(w.m * w.n) * static_cast<double>(w.k);
         return std::unique_ptr<runtime::Task>(
             std::make_unique<LaunchTask>(functions_.library(), std::move(launches), 0, 0, operations));
@@ -86,16 +101,70 @@ MaybeKernel make(I const& info, Request const& request, bool few_rows) {
     auto on_host = request;
     on_host.device = "cpu";
     if (auto why = block_matmul_mismatch(info, on_host); !why.empty()) return Err{Rejection{why}};
-    BlockProductKind kind;
-    kind.bits = info.bits, kind.zeros = request.inputs[I::kZeros].dtype;
-    kind.ordered = request.inputs[I::kBlocks].absent(), kind.bias = !request.inputs[I::kBias].absent();
-    kind.words = info.block * info.bits % 128 == 0 ? 4 : 1;
+    auto kind = kind_of(info, request);
+    kind.ordered = request.inputs[I::kBlocks].absent();
     if (few_rows && (!kind.ordered || info.block * info.bits % 32 != 0))
         return Err{Rejection{kind.ordered ? "blocks are no whole words" : "blocks are not in order"}};
     return std::unique_ptr<Kernel>(std::make_unique<BlockProduct>(info, kind, few_rows, *library));
 }
 
+/// A row of Y after the other, each with its own matrix: as many bytes as few tokens have to read, more for many.
+class RoutedBlockProduct final : public Kernel {
+    GatherBlockMatMulInfo info_;
+    BlockProductKind kind_;
+    FunctionCache functions_;
+
+    /// Bytes of the matrices that are read.
+    double bytes_of(RoutedProduct const& shape) const {
+        return static_cast<double>(shape.rows) * static_cast<double>(shape.k * shape.n) * info_.product.bits / 8;
+    }
+
+public:
+    RoutedBlockProduct(GatherBlockMatMulInfo const& info, BlockProductKind const& kind, Library const& library)
+        : info_(info), kind_(kind), functions_(library) {}
+
+    std::string id() const override { return id_of("gather_block_matmul", "rows", DataType::F32); }
+
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto shape = routed_product(info_, args);
+        if (!shape) return Err{shape.error()};
+        return kLaunchTime + bytes_of(*shape) / (0.7 * kMemoryRate);
+    }
+
+    MaybeTask bind(BindArgs const& args) const override {
+        auto shape = routed_product(info_, args);
+        if (!shape) return Err{shape.error()};
+        auto const& product = info_.product;
+        BlockProductWords w;
+        w.m = 1, w.n = product.n, w.k = product.k, w.block = product.block, w.blocks = product.blocks();
+        w.column_tiles = quotient_up(w.n, kBlockProductColumns), w.matrices = info_.matrices, w.share = shape->share;
+        auto blocks = shape->rows * w.column_tiles;
+        if (blocks > kMostGrid) return Err{Rejection{std::to_string(blocks) + " blocks of threads, too many"}};
+        auto kind = kind_;
+        // Addresses within one matrix.
+        kind.wide = w.n * w.blocks * w.block >= int64_t{1} << 30, kind.vector = w.k % 4 == 0;
+        auto* function = functions_.get("rg_block_product", kind.key(), [&] { return row_block_source(kind); });
+        std::vector<Launch> launches;
+        if (blocks > 0)
+            launches.push_back({function, static_cast<uint32_t>(blocks), 256, block_product_addresses(), words_of(w)});
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<LaunchTask>(functions_.library(), std::move(launches), 0, 0, shape->operations()));
+    }
+};
+
 }  // namespace
+
+MaybeKernel gather_block_matmul_rows(GatherBlockMatMulInfo const& info, Request const& request) {
+    auto library = Library::of(request);
+    if (!library) return Err{library.error()};
+    auto on_host = request;
+    on_host.device = "cpu";
+    if (auto why = gather_block_mismatch(info, on_host); !why.empty()) return Err{Rejection{why}};
+    if (info.product.block * info.product.bits % 32 != 0) return Err{Rejection{"blocks are no whole words"}};
+    auto kind = kind_of(info.product, request);
+    kind.routes = request.inputs[GatherBlockMatMulInfo::kIndices].dtype;
+    return std::unique_ptr<Kernel>(std::make_unique<RoutedBlockProduct>(info, kind, *library));
+}
 
 MaybeKernel block_matmul_few_rows(I const& info, Request const& request) { return make(info, request, true); }
 MaybeKernel block_matmul_tiled(I const& info, Request const& request) { return make(info, request, false); }

@@ -7,8 +7,8 @@ namespace {
 char const* const kArguments = R"cuda(
 typedef float Sum;
 struct rg_block_args {
-    rg_u64 a, q, scales, zeros, order, bias, y;
-    rg_i64 m, n, k, block, blocks, row_tiles, column_tiles;
+    rg_u64 a, q, scales, zeros, order, bias, y, fault;
+    rg_i64 m, n, k, block, blocks, row_tiles, column_tiles, matrices, share;
 };
 constexpr unsigned kMask = (1u << kBits) - 1;
 constexpr int kNumbers = 32 / kBits;  // in a word
@@ -28,8 +28,25 @@ RG_FN void finish(rg_block_args const& p, int row, int column, float value) {
 char const* const kRowKernel = R"cuda(
 typedef rg_vec<unsigned, kWords> Words;
 
+// Moves to the row that the block computes, and to its matrix; false if there is no such matrix.
+RG_FN bool rg_route(rg_block_args& p, int& tile) {
+    rg_i64 row = tile / (int)p.column_tiles, given = ((Route const*)p.order)[row];
+    rg_i64 matrix = given < 0 ? given + p.matrices : given, first = matrix * p.n;
+    if (matrix < 0 || matrix >= p.matrices) {
+        rg_report((rg_u64*)p.fault, 1, given);
+        return false;
+    }
+    tile %= (int)p.column_tiles;
+    p.a += row / p.share * p.k * 4, p.y += row * p.n * 4, p.q += first * p.blocks * p.block * kBits / 8;
+    p.scales += first * p.blocks * 4, p.bias += first * 4;
+    p.zeros += first * (kZeros == 1 ? p.blocks * 4 : (p.blocks * kBits + 7) / 8);
+    return true;
+}
+
 RG_GLOBAL rg_block_product(rg_block_args p) {
-    const int n = p.n, k = p.k, block = p.block, lane = threadIdx.x % 32, column = blockIdx.x * 32 + threadIdx.x / 32 * 4;
+    int tile = blockIdx.x;
+    if (kRouted && !rg_route(p, tile)) return;
+    const int n = p.n, k = p.k, block = p.block, lane = threadIdx.x % 32, column = tile * 32 + threadIdx.x / 32 * 4;
     const int words = (int)p.blocks * block / kNumbers;
     float const* a = (float const*)p.a;
     float sum[kRows][4] = {};
@@ -143,10 +160,12 @@ std::string beginning(BlockProductKind const& kind) {
     auto constant = [](char const* name, int value) {
         return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
     };
-    return std::string("typedef ") + (kind.wide ? "rg_i64" : "int") + " Index;\n" + constant("kBits", kind.bits) +
-           constant("kZeros", zeros) + constant("kRows", kind.rows) + constant("kWords", kind.words) +
-           constant("kOrdered", kind.ordered) + constant("kBias", kind.bias) + constant("kVector", kind.vector) +
-           kArguments;
+    bool routed = kind.routes != DataType::Undefined;
+    return std::string("typedef ") + (kind.wide ? "rg_i64" : "int") + " Index;\ntypedef " +
+           (kind.routes == DataType::I64 ? "rg_i64" : "int") + " Route;\n" + constant("kBits", kind.bits) +
+           constant("kRouted", routed) + constant("kZeros", zeros) + constant("kRows", kind.rows) +
+           constant("kWords", kind.words) + constant("kOrdered", kind.ordered) + constant("kBias", kind.bias) +
+           constant("kVector", kind.vector) + kArguments;
 }
 
 }  // namespace

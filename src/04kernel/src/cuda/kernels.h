@@ -41,6 +41,8 @@ MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
 /// Products with packed numbers of 2, 4 or 8 bits: up to 8 rows at the memory's speed, and tiles for more.
 MaybeKernel block_matmul_few_rows(BlockMatMulInfo const&, Request const&);
 MaybeKernel block_matmul_tiled(BlockMatMulInfo const&, Request const&);
+/// The same for routed rows, one after the other.
+MaybeKernel gather_block_matmul_rows(GatherBlockMatMulInfo const&, Request const&);
 /// Asynchronous copy within the device.
 MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
 

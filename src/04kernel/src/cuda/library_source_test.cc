@@ -66,6 +66,8 @@ std::vector<std::string> sources() {
             block.bits = bits, block.zeros = bits == 2 ? Undefined : odd ? U8 : F32, block.words = odd ? 1 : 4;
             block.rows = odd ? 8 : 1, block.ordered = block.vector = !odd, block.bias = block.wide = odd;
             all.push_back(row_block_source(block)), all.push_back(tiled_block_source(block));
+            block.routes = odd ? I32 : I64, block.rows = 1;
+            all.push_back(row_block_source(block));
         }
     return all;
 }

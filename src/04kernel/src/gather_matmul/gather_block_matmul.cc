@@ -1,6 +1,7 @@
 #include "gather_matmul/gather_block_matmul.h"
 
 #include "common/thread_pool.h"
+#include "cuda/kernels.h"
 #include "movement/indices.h"
 
 #include <limits>
@@ -99,6 +100,10 @@ MaybeKernel make_gather_block_reference(GatherBlockMatMulInfo const& info, Reque
 
 Candidates candidates(GatherBlockMatMulInfo const& info, Request const& request) {
     Candidates answer;
+    if (request.device != "cpu") {
+        answer.add("gather_block_matmul:nvidia:rows", cuda::gather_block_matmul_rows(info, request));
+        return answer;
+    }
 #define RG_KERNEL(ID, FACTORY) answer.add(ID, FACTORY(info, request));
 #include "gather_matmul/gather_block_matmul_kernels.inc"
 #undef RG_KERNEL

@@ -103,7 +103,7 @@ bool rounds_rows(BlockMatMulInfo const&, Isa);
 ///
 /// Inputs, in fixed places (null where absent): X f32 with rows of k elements; those of the product, with E matrices
 /// behind each other: Q u8 [E, n, blocks, block * bits / 8], scales f32 [E * n * blocks], zero points, bias f32 [E, n];
-/// indices as there in the place of blocks. Y f32. CPU only. Source: com.microsoft QMoE-1.
+/// indices as there in the place of blocks. Y f32. Source: com.microsoft QMoE-1.
 struct GatherBlockMatMulInfo {
     static constexpr char const* kType = "GatherBlockMatMul";
     static constexpr size_t kIndices = BlockMatMulInfo::kBlocks;
