@@ -16,7 +16,8 @@ RG_SIMD Vec of_blocks(BlockDots const& t, float const* values, int64_t word) {
     return spread(Vec::load_first(values + block, static_cast<int>(left < most ? left : most)), t.block_words);
 }
 
-/// Sums of rows × columns. Every vector of weights serves all rows, every vector of A all columns.
+/// Sums of rows × columns. Every vector of weights serves all rows, every vector of A all columns. The columns behind
+/// these are asked for: they are too many streams for the processor to see where they go.
 template <int bits, int rows, int columns>
 [[gnu::noinline]] void tile(BlockDots const& t, int64_t row, int64_t column) {
     constexpr int kParts = 32 / bits;
@@ -34,7 +35,6 @@ template <int bits, int rows, int columns>
         for (int j = 0; j < columns; ++j)
             packed[j] =
                 left >= W ? words_of(q + j * t.q_column) : first_words_of(q + j * t.q_column, static_cast<int>(left));
-            // Columns that follow: too many streams for the processor to see where they go.
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) __builtin_prefetch(q + (columns + j) * t.q_column);
         Vec part[rows][columns];

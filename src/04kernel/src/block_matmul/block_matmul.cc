@@ -1,5 +1,6 @@
 #include "block_matmul/block_matmul.h"
 
+#include "block_matmul/block_dots.h"
 #include "cuda/kernels.h"
 
 #include <bit>
@@ -63,6 +64,18 @@ std::string block_weights_mismatch(BlockMatMulInfo const& info, int64_t matrices
             return "input " + std::to_string(i) + " has " + std::to_string(input->count()) + " elements, expected " +
                    std::to_string(wanted);
     return {};
+}
+
+BlockDots block_columns(BlockMatMulInfo const& info, void* const* arguments, float const* zeros, int64_t first) {
+    BlockDots t{};
+    t.bits = info.bits, t.blocks = info.blocks(), t.zero = static_cast<float>(1 << (info.bits - 1));
+    t.block_words = std::countr_zero(static_cast<uint64_t>(info.block * info.bits / 32));
+    t.q_column = t.blocks * info.block * info.bits / 8;
+    t.q = static_cast<uint8_t const*>(arguments[I::kQ]) + first * t.q_column;
+    t.scales = static_cast<float const*>(arguments[I::kScales]) + first * t.blocks;
+    if (zeros) t.zeros = zeros + first * t.blocks;
+    if (arguments[I::kBias]) t.bias = static_cast<float const*>(arguments[I::kBias]) + first;
+    return t;
 }
 
 std::string why_not_words(BlockMatMulInfo const& info) {

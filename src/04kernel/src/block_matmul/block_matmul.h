@@ -4,12 +4,18 @@
 
 namespace refactor::kernel {
 
+struct BlockDots;
+
 /// Why the operands are none of such a product, or empty.
 std::string block_matmul_mismatch(BlockMatMulInfo const&, Request const&);
 /// The same for sizes.
 std::string block_matmul_mismatch(BlockMatMulInfo const&, BindArgs const&);
 /// The latter for all inputs but A and the blocks of elements, with `matrices` of them behind each other.
 std::string block_weights_mismatch(BlockMatMulInfo const&, int64_t matrices, BindArgs const&);
+
+/// The columns of a task's weights from number `first` on, with zero points as floats (null: the same for all); rows
+/// and results are left open.
+BlockDots block_columns(BlockMatMulInfo const&, void* const* arguments, float const* zeros, int64_t first);
 
 /// Why a block is no power of two of whole words, or empty.
 std::string why_not_words(BlockMatMulInfo const&);

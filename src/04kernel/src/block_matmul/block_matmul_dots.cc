@@ -3,8 +3,6 @@
 #include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 
-#include <bit>
-
 namespace refactor::kernel {
 namespace {
 
@@ -45,14 +43,6 @@ public:
             for (auto r = rows_ * c / row_chunks; r < rows_ * (c + 1) / row_chunks; ++r)
                 f_.reorder(x + r * info_.k, info_.k, info_.bits, a + r * a_row_);
         });
-        auto blocks = info_.blocks();
-        BlockDots all{};
-        all.rows = rows_, all.a = a, all.a_row = a_row_, all.bits = info_.bits;
-        all.words = ceil_div(info_.k * info_.bits, 32),
-        all.block_words = std::countr_zero(static_cast<uint64_t>(info_.block * info_.bits / 32));
-        all.blocks = blocks;
-        all.q_column = blocks * info_.block * info_.bits / 8;
-        all.zero = static_cast<float>(1 << (info_.bits - 1)), all.y_row = info_.n;
         auto const* zeros = zeros_     ? static_cast<float const*>(zeros_->data())
                             : widens() ? wide
                                        : static_cast<float const*>(arguments[I::kZeros]);
@@ -61,12 +51,9 @@ public:
         auto parts = chunks_of(ceil_div(info_.n, 4), 4 * ns, threads_);
         context.pool.parallel_for(parts, [&](int64_t part, int) {
             auto fours = ceil_div(info_.n, 4), begin = fours * part / parts * 4;
-            auto t = all;
+            auto t = block_columns(info_, arguments, zeros, begin);
             t.columns = std::min(info_.n, fours * (part + 1) / parts * 4) - begin;
-            t.q = static_cast<uint8_t const*>(arguments[I::kQ]) + begin * t.q_column;
-            t.scales = static_cast<float const*>(arguments[I::kScales]) + begin * blocks;
-            if (zeros) t.zeros = zeros + begin * blocks;
-            if (arguments[I::kBias]) t.bias = static_cast<float const*>(arguments[I::kBias]) + begin;
+            t.rows = rows_, t.a = a, t.a_row = a_row_, t.words = ceil_div(info_.k * info_.bits, 32), t.y_row = info_.n;
             t.y = static_cast<float*>(arguments[I::kInputs]) + begin;
             f_.multiply(t);
         });

@@ -6,7 +6,6 @@
 #include "mem_manager/blob.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace refactor::kernel {
 namespace {
@@ -39,12 +38,7 @@ class WidenedTask final : public runtime::Task {
     size_t panel_bytes() const { return static_cast<size_t>(ceil_div(depth_ * f_.product.panel * 4, 64) * 64); }
 
     void run_panels(void* const* arguments, float const* zeros, int64_t begin, int64_t end, std::byte* scratch) const {
-        auto blocks = info_.blocks();
         auto* wide = reinterpret_cast<float*>(scratch);
-        BlockDots columns{};
-        columns.bits = info_.bits, columns.blocks = blocks, columns.zero = static_cast<float>(1 << (info_.bits - 1));
-        columns.block_words = std::countr_zero(static_cast<uint64_t>(info_.block * info_.bits / 32));
-        columns.q_column = blocks * info_.block * info_.bits / 8;
         ProductBlock t{};
         t.m = rows_, t.a_row = info_.k, t.a_k = 1, t.y_row = info_.n, t.alpha = 1;
         t.source = ProductSource::Packed, t.b = wide, t.near = true;
@@ -54,10 +48,8 @@ class WidenedTask final : public runtime::Task {
             t.k = std::min(depth_, info_.k - k);
             t.a = static_cast<float const*>(arguments[I::kA]) + k;
             for (auto column = begin; column < end; column += f_.product.panel) {
+                auto columns = block_columns(info_, arguments, zeros, column);
                 columns.columns = t.n = std::min<int64_t>(f_.product.panel, end - column);
-                columns.q = static_cast<uint8_t const*>(arguments[I::kQ]) + column * columns.q_column;
-                columns.scales = static_cast<float const*>(arguments[I::kScales]) + column * blocks;
-                columns.zeros = zeros ? zeros + column * blocks : nullptr;
                 f_.blocks.widen(columns, k / info_.block, ceil_div(t.k, info_.block), wide);
                 t.y = static_cast<float*>(arguments[I::kInputs]) + column;
                 t.bias = bias && k == 0 ? bias + column : nullptr, t.residual = k ? t.y : nullptr;

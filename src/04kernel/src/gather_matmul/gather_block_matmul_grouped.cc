@@ -3,8 +3,6 @@
 #include "gather_matmul/routed_panels.h"
 #include "mem_manager/blob.h"
 
-#include <bit>
-
 namespace refactor::kernel {
 namespace {
 
@@ -32,17 +30,8 @@ class GroupedBlocksTask final : public RoutedTask {
 
     /// The columns of a matrix from `column` on.
     BlockDots columns_of(void* const* arguments, int64_t matrix, int64_t column) const {
-        auto blocks = info_.blocks(), first = matrix * info_.n + column;
-        BlockDots t{};
-        t.bits = info_.bits, t.blocks = blocks, t.zero = static_cast<float>(1 << (info_.bits - 1));
-        t.block_words = std::countr_zero(static_cast<uint64_t>(info_.block * info_.bits / 32));
-        t.q_column = blocks * info_.block * info_.bits / 8;
-        t.q = static_cast<uint8_t const*>(arguments[I::kQ]) + first * t.q_column;
-        t.scales = static_cast<float const*>(arguments[I::kScales]) + first * blocks;
         auto const* zeros = static_cast<float const*>(zeros_ ? zeros_->data() : arguments[I::kZeros]);
-        if (zeros) t.zeros = zeros + first * blocks;
-        if (arguments[I::kBias]) t.bias = static_cast<float const*>(arguments[I::kBias]) + first;
-        return t;
+        return block_columns(info_, arguments, zeros, matrix * info_.n + column);
     }
 
     void multiply_few(void* const* arguments, RoutedPart const& part) const {
