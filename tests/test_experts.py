@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from refactor_graph import InvalidModel, Unsupported
+from refactor_graph import InvalidModel, Unsupported, _core
 from refactor_graph.onnx import make_compiler
 
 from tests import models, single
@@ -247,6 +247,7 @@ def test_sparse_mixer():
         np.testing.assert_allclose(actual, wanted, **TOLERANCE)
 
 
+@pytest.mark.skipif(_core.instruction_set() == "scalar", reason="no products of bytes without AVX2")
 def test_rows_rounded_to_bytes():
     random = models.generator(707)
     x, scores = tokens(random)
