@@ -323,3 +323,112 @@ def test_an_optional_state_may_be_what_it_holds() -> None:
         got = executor({"trips": np.array(3), "go_on": np.array(True), "start": start})["y"]
         expected = [np.array(0 if start is None else 7), *(np.arange(1, n + 2) for n in range(3))]
         assert [x.tolist() for x in got] == [x.tolist() for x in expected]
+
+
+def _carried(states, nodes, results, stacks, prefix=()):
+    """A body with the state `h` and others of which `results` says what becomes of them."""
+    inputs = [*prefix, value("h", F32, [1, 4]), *(value(name, dtype, None) for name, dtype in states)]
+    types = dict(states)
+    outputs = [value("next", F32, None), *(value(result, types[name], None) for name, result in results.items())]
+    loops = [value("go_on", BOOL, [])] if prefix else []
+    return helper.make_graph(nodes, "body", inputs, [*loops, *outputs, *(value(s, F32, None) for s in stacks)])
+
+
+def _step(x):
+    return [
+        node("MatMul", ["h", "w"], ["hw"]),
+        node("Add", ["hw", x], ["sum"]),
+        node("Tanh", ["sum"], ["next"]),
+        node("Reshape", ["next", "sizes"], ["reshaped"]),
+        node("Identity", ["sizes"], ["sizes_again"]),
+        node("Identity", ["sizes_again"], ["sizes_at_last"]),
+    ]
+
+
+def _array(name):
+    arrays = {
+        "w0": models.generator().standard_normal((4, 4), np.float32),
+        "sizes0": np.array([2, 2]),
+        "h0": np.zeros((1, 4), np.float32),
+    }
+    return arrays[name]
+
+
+def _weights():
+    return [constant(name, _array(name)) for name in ("w0", "sizes0", "h0")]
+
+
+def test_states_that_a_loop_carries_unchanged_are_known_to_its_body():
+    """As tf2onnx writes the weights of recurrent cells; a swapped pair changes."""
+    states = [("w", F32), ("a", F32), ("sizes", I64), ("b", F32)]
+    results = {"w": "w", "a": "b", "sizes": "sizes_at_last", "b": "a"}
+    inner = [*_step("x"), node("Identity", ["going"], ["go_on"]), node("Add", ["a", "next"], ["stacked"])]
+    prefix = (value("i", I64, []), value("going", BOOL, []))
+    body = _carried(states, inner, results, ["reshaped", "stacked"], prefix)
+    outputs = ["h_last", "w_last", "a_last", "sizes_last", "", "all", "sums"]
+    loop = node("Loop", ["n", "", "h0", "w0", "a0", "sizes0", "x"], outputs, body=body)
+    proto = make(
+        [loop],
+        [value("n", I64, []), value("x", F32, [1, 4]), value("a0", F32, [1, 4])],
+        [value(name, I64 if "sizes" in name else F32, None) for name in outputs if name],
+        initializers=_weights(),
+    )
+    sizes = {port.name: port.shape for port in make_compiler(proto).outputs}
+    assert sizes["all"][1:] == (2, 2)
+    random = models.generator()
+    x, a0 = random.standard_normal((2, 1, 4), np.float32)
+    executor = make_compiler(proto).compile("cpu")
+    for n in (3, 2, 0):
+        h, a, b, everything, sums = np.zeros((1, 4), np.float32), a0, x, [], []
+        for _ in range(n):
+            h = np.tanh(h @ _array("w0") + x)
+            everything.append(h.reshape(2, 2)), sums.append(a + h)
+            a, b = b, a
+        wanted = {"h_last": h, "w_last": _array("w0"), "a_last": a, "sizes_last": _array("sizes0")}
+        wanted |= {"all": np.reshape(everything, (n, 2, 2)), "sums": np.reshape(sums, (n, 1, 4))}
+        got = executor({"n": np.array(n), "x": x, "a0": a0})
+        for name, array in wanted.items():
+            np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_states_that_a_scan_carries_unchanged_are_known_to_its_body():
+    body = helper.make_graph(
+        _step("x"),
+        "body",
+        [value("h", F32, [1, 4]), value("w", F32, None), value("sizes", I64, None), value("x", F32, [1, 4])],
+        [
+            value("next", F32, None),
+            value("w", F32, None),
+            value("sizes_at_last", I64, None),
+            value("reshaped", F32, None),
+        ],
+    )
+    scan = node("Scan", ["h0", "w0", "sizes0", "xs"], ["h_last", "w_last", "s", "all"], body=body, num_scan_inputs=1)
+    ports = [value("h_last", F32, None), value("w_last", F32, None), value("s", I64, None), value("all", F32, None)]
+    proto = make([scan], [value("xs", F32, ["T", 1, 4])], ports, initializers=_weights())
+    sizes = {port.name: port.shape for port in make_compiler(proto).outputs}
+    assert sizes["all"] == ("T", 2, 2)
+    xs = models.generator().standard_normal((5, 1, 4), np.float32)
+    h, everything = np.zeros((1, 4), np.float32), []
+    for x in xs:
+        h = np.tanh(h @ _array("w0") + x)
+        everything.append(h.reshape(2, 2))
+    got = make_compiler(proto).compile("cpu")({"xs": xs})
+    for name, wanted in {"h_last": h, "w_last": _array("w0"), "s": _array("sizes0"), "all": everything}.items():
+        np.testing.assert_allclose(got[name], wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_loop_of_nothing_but_an_unchanged_state():
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["go"])],
+        "body",
+        [value("i", I64, []), value("c", BOOL, []), value("s", F32, None)],
+        [value("go", BOOL, []), value("s", F32, None)],
+    )
+    proto = make(
+        [node("Loop", ["n", "", "x"], ["y"], body=body)],
+        [value("n", I64, []), value("x", F32, ["N"])],
+        [value("y", F32, None)],
+    )
+    x = np.arange(3, dtype=np.float32)
+    compare(proto, *({"n": np.array(n), "x": x} for n in (0, 4)), oracle=onnxruntime)

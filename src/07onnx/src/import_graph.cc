@@ -133,12 +133,16 @@ void Importer::GraphImport::add_nodes() {
         visible = local_;
         if (outer_) visible.insert(outer_->begin(), outer_->end());
     }
-    for (size_t i = 0; i < source_.nodes_.size(); ++i) {
-        auto& node = source_.nodes_[i];
-        auto name = node.name.empty() ? concat(shortened(node.op_type), "_", i) : node.name;
+    auto add = [&](GraphBuilder::Node& node, std::string const& name) {
         auto op = importer_.node_operator(node, concat("\"", shortened(name), "\""), visible);
         for (auto const& input : node.inputs) use(input);
         maker_.add(name, {name, std::move(op)}, std::move(node.inputs), std::move(node.outputs));
+    };
+    for (size_t i = 0; i < source_.nodes_.size(); ++i) {
+        auto& node = source_.nodes_[i];
+        auto name = node.name.empty() ? concat(shortened(node.op_type), "_", i) : node.name;
+        for (auto& result : importer_.capture_unchanged_states(node, name)) add(result, result.name);
+        add(node, name);
     }
 }
 

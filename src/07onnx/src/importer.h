@@ -25,6 +25,7 @@ private:
         std::vector<std::string> captures;  ///< outer names, in the order of the last global inputs
     };
 
+    class UnchangedStates;
     /// One graph on its way in.
     class GraphImport {
         Importer& importer_;
@@ -69,6 +70,9 @@ private:
                                     std::vector<std::string>& captures);
     std::shared_ptr<frontend::Operator const> node_operator(GraphBuilder::Node& node, std::string const& label,
                                                             Names const& visible);
+    /// Turns states that Loop or Scan carries around unchanged into values that its body reads from outside, where
+    /// constants are known. Returns the nodes that make the results of `node` that this takes away.
+    std::vector<GraphBuilder::Node> capture_unchanged_states(GraphBuilder::Node& node, std::string const& label);
     /// Of an operator that is not built in; null after reporting that nobody else has defined it either.
     std::shared_ptr<frontend::Operator const> custom_operator(GraphBuilder::Node const& node, std::string const& label,
                                                               int64_t version, frontend::Attributes attributes);
