@@ -186,6 +186,29 @@ TEST_F(ConvTest, FewOutputs) {
     EXPECT_EQ(ran.contains("conv:cpu:few_outputs:f32:avx512"), cpu_features().isa >= Isa::Avx512);
 }
 
+TEST_F(ConvTest, ColumnsOfFewOutputs) {
+    std::vector<Case> cases;
+    for (int64_t outputs = 1; outputs <= 9; ++outputs) {
+        for (size_t rank : {1, 2, 3}) cases.push_back(random_case(rng_, rank, 1, pick(rng_, 1, 15), outputs));
+        cases.push_back(square_case(rng_, 5, pick(rng_, 1, 3), 1, pick(rng_, 1, 15), outputs));
+    }
+    // Rows of several parts; windows that reach beyond all of the input; rows of dilated windows.
+    for (int64_t stride : {1, 2, 5}) {
+        auto c = random_case(rng_, 1, 1, 2, 3);
+        c.x[2] = 2500 * stride, c.w[2] = 37, c.info.window.strides[0] = stride;
+        cases.push_back(c);
+    }
+    auto narrow = random_case(rng_, 2, 1, 3, 2), dilated = narrow;
+    narrow.x[3] = 2, narrow.w[3] = 9;
+    narrow.info.window.pads_begin[1] = narrow.info.window.pads_end[1] = 8, narrow.info.window.dilations[1] = 1;
+    dilated.x[2] = 40, dilated.info.window.dilations[0] = 7;
+    for (auto const& c : {narrow, dilated}) cases.push_back(c);
+    for (auto& c : cases) c.info.epilogue.residual = false;
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:columns:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:columns:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
     for (int64_t taps : {3, 5, 7})

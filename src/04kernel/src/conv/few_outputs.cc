@@ -176,10 +176,15 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
 
 }  // namespace
 
-/// A vector of sums takes about as long as three of products; direct kernels take a product for each input channel.
-bool has_few_outputs(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels) {
-    auto block = block_of(blocked), products = ceil_div(in_channels, block) * taps;
-    return out_channels <= most_outputs(blocked) && out_channels * (products + 3) <= block * products;
+/// Direct kernels take a vector for each input channel. With fewer of these than lanes, lanes are columns of both
+/// tensors (at four fifths of the registers' rate, and a row is copied); with more of them, channels of X, where a
+/// vector of sums takes about as long as three of products.
+double few_outputs_saving(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels) {
+    if (out_channels > most_outputs(blocked)) return 0;
+    auto block = block_of(blocked);
+    auto products = static_cast<double>(in_channels * taps), outputs = static_cast<double>(out_channels);
+    if (in_channels < block) return products - (outputs * products / 0.8 + 2. * in_channels) / block;
+    return products - outputs * static_cast<double>(ceil_div(in_channels, block) * taps + 3);
 }
 
 KernelResult conv_few_outputs_avx512(ConvInfo const& info, Request const& request) {

@@ -55,11 +55,31 @@ struct Shapes {
     std::vector<int64_t> front = {}, behind = {};
     std::vector<int64_t> rows = {};  ///< offset of the row that each output of the axis before it shows; -1: none
 
+    bool keeps(size_t axis) const { return in[axis] == out[axis] && begins[axis] == 0; }
+
+    /// Makes rows of axes that nothing is added to and of those before them, as long as a row stays short: a task has
+    /// one at least.
+    void merge_axes() {
+        constexpr int64_t kLongest = 4096;
+        for (auto axis = in.size(); axis-- > 1;) {
+            bool nothing = keeps(axis - 1) && in[axis - 1] == 1, one = in[axis] == 1;
+            bool merged = keeps(axis) && (mode == PadMode::Constant || keeps(axis - 1) || one);
+            if (!nothing && (!merged || out[axis - 1] * out[axis] > kLongest)) continue;
+            in[axis - 1] *= in[axis], out[axis - 1] *= out[axis];
+            begins[axis - 1] = nothing ? begins[axis] : begins[axis - 1] * in[axis];
+            for (auto* list : {&in, &out, &begins}) list->erase(list->begin() + static_cast<std::ptrdiff_t>(axis));
+        }
+        strides = strides_of(in);
+    }
+
     void find_sources() {
         auto size = in.back(), n = out.back(), begin = begins.back();
         first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
-        for (int64_t i = 0; i < first; ++i) front.push_back(source_of(mode, i - begin, size));
-        for (auto i = last; i < n; ++i) behind.push_back(source_of(mode, i - begin, size));
+        front.assign(static_cast<size_t>(first), -1), behind.assign(static_cast<size_t>(n - last), -1);
+        for (size_t i = 0; mode != PadMode::Constant && i < front.size(); ++i)
+            front[i] = source_of(mode, static_cast<int64_t>(i) - begin, size);
+        for (size_t i = 0; mode != PadMode::Constant && i < behind.size(); ++i)
+            behind[i] = source_of(mode, last + static_cast<int64_t>(i) - begin, size);
         auto rank = in.size();
         for (int64_t i = 0; rank > 1 && i < out[rank - 2]; ++i) {
             auto source = source_of(mode, i - begins[rank - 2], in[rank - 2]);
@@ -92,15 +112,18 @@ std::byte const* value_of(Shapes const& s, void* const* a) {
     return s.has_value && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
 }
 
+template <class T>
+void fill(std::byte* y, int64_t count, T value) {
+    for (int64_t i = 0; i < count; ++i) store(y + i * int64_t{sizeof(T)}, value);
+}
+
 /// One row of the innermost axis; `x` is the input's row, or null if the whole row lies outside.
 template <class T>
 void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
     constexpr int64_t kBytes = sizeof(T);
-    if (!x) {
-        for (int64_t i = 0; i < s.out.back(); ++i) store(y + i * kBytes, value);
-        return;
-    }
+    if (!x) return fill(y, s.out.back(), value);
     auto edge = [&](std::vector<int64_t> const& sources, std::byte* to) {
+        if (s.mode == PadMode::Constant) return fill(to, static_cast<int64_t>(sources.size()), value);
         for (auto at : sources) store(to, at < 0 ? value : load<T>(x + at * kBytes)), to += kBytes;
     };
     edge(s.front, y);
@@ -133,6 +156,7 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
     if (shapes->in.empty()) shapes->in = shapes->out = {1}, shapes->begins = {0}, shapes->strides = {1};
+    shapes->merge_axes();
     shapes->find_sources();
     auto output = args.inputs.size();
     return make_task([s = *shapes, output](void* const* a, runtime::RunContext const& c) {

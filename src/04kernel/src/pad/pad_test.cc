@@ -10,9 +10,9 @@ struct Padding {
     Dims dims, begins, ends;
 };
 
-/// Y of the first kernel for X in `layout`, or why there is none.
+/// Y of the first kernel for X in `layout` (or of the last), or why there is none.
 std::pair<Tensor, std::string> padded(PadMode mode, Tensor const& x, Tensor const& value, Padding const& padding,
-                                      Layout layout, ThreadPool& pool) {
+                                      Layout layout, ThreadPool& pool, bool last = false) {
     std::vector<Argument> inputs{argument(x, layout), argument(value, Layout::Plain)};
     std::vector<Operand> operands{operand_of(inputs[0]), operand_of(inputs[1])};
     operands[1].dims = inputs[1].desc.dims = {};
@@ -21,7 +21,8 @@ std::pair<Tensor, std::string> padded(PadMode mode, Tensor const& x, Tensor cons
     for (size_t i = 0; i < y.dims.size(); ++i) y.dims[i] += padding.begins[i] + padding.ends[i];
     auto found = candidates(PadInfo{mode}, {operands, {&y, 1}, "cpu", Isa::Scalar, pool.threads()});
     if (found.kernels.empty()) return {x, "no kernel"};
-    Bench bench(*found.kernels[0], inputs, y, pool, {padding.begins.begin(), padding.begins.end()});
+    Bench bench(*(last ? found.kernels.back() : found.kernels.front()), inputs, y, pool,
+                {padding.begins.begin(), padding.begins.end()});
     if (!bench.task) return {x, bench.rejection};
     bench.run();
     return {loaded(bench.output(), y.dims, layout), {}};
@@ -49,6 +50,31 @@ TEST(Pad, BlockedLayoutsAgreeWithThePlainOne) {
                         << dims_text(padding.dims) << " " << static_cast<int>(mode);
                 }
             }
+}
+
+/// Axes of one element, and neighbours that nothing is added to, in front, between and behind, and rows too long to be
+/// one.
+TEST(Pad, RowsOfSeveralAxesAgreeWithTheReference) {
+    std::mt19937 rng(25);
+    ThreadPool pool(2);
+    auto value = Tensor::random({1}, rng);
+    std::vector<Padding> const paddings{{{1, 7, 9, 1}, {0, 0, 3, 0}, {0, 0, 4, 0}},
+                                        {{2, 3, 4, 5}, {0, 2, 0, 0}, {0, 1, 0, 0}},
+                                        {{2, 3, 4, 5}, {1, 0, 0, 0}, {1, 0, 0, 0}},
+                                        {{3, 1, 4, 1, 5}, {0, 0, 2, 0, 0}, {2, 0, -1, 0, 0}},
+                                        {{3, 1, 4}, {1, 1, 1}, {0, 2, 3}},
+                                        {{2, 6, 4, 3}, {0, -2, 0, 0}, {0, -1, 0, 0}},
+                                        {{2, 3, 70, 80}, {0, 2, 0, 0}, {0, 1, 0, 0}},
+                                        {{1, 1, 6}, {0, 0, 5}, {0, 0, 0}}};
+    for (auto mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
+        for (auto const& padding : paddings) {
+            auto x = Tensor::random(padding.dims, rng);
+            auto [expected, failure] = padded(mode, x, value, padding, Layout::Plain, pool, true);
+            ASSERT_EQ(failure, "");
+            auto [actual, reason] = padded(mode, x, value, padding, Layout::Plain, pool);
+            ASSERT_EQ(reason, "");
+            ASSERT_EQ(actual.values, expected.values) << dims_text(padding.dims) << " " << static_cast<int>(mode);
+        }
 }
 
 TEST(Pad, BlockedLayoutsRefuseOtherAxes) {

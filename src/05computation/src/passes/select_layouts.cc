@@ -145,7 +145,10 @@ Ability reduce_ability(NodePtr node, int64_t block) {
 
 Ability ability_of(NodePtr node, int64_t block);
 
-/// A convolution whose few output channels fill a small part of a block, which nobody asks for, at several positions.
+/// What a block costs at each position to be made of row-major channels, in multiply-adds of vectors.
+constexpr double kReorderedPosition = 24;
+
+/// A convolution whose few output channels fill a small part of a block, at several positions.
 bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
     auto const& shape = node->output()->value.shape;
     if (std::all_of(shape.begin() + 2, shape.end(), [](auto const& size) { return size == DimExpr(1); })) return false;
@@ -159,12 +162,12 @@ bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t blo
         if (axis >= 2) taps *= *size;
     }
     auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
-    if (!kernel::has_few_outputs(layout, sizes[1], taps, sizes[0])) return false;
+    auto saving = kernel::few_outputs_saving(layout, sizes[1], taps, sizes[0]);
     for (auto [consumer, slot] : node->output()->consumers()) {
         auto ability = ability_of(consumer, block);
-        if (ability.needs_blocks && ability.follows[slot]) return false;
+        if (ability.needs_blocks && ability.follows[slot]) return saving > kReorderedPosition;
     }
-    return true;
+    return saving > 0;
 }
 
 Ability ability_of(NodePtr node, int64_t block) {
@@ -180,10 +183,8 @@ Ability ability_of(NodePtr node, int64_t block) {
         auto ability = window(true);
         if (conv->epilogue.residual) ability.follows.back() = 1;
         auto channels = node->input(0)->value.shape[1].constant();
-        if (conv->group == 1 && channels && *channels < block)
-            ability.follows[0] = 0;
-        else
-            ability.plain_output = writes_few_channels(node, *conv, block);
+        if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
+        ability.plain_output = writes_few_channels(node, *conv, block);
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {

@@ -65,15 +65,37 @@ TEST(SelectLayouts, WritesRowsOfFewChannels) {
     EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 ? 1 : 0) << "of X";
 }
 
+kernel::PoolInfo pool_of_two() {
+    kernel::PoolInfo pool;
+    pool.kernel = {2, 2}, pool.window = {{2, 2}, {1, 1}, {0, 0}, {0, 0}};
+    return pool;
+}
+
 TEST(SelectLayouts, KeepsBlocksOfFewChannelsThatAreAskedFor) {
     TestGraph g(10);
     auto* x = g.input({1, 64, 14, 14});
-    auto* few = convolve(g, convolve(g, x, 64, 3), 3, 3);
-    kernel::PoolInfo pool;
-    pool.kernel = {2, 2}, pool.window = {{2, 2}, {1, 1}, {0, 0}, {0, 0}};
-    g.output(g.add(pool, {few}, {1, 3, 7, 7}));
+    auto* few = convolve(g, convolve(g, x, 16, 3), 3, 1);
+    g.output(g.add(pool_of_two(), {few}, {1, 3, 7, 7}));
     auto types = compare_passes(g, {{1, 64, 14, 14}}, 600 * kEps * 64);
     EXPECT_EQ(count(types, "Reorder"), two_reorders());
+}
+
+/// Where lanes would stay empty for more time than blocks take to make.
+TEST(SelectLayouts, MakesBlocksOfFewChannelsBehindLongSums) {
+    TestGraph g(20);
+    auto* x = g.input({1, 64, 14, 14});
+    auto* wide = convolve(g, x, 64, 3);
+    g.output(convolve(g, join(g, {wide, convolve(g, wide, 1, 5)}), 64, 1));
+    auto types = compare_passes(g, {{1, 64, 14, 14}}, 2000 * kEps * 64);
+    EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 ? 3 : 0) << "of X, one channel and Y";
+}
+
+TEST(SelectLayouts, LeavesRowsBetweenFewChannels) {
+    TestGraph g(21);
+    auto* x = g.input({1, 4, 14, 14});
+    g.output(convolve(g, convolve(g, x, 4, 3), 1, 3));
+    auto types = compare_passes(g, {{1, 4, 14, 14}}, 600 * kEps);
+    EXPECT_EQ(count(types, "Reorder"), 0);
 }
 
 /// Masks, noise, attention over positions: one channel for all.

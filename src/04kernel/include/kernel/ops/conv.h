@@ -31,9 +31,10 @@ struct ConvInfo {
     std::string attributes() const;
 };
 Candidates candidates(ConvInfo const&, Request const&);
-/// Whether Y had better be Plain while X is in these blocks, because its channels (of one group, without a residual)
-/// fill a small part of a block. `taps`: of the window.
-bool has_few_outputs(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels);
+/// Multiply-adds of vectors that a convolution of one group and without a residual saves, at each position of Y, if Y
+/// is Plain, because its channels fill a small part of these blocks; 0 or less: none. X with fewer channels than a
+/// block has is Plain, too. `taps`: of the window.
+double few_outputs_saving(Layout blocked, int64_t in_channels, int64_t taps, int64_t out_channels);
 
 /// Transposed convolution. Inputs: X [N, C, spatial…], W [C, M/group, kernel…], bias, residual as in ConvInfo. The
 /// output size is the output operand's; pads_begin decide where it starts. With `channels_last`, on a GPU only, X is

@@ -1,0 +1,261 @@
+#include "conv/columns.h"
+
+#include "common/thread_pool.h"
+#include "conv/conv.h"
+#include "conv/cost.h"
+#include "conv/geometry.h"
+#include "mem_manager/blob.h"
+
+namespace refactor::kernel {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// [M, C, rows, columns of the kernel] to [row][C][column][M].
+void pack(float const* w, Geometry const& g, float* packed) {
+    auto const rows = g.kernel[0] * g.kernel[1], columns = g.kernel[2];
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < g.in_channels; ++c)
+            for (int64_t t = 0; t < columns; ++t)
+                for (int64_t m = 0; m < g.out_channels; ++m)
+                    *packed++ = w[((m * g.in_channels + c) * rows + r) * columns + t];
+}
+
+/// Outputs of a part of a row: what a window of channels reads for them stays in L2.
+constexpr int64_t kColumns = 1024;
+
+/// Time to begin and end a tile, ns.
+constexpr double kTile = 40;
+
+class ColumnsTask final : public runtime::Task {
+    Geometry g_;
+    Activation activation_;
+    ConvOperands operands_;
+    ColumnsIsa const* isa_;
+    std::shared_ptr<mem_manager::Blob const> packed_;
+    int64_t rows_, parts_;                        ///< of all outputs; parts of a row
+    int64_t span_;                                ///< rows from the first of a window to its last
+    int64_t length_;                              ///< of a phase of a copied row
+    SmallVector<int64_t, 64> taps_, phase_taps_;  ///< floats to a tap's column, in X and in a copy
+    int threads_;
+
+    int64_t weight_floats() const { return g_.in_channels * g_.taps() * g_.out_channels; }
+    int64_t row_floats() const { return g_.in_channels * g_.stride[2] * length_; }
+    int64_t copy_floats() const { return g_.kernel[0] * span_ * row_floats(); }
+
+    /// About 20 µs of work a task, and at most four tasks a thread.
+    int64_t tasks() const {
+        auto work = rows_ * g_.out[2] * weight_floats() / 1048576;
+        return threads_ == 1 ? 1 : std::clamp<int64_t>(work, 1, std::min<int64_t>(4 * threads_, rows_ * parts_));
+    }
+
+    /// The rows that windows of neighbouring rows of outputs read, copied once: of each plane of the window the last
+    /// `span_`.
+    class Copies {
+        ColumnsTask const& task_;
+        float* copies_;
+        int64_t begin_ = 0;  ///< the first column
+        float const* x_ = nullptr;
+        SmallVector<int64_t, 64> held_;  ///< by plane of the window and place: the row of X
+
+    public:
+        Copies(ColumnsTask const& task, float* copies)
+            : task_(task), copies_(copies), held_(static_cast<size_t>(task.g_.kernel[0] * task.span_), -1) {}
+
+        void begin(float const* x, int64_t column) {
+            if (x == x_ && column == begin_) return;
+            x_ = x, begin_ = column;
+            std::fill(held_.begin(), held_.end(), -1);
+        }
+        float const* base() const { return copies_; }
+        /// Floats from `base` to row `y` of plane `z`, which is the plane `d` of the window.
+        int64_t find(int64_t d, int64_t z, int64_t y) {
+            auto const& g = task_.g_;
+            auto place = d * task_.span_ + y % task_.span_, row = z * g.in[1] + y, at = place * task_.row_floats();
+            auto& held = held_[static_cast<size_t>(place)];
+            if (held == row) return at;
+            held = row;
+            auto channel = g.stride[2] * task_.length_;
+            for (int64_t c = 0; c < g.in_channels; ++c)
+                task_.isa_->phases({x_ + c * g.in_size() + row * g.in[2], g.in[2], begin_, g.stride[2], task_.length_,
+                                    copies_ + at + c * channel});
+            return at;
+        }
+    };
+
+    /// Finds the rows of the window that are inside, for row `row` of plane `plane` of the outputs: in X, or among
+    /// copies.
+    void find_rows(int64_t plane, int64_t row, Copies* copies, ColumnsJob& job, int64_t* row_x, int64_t* row_w) const {
+        job.rows = 0;
+        for (int64_t d = 0; d < g_.kernel[0]; ++d)
+            for (int64_t h = 0; h < g_.kernel[1]; ++h) {
+                auto z = plane * g_.stride[0] - g_.pad[0] + d * g_.dilation[0];
+                auto y = row * g_.stride[1] - g_.pad[1] + h * g_.dilation[1];
+                if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) continue;
+                row_x[job.rows] = copies ? copies->find(d, z, y) : (z * g_.in[1] + y) * g_.in[2];
+                row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.in_channels * g_.kernel[2] * g_.out_channels;
+            }
+    }
+
+    /// Tiles of about equally many vectors, over `columns` neighbours.
+    void run_tiles(ColumnsJob job, int64_t columns) const {
+        auto vectors = ceil_div(columns, isa_->width);
+        auto tiles = ceil_div(vectors, isa_->vectors[g_.out_channels - 1]);
+        for (int64_t tile = 0, first = 0; tile < tiles; ++tile) {
+            auto end = vectors * (tile + 1) / tiles * isa_->width;
+            job.count = std::min(columns, end) - first;
+            isa_->tile[g_.out_channels - 1][(end - first) / isa_->width - 1](job);
+            job.x += end - first, job.y += end - first, first = end;
+        }
+    }
+
+public:
+    ColumnsTask(Geometry const& g, Epilogue const& epilogue, ColumnsIsa const& isa,
+                std::shared_ptr<mem_manager::Blob const> packed, int threads)
+        : g_(g),
+          activation_(epilogue.activation),
+          operands_(epilogue),
+          isa_(&isa),
+          packed_(std::move(packed)),
+          rows_(g.batch * g.out[0] * g.out[1]),
+          parts_(ceil_div(g.out[2], kColumns)),
+          span_((g.kernel[1] - 1) * g.dilation[1] + 1),
+          threads_(std::max(1, threads)) {
+        auto reach = (g.kernel[2] - 1) * g.dilation[2];
+        length_ = ceil_div(std::min(g.out[2], kColumns), isa.width) * isa.width + reach / g.stride[2];
+        for (int64_t t = 0; t < g.kernel[2]; ++t) {
+            auto column = t * g.dilation[2];
+            taps_.push_back(column);
+            phase_taps_.push_back(column % g.stride[2] * length_ + column / g.stride[2]);
+        }
+    }
+
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>((packed_ ? 0 : weight_floats()) + threads_ * copy_floats()) * sizeof(float);
+    }
+    uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
+    double operations() const override { return 2. * static_cast<double>(g_.batch * g_.out_size() * weight_floats()); }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* workspace = reinterpret_cast<float*>(context.workspace);
+        ColumnsJob whole{};
+        if (packed_) {
+            whole.w = static_cast<float const*>(packed_->data());
+        } else {
+            pack(static_cast<float const*>(arguments[1]), g_, workspace);
+            whole.w = workspace, workspace += weight_floats();
+        }
+        whole.channels = g_.in_channels, whole.taps = g_.kernel[2];
+        whole.y_channel = g_.out_size(), whole.activation = activation_;
+        if (operands_.bias >= 0) whole.bias = static_cast<float const*>(arguments[operands_.bias]);
+        auto const* x = static_cast<float const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[operands_.output]);
+        auto tasks = this->tasks(), rows = g_.out[0] * g_.out[1], all = rows_ * parts_;
+        context.pool.parallel_for(tasks, [&](int64_t task, int thread) {
+            auto job = whole;
+            SmallVector<int64_t, 64> row_x(static_cast<size_t>(g_.kernel[0] * g_.kernel[1])), row_w(row_x.size());
+            job.row_x = row_x.data(), job.row_w = row_w.data();
+            Copies copies(*this, workspace + thread * copy_floats());
+            // Rows of one part follow each other, so that their windows share copies.
+            for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
+                auto row = i % rows, part = i / rows % parts_, image = i / rows / parts_, first = part * kColumns;
+                auto columns = std::min(g_.out[2] - first, kColumns), begin = first * g_.stride[2] - g_.pad[2];
+                auto end = begin + ceil_div(columns, isa_->width) * isa_->width + taps_.back();
+                bool inside = g_.stride[2] == 1 && begin >= 0 && end <= g_.in[2];
+                auto const* from = x + image * g_.in_channels * g_.in_size();
+                if (!inside) copies.begin(from, begin);
+                find_rows(row / g_.out[1], row % g_.out[1], inside ? nullptr : &copies, job, row_x.data(),
+                          row_w.data());
+                job.x = inside ? from + begin : copies.base();
+                job.x_channel = inside ? g_.in_size() : g_.stride[2] * length_;
+                job.tap_x = inside ? taps_.data() : phase_taps_.data();
+                job.y = y + image * g_.out_channels * g_.out_size() + row * g_.out[2] + first;
+                run_tiles(job, columns);
+            }
+        });
+    }
+};
+
+class ColumnsKernel final : public NamedKernel {
+    ConvInfo info_;
+    Isa isa_;
+    std::shared_ptr<mem_manager::Blob const> weights_;
+
+    ColumnsIsa const& functions() const { return isa_ == Isa::Avx512 ? columns_avx512() : columns_avx2(); }
+
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = conv_geometry(info_.window, info_.group, args);
+        if (!g) return g;
+        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
+        g->merge_axes();
+        return g;
+    }
+
+public:
+    ColumnsKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
+
+    /// A vector of X is loaded for each multiply-add of one output, of which every other load takes two lines; sums
+    /// that are fewer than the latency hides wait for each other.
+    Result<double, Rejection> estimate(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        CostModel cost(isa_, args.threads);
+        auto const& isa = functions();
+        auto outputs = g->out_channels, vectors = ceil_div(g->out[2], isa.width);
+        auto sums = static_cast<double>(outputs * std::min<int64_t>(vectors, isa.vectors[outputs - 1]));
+        auto speed = std::min({0.8, 0.35 + 0.15 * static_cast<double>(outputs), sums / 8});
+        auto rows = static_cast<double>(g->batch * g->out[0] * g->out[1]);
+        auto products = static_cast<double>(vectors * outputs * g->in_channels * g->taps());
+        auto copied = g->stride[2] > 1 || g->pad[2] > 0
+                          ? static_cast<double>(vectors * g->in_channels * g->kernel[0] * g->kernel[1] * g->stride[2])
+                          : 0;
+        auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+        auto tiles = rows * static_cast<double>(ceil_div(vectors, isa.vectors[outputs - 1]));
+        return (rows * (products / speed + 2 * copied) * 2 * isa.width / cost.flops + kTile * tiles +
+                bytes / (cost.bandwidth(bytes) * 2)) /
+               cost.threads;
+    }
+
+    TaskResult bind(BindArgs const& args) const override {
+        auto g = geometry(args);
+        if (!g) return Err{g.error()};
+        std::shared_ptr<mem_manager::Blob const> packed;
+        if (weights_) {
+            auto floats = g->in_channels * g->taps() * g->out_channels;
+            packed = args.packs.get(*weights_, "columns", static_cast<size_t>(floats) * sizeof(float),
+                                    [&](void const* from, void* to) {
+                                        pack(static_cast<float const*>(from), *g, static_cast<float*>(to));
+                                    });
+        }
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<ColumnsTask>(*g, info_.epilogue, functions(), std::move(packed), args.threads));
+    }
+};
+
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
+    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
+    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
+    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
+    if (x.layout != Layout::Plain || y.layout != Layout::Plain)
+        return Err{Rejection{"expects X and Y in the Plain layout"}};
+    if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
+    auto outputs = w.dims[0], most = int64_t{isa == Isa::Avx512 ? 8 : 4};
+    if (outputs < 1 || outputs > most)
+        return Err{
+            Rejection{"is for 1 to " + std::to_string(most) + " output channels, got " + std::to_string(outputs)}};
+    return std::unique_ptr<Kernel>(std::make_unique<ColumnsKernel>(std::move(id), info, isa, w.constant));
+}
+
+}  // namespace
+
+KernelResult conv_columns_avx512(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512, "conv:cpu:columns:f32:avx512");
+}
+KernelResult conv_columns_avx2(ConvInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx2, "conv:cpu:columns:f32:avx2");
+}
+
+}  // namespace refactor::kernel
