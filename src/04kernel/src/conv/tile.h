@@ -36,7 +36,9 @@ struct RowJob {
     int32_t first_inner = 0;
     bool add = false;              ///< to what y holds, instead of the bias
     float const* ahead = nullptr;  ///< as many weights as `w` has, wanted after these; null: none
-    bool far = false;              ///< y and residual are asked for while sums are made, where tiles do so
+    /// The last block has at most half as many lanes as vectors, which half a vector multiplies in half the time.
+    bool half = false;
+    bool far = false;  ///< y and residual are asked for while sums are made, where tiles do so
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks

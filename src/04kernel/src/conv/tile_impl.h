@@ -63,11 +63,20 @@ RG_SIMD void prefetch_results(RowJob const& j, float const* y, float const* resi
     }
 }
 
+#if defined(__AVX512F__) && !defined(RG_BF16_PAIRS) && !defined(RG_EMULATE_AVX512)
+constexpr bool kHalves = true;
+#else
+constexpr bool kHalves = false;
+RG_SIMD Vec set_half(float x) { return Vec::set(x); }
+RG_SIMD void add_half_product(Vec& c, Vec a, Vec b) { add_product(c, a, b); }
+#endif
+
 /// Input channels whose weights AVX-512 asks for before it needs them, from L2. AVX2 has no instructions to spare.
 constexpr int kChannelsAhead = kNarrow ? 0 : 16;
 
-/// Adds what one input channel of a tap contributes. `Pinned`: every sum of AVX2 keeps its register.
-template <int Step, bool Pinned, int B, int R, int Q>
+/// Adds what one input channel of a tap contributes. `Pinned`: every sum of AVX2 keeps its register. `Half`: of the
+/// last block half a vector.
+template <int Step, bool Pinned, bool Half, int B, int R, int Q>
 RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, float const* w) {
     Vec weights[B];
 #pragma GCC unroll 2
@@ -79,10 +88,12 @@ RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, flo
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 14
         for (int q = 0; q < Q; ++q) {
-            Vec value = Vec::set(p[r * x_row + q * Step]);
+            Vec value = Half && B == 1 ? set_half(p[r * x_row + q * Step]) : Vec::set(p[r * x_row + q * Step]);
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b)
-                if constexpr (Pinned || !kNarrow)
+                if (Half && b + 1 == B)
+                    add_half_product(acc[b][r][q], weights[b], value);
+                else if constexpr (Pinned || !kNarrow)
                     add_product(acc[b][r][q], weights[b], value);
                 else
                     acc[b][r][q] = fma(weights[b], value, acc[b][r][q]);
@@ -111,14 +122,14 @@ template <int B, int R, int Q>
         float const* p = x + (taps ? taps[t] : t * tap_step);
         prefetch_next<R, Q>(p, x_row), ahead.prefetch();
 #pragma GCC unroll kStepsAtOnce
-        for (int i = 0; i < W; ++i) add_channel<W, true>(acc, p + i, x_row, w + i * B * W);
+        for (int i = 0; i < W; ++i) add_channel<W, true, false>(acc, p + i, x_row, w + i * B * W);
     }
     copy(sums, acc);
 }
 
 /// B blocks of R rows of Q columns. `Planar` inputs have one value a tap and columns one float apart. `Far`: results
 /// are asked for, for which the other tiles have no registers to spare.
-template <int B, int R, int Q, bool Planar, bool Far = false>
+template <int B, int R, int Q, bool Planar, bool Far = false, bool Half = false>
 [[gnu::noinline]] void tile(RowJob const& j, float const* x, float* y, float const* residual, Ahead ahead) {
     Vec acc[B][R][Q];
     begin(j, y, acc);
@@ -127,11 +138,11 @@ template <int B, int R, int Q, bool Planar, bool Far = false>
     int64_t const* const taps = j.taps;
     auto input = [&](int64_t t) __attribute__((always_inline)) { return x + (taps ? taps[t] : t * tap_step); };
     if constexpr (Planar) {
-        for (int64_t t = 0; t < tap_count; ++t, w += B * W) add_channel<1, false>(acc, input(t), x_row, w);
+        for (int64_t t = 0; t < tap_count; ++t, w += B * W) add_channel<1, false, Half>(acc, input(t), x_row, w);
     } else {
         auto part = [&](int64_t t, int first, int inner) __attribute__((always_inline)) {
             float const* p = input(t);
-            for (int i = first; i < inner; ++i, w += B * W) add_channel<W, false>(acc, p + i, x_row, w);
+            for (int i = first; i < inner; ++i, w += B * W) add_channel<W, false, Half>(acc, p + i, x_row, w);
         };
         int64_t const first_taps = j.first_taps, full_taps = j.full_taps;
         int64_t t = 0;
@@ -153,7 +164,7 @@ template <int B, int R, int Q, bool Planar, bool Far = false>
                 ahead.prefetch();
 #pragma GCC unroll kStepsAtOnce
                 for (int i = first; i < first + kStepsAsked; ++i)
-                    add_channel<W, false>(acc, p + i, x_row, w + i * B * W);
+                    add_channel<W, false, Half>(acc, p + i, x_row, w + i * B * W);
             }
         }
         for (; t < tap_count; ++t) part(t, 0, j.last_inner);
@@ -163,27 +174,30 @@ template <int B, int R, int Q, bool Planar, bool Far = false>
 
 using Tile = void (*)(RowJob const&, float const*, float*, float const*, Ahead);
 
-template <int B, int R, bool Planar, bool Far, int... q>
+template <int B, int R, bool Planar, bool Far, bool Half, int... q>
 struct TileTable {
-    static constexpr Tile tiles[] = {nullptr, tile<B, R, q + 1, Planar, Far>...};
+    static constexpr Tile tiles[] = {nullptr, tile<B, R, q + 1, Planar, Far, Half>...};
 };
-template <int B, int R, bool Planar, bool Far, int N, int... q>
-struct MakeTable : MakeTable<B, R, Planar, Far, N - 1, N - 1, q...> {};
-template <int B, int R, bool Planar, bool Far, int... q>
-struct MakeTable<B, R, Planar, Far, 0, q...> : TileTable<B, R, Planar, Far, q...> {};
+template <int B, int R, bool Planar, bool Far, bool Half, int N, int... q>
+struct MakeTable : MakeTable<B, R, Planar, Far, Half, N - 1, N - 1, q...> {};
+template <int B, int R, bool Planar, bool Far, bool Half, int... q>
+struct MakeTable<B, R, Planar, Far, Half, 0, q...> : TileTable<B, R, Planar, Far, Half, q...> {};
+
+template <int B, bool Half>
+Tile pick_of(RowJob const& j, int rows, int cols) {
+    constexpr int kMost = columns_of(B);
+    if (j.planar) return MakeTable<B, 1, true, false, Half, kMost>::tiles[cols];
+    if (rows == 2) return MakeTable<B, 2, false, false, Half, kMost / 2>::tiles[cols];
+    if constexpr (!kNarrow && !Half && B == 2)
+        if (j.far) return MakeTable<B, 1, false, true, Half, kMost>::tiles[cols];
+    return MakeTable<B, 1, false, false, Half, kMost>::tiles[cols];
+}
 
 /// Tile of `blocks` blocks, 1 or 2 rows, and the given columns.
 Tile pick(RowJob const& j, int rows, int cols) {
-    constexpr int kOne = columns_of(1), kTwo = columns_of(2);
-    bool const two = j.blocks == 2;
-    if (j.planar)
-        return two ? MakeTable<2, 1, true, false, kTwo>::tiles[cols] : MakeTable<1, 1, true, false, kOne>::tiles[cols];
-    if (rows == 2)
-        return two ? MakeTable<2, 2, false, false, kTwo / 2>::tiles[cols]
-                   : MakeTable<1, 2, false, false, kOne / 2>::tiles[cols];
-    if constexpr (!kNarrow)
-        if (j.far && two) return MakeTable<2, 1, false, true, kTwo>::tiles[cols];
-    return two ? MakeTable<2, 1, false, false, kTwo>::tiles[cols] : MakeTable<1, 1, false, false, kOne>::tiles[cols];
+    if constexpr (kHalves)
+        if (j.half) return j.blocks == 2 ? pick_of<2, true>(j, rows, cols) : pick_of<1, true>(j, rows, cols);
+    return j.blocks == 2 ? pick_of<2, false>(j, rows, cols) : pick_of<1, false>(j, rows, cols);
 }
 
 void run_rows(RowJob const& j) {

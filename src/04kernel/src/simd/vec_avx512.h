@@ -56,6 +56,15 @@ RG_SIMD void add_product(Vec& c, Vec a, Vec b) {
 #else
 RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }  ///< c += a * b
 #endif
+#if !defined(RG_BF16_PAIRS) && !defined(RG_EMULATE_AVX512)
+/// `x` in the first eight lanes; the others are undefined.
+RG_SIMD Vec set_half(float x) { return {_mm512_castps256_ps512(_mm256_set1_ps(x))}; }
+/// c += a * b in the first eight lanes; the others are undefined.
+RG_SIMD void add_half_product(Vec& c, Vec a, Vec b) {
+    auto half = [](Vec x) { return _mm512_castps512_ps256(x.v); };
+    c.v = _mm512_castps256_ps512(_mm256_fmadd_ps(half(a), half(b), half(c)));
+}
+#endif
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
