@@ -64,12 +64,10 @@ public:
             depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
         }
         auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile_.block);
-        // What half a vector multiplies takes half the time.
-        auto last = g->out_channels - (blocks - 1) * tile_.block;
-        bool half = cpu_features().halves_512 && tile_.channels == 1 && tile_.block == 16 && last <= 8;
-        auto multiplied = outputs * (1 - (half ? 0.5 / static_cast<double>(blocks) : 0));
+        auto share =
+            g->group == 1 && tile_.channels == 1 ? CostModel::share_of_blocks(tile_.block, g->out_channels) : 1;
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
-        auto work = 2 * multiplied * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
+        auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
         auto bytes = 4 * (outputs + inputs * tile_.channels);  // what rounds reads X once more
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +

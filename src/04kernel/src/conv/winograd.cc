@@ -94,6 +94,7 @@ public:
         // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
         auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole() ? 16 : 8));
         auto products = 2. * inputs * tiles * in * out / (0.85 * filled * cost.flops);
+        products *= CostModel::share_of_blocks(tile().block, g->out_channels);
         if (form.strided()) products *= 0.85 / kPeakOfStride * (in + kStepsOfStride) / in;
         auto weights = 4. * groups * count * in * out;
         auto reading = weights * static_cast<double>(plan.blocks) / cost.reading(weights);
