@@ -432,3 +432,34 @@ def test_a_loop_of_nothing_but_an_unchanged_state():
     )
     x = np.arange(3, dtype=np.float32)
     compare(proto, *({"n": np.array(n), "x": x} for n in (0, 4)), oracle=onnxruntime)
+
+
+@pytest.mark.parametrize("index", ["i", "count", "word"])
+def test_products_of_elements_that_a_loop_counts_are_those_of_the_sequence(index):
+    """A state may count; a word of a table is no element that follows."""
+    body = helper.make_graph(
+        [
+            node("Gather", ["xs", index], ["x"], axis=0),
+            node("MatMul", ["x", "w"], ["xw"]),
+            node("Identity", ["going"], ["go_on"]),
+            node("Add", ["count", "one"], ["next"]),
+            node("Gather", ["words", "count"], ["next_word"]),
+        ],
+        "body",
+        [value("i", I64, []), value("going", BOOL, []), value("count", I64, []), value("word", I64, [])],
+        [value("go_on", BOOL, []), value("next", I64, []), value("next_word", I64, []), value("xw", F32, None)],
+    )
+    loop = node("Loop", ["n", "", "zero", "zero"], ["", "", "y"], name="loop", body=body)
+    weights = [
+        constant("w", _array("w0")),
+        constant("one", np.array(1)),
+        constant("zero", np.array(0)),
+        constant("words", np.array([2, 0, 1])),
+    ]
+    ports = [value("n", I64, []), value("xs", F32, ["T", 2, 4])]
+    executor = make_compiler(make([loop], ports, [value("y", F32, None)], initializers=weights)).compile("cpu")
+    xs = models.generator().standard_normal((3, 2, 4), np.float32)
+    (y,) = executor({"n": np.array(3), "xs": xs}).values()
+    order = [0, 2, 0] if index == "word" else [0, 1, 2]
+    np.testing.assert_allclose(y, xs[order] @ _array("w0"), rtol=1e-5, atol=1e-6)
+    assert ("loop/xw" in executor.dbg(quiet=True)) == (index != "word")

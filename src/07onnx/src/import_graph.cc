@@ -133,6 +133,13 @@ void Importer::GraphImport::add_nodes() {
         visible = local_;
         if (outer_) visible.insert(outer_->begin(), outer_->end());
     }
+    static std::vector<GraphBuilder::Node> const kNone;
+    Copies const copies(has_graphs ? source_.nodes_ : kNone);
+    auto is_matrix = [&](std::string const& name) {
+        auto edge = maker_.edges.find(copies.original(name));
+        if (edge == maker_.edges.end() || !edge->second.constant || !edge->second.shape) return false;
+        return edge->second.shape->size() == 2;
+    };
     auto add = [&](GraphBuilder::Node& node, std::string const& name) {
         auto op = importer_.node_operator(node, concat("\"", shortened(name), "\""), visible);
         for (auto const& input : node.inputs) use(input);
@@ -141,7 +148,10 @@ void Importer::GraphImport::add_nodes() {
     for (size_t i = 0; i < source_.nodes_.size(); ++i) {
         auto& node = source_.nodes_[i];
         auto name = node.name.empty() ? concat(shortened(node.op_type), "_", i) : node.name;
-        for (auto& result : importer_.capture_unchanged_states(node, name)) add(result, result.name);
+        for (auto& outer : importer_.take_out_of_loop(node, name, is_matrix, visible)) {
+            for (auto const& output : outer.outputs) local_.insert(output), visible.insert(output);
+            add(outer, outer.name);
+        }
         add(node, name);
     }
 }

@@ -2,6 +2,7 @@
 #include "graph_topo/builder.h"
 #include "onnx/model_builder.h"
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,7 +26,19 @@ private:
         std::vector<std::string> captures;  ///< outer names, in the order of the last global inputs
     };
 
-    class UnchangedStates;
+    /// Values that Identity nodes of one graph give other names to.
+    class Copies {
+        std::unordered_map<std::string, std::string> originals_;
+
+    public:
+        explicit Copies(std::vector<GraphBuilder::Node> const& nodes);
+        void add(std::string copy, std::string original) { originals_.emplace(std::move(copy), std::move(original)); }
+        /// What `name` is a copy of.
+        std::string const& original(std::string const& name) const;
+    };
+    class LoopRewrite;
+    using OuterNodes = std::vector<GraphBuilder::Node>;
+    using IsMatrix = std::function<bool(std::string const&)>;
     /// One graph on its way in.
     class GraphImport {
         Importer& importer_;
@@ -70,9 +83,11 @@ private:
                                     std::vector<std::string>& captures);
     std::shared_ptr<frontend::Operator const> node_operator(GraphBuilder::Node& node, std::string const& label,
                                                             Names const& visible);
-    /// Turns states that Loop or Scan carries around unchanged into values that its body reads from outside, where
-    /// constants are known. Returns the nodes that make the results of `node` that this takes away.
-    std::vector<GraphBuilder::Node> capture_unchanged_states(GraphBuilder::Node& node, std::string const& label);
+    /// Makes the body of Loop or Scan read from outside what does not depend on the iteration: states that it carries
+    /// around unchanged (where constants are known), and products of the sequences whose elements it takes one by one.
+    /// Returns nodes to add around `node`. `is_matrix`: an outer constant of two axes; `taken`: names around it.
+    OuterNodes take_out_of_loop(GraphBuilder::Node& node, std::string const& label, IsMatrix const& is_matrix,
+                                Names const& taken);
     /// Of an operator that is not built in; null after reporting that nobody else has defined it either.
     std::shared_ptr<frontend::Operator const> custom_operator(GraphBuilder::Node const& node, std::string const& label,
                                                               int64_t version, frontend::Attributes attributes);
