@@ -28,6 +28,9 @@ constexpr int64_t kColumns = 1024;
 /// Time to begin and end a tile, ns.
 constexpr double kTile = 40;
 
+/// Bytes of the rows that a window spans: those of wide dilations are many, and few of them are read for one row.
+constexpr int64_t kMostCopied = 4 << 20;
+
 class ColumnsTask final : public runtime::Task {
     Geometry g_;
     Activation activation_;
@@ -37,12 +40,18 @@ class ColumnsTask final : public runtime::Task {
     int64_t rows_, parts_;                        ///< of all outputs; parts of a row
     int64_t span_;                                ///< rows from the first of a window to its last
     int64_t length_;                              ///< of a phase of a copied row
+    uint64_t phase_mask_ = 0;                     ///< of the phases that taps read
     SmallVector<int64_t, 64> taps_, phase_taps_;  ///< floats to a tap's column, in X and in a copy
     int threads_;
 
     int64_t weight_floats() const { return g_.in_channels * g_.taps() * g_.out_channels; }
+    static int64_t span_of(Geometry const& g) { return (g.kernel[1] - 1) * g.dilation[1] + 1; }
+    static int64_t length_of(Geometry const& g, ColumnsIsa const& isa) {
+        auto columns = ceil_div(std::min(g.out[2], kColumns), isa.width) * isa.width;
+        return columns + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2];
+    }
     int64_t row_floats() const { return g_.in_channels * g_.stride[2] * length_; }
-    int64_t copy_floats() const { return g_.kernel[0] * span_ * row_floats(); }
+    int64_t copy_floats() const { return copy_floats(g_, *isa_); }
 
     /// About 20 µs of work a task, and at most four tasks a thread.
     int64_t tasks() const {
@@ -79,7 +88,7 @@ class ColumnsTask final : public runtime::Task {
             auto channel = g.stride[2] * task_.length_;
             for (int64_t c = 0; c < g.in_channels; ++c)
                 task_.isa_->phases({x_ + c * g.in_size() + row * g.in[2], g.in[2], begin_, g.stride[2], task_.length_,
-                                    copies_ + at + c * channel});
+                                    task_.phase_mask_, copies_ + at + c * channel});
             return at;
         }
     };
@@ -111,6 +120,10 @@ class ColumnsTask final : public runtime::Task {
     }
 
 public:
+    /// Of the rows that a window spans, for one thread.
+    static int64_t copy_floats(Geometry const& g, ColumnsIsa const& isa) {
+        return g.kernel[0] * span_of(g) * g.in_channels * g.stride[2] * length_of(g, isa);
+    }
     ColumnsTask(Geometry const& g, Epilogue const& epilogue, ColumnsIsa const& isa,
                 std::shared_ptr<mem_manager::Blob const> packed, int threads)
         : g_(g),
@@ -120,13 +133,13 @@ public:
           packed_(std::move(packed)),
           rows_(g.batch * g.out[0] * g.out[1]),
           parts_(ceil_div(g.out[2], kColumns)),
-          span_((g.kernel[1] - 1) * g.dilation[1] + 1),
+          span_(span_of(g)),
+          length_(length_of(g, isa)),
           threads_(std::max(1, threads)) {
-        auto reach = (g.kernel[2] - 1) * g.dilation[2];
-        length_ = ceil_div(std::min(g.out[2], kColumns), isa.width) * isa.width + reach / g.stride[2];
         for (int64_t t = 0; t < g.kernel[2]; ++t) {
             auto column = t * g.dilation[2];
             taps_.push_back(column);
+            phase_mask_ |= uint64_t{1} << column % g.stride[2] % 64;
             phase_taps_.push_back(column % g.stride[2] * length_ + column / g.stride[2]);
         }
     }
@@ -189,6 +202,10 @@ class ColumnsKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         g->merge_axes();
+        auto bytes = ColumnsTask::copy_floats(*g, functions()) * int64_t{sizeof(float)};
+        if (bytes > kMostCopied)
+            return Err{Rejection{"is for windows whose rows take up to " + std::to_string(kMostCopied) +
+                                 " bytes, got " + std::to_string(bytes)}};
         return g;
     }
 
@@ -242,7 +259,8 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     if (x.layout != Layout::Plain || y.layout != Layout::Plain)
         return Err{Rejection{"expects X and Y in the Plain layout"}};
     if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
-    auto outputs = w.dims[0], most = int64_t{isa == Isa::Avx512 ? 8 : 4};
+    auto outputs = w.dims[0];
+    auto most = (isa == Isa::Avx512 ? columns_avx512() : columns_avx2()).outputs;
     if (outputs < 1 || outputs > most)
         return Err{
             Rejection{"is for 1 to " + std::to_string(most) + " output channels, got " + std::to_string(outputs)}};

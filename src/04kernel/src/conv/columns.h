@@ -28,6 +28,7 @@ struct PhasesJob {
     float const* x;          ///< the row
     int64_t columns, begin;  ///< `begin`: the first column, which may be outside
     int64_t stride, length;
+    uint64_t phase_mask;  ///< bit p mod 64: phase p is read; the others are left as they are
     float* y;
 };
 

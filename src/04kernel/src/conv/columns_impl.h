@@ -61,6 +61,7 @@ template <int64_t kStride>
 void copy_phases(PhasesJob const& j) {
     auto stride = kStride ? kStride : j.stride;
     for (int64_t phase = 0; phase < stride; ++phase) {
+        if (!(j.phase_mask >> phase % 64 & 1)) continue;
         auto begin = j.begin + phase;
         auto first = std::clamp<int64_t>(begin < 0 ? (-begin + stride - 1) / stride : 0, 0, j.length);
         auto end =
