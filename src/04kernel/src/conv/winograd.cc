@@ -89,7 +89,10 @@ public:
             return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
         };
         auto groups = static_cast<double>(g->group), tiles = groups * static_cast<double>(plan.tiles),
-             in = static_cast<double>(g->in_channels * g->kernel[0]), out = round(g->out_channels);
+             out = round(g->out_channels);
+        // Blocks of channels of a kernel with depth are read whole.
+        auto in = g->kernel[0] > 1 ? round(g->in_channels) * static_cast<double>(g->kernel[0])
+                                   : static_cast<double>(g->in_channels);
         // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight (four
         // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
         auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole() ? 16 : 8));
