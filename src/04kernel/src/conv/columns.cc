@@ -6,6 +6,8 @@
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 
+#include <span>
+
 namespace refactor::kernel {
 
 namespace {
@@ -52,6 +54,9 @@ class ColumnsTask final : public runtime::Task {
     }
     int64_t row_floats() const { return g_.in_channels * g_.stride[2] * length_; }
     int64_t copy_floats() const { return copy_floats(g_, *isa_); }
+    int64_t window_rows() const { return g_.kernel[0] * g_.kernel[1]; }
+    /// Of one thread: two for the rows of a window, and one for what copies hold.
+    int64_t list_words() const { return 2 * window_rows() + g_.kernel[0] * span_; }
 
     /// About 20 µs of work a task, and at most four tasks a thread.
     int64_t tasks() const {
@@ -66,11 +71,13 @@ class ColumnsTask final : public runtime::Task {
         float* copies_;
         int64_t begin_ = 0;  ///< the first column
         float const* x_ = nullptr;
-        SmallVector<int64_t, 64> held_;  ///< by plane of the window and place: the row of X
+        std::span<int64_t> held_;  ///< by plane of the window and place: the row of X
 
     public:
-        Copies(ColumnsTask const& task, float* copies)
-            : task_(task), copies_(copies), held_(static_cast<size_t>(task.g_.kernel[0] * task.span_), -1) {}
+        Copies(ColumnsTask const& task, float* copies, std::span<int64_t> held)
+            : task_(task), copies_(copies), held_(held) {
+            std::fill(held_.begin(), held_.end(), -1);
+        }
 
         void begin(float const* x, int64_t column) {
             if (x == x_ && column == begin_) return;
@@ -145,13 +152,15 @@ public:
     }
 
     size_t workspace_bytes() const override {
-        return static_cast<size_t>((packed_ ? 0 : weight_floats()) + threads_ * copy_floats()) * sizeof(float);
+        return static_cast<size_t>(threads_ * list_words()) * sizeof(int64_t) +
+               static_cast<size_t>((packed_ ? 0 : weight_floats()) + threads_ * copy_floats()) * sizeof(float);
     }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override { return 2. * static_cast<double>(g_.batch * g_.out_size() * weight_floats()); }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto* workspace = reinterpret_cast<float*>(context.workspace);
+        auto* lists = reinterpret_cast<int64_t*>(context.workspace);
+        auto* workspace = reinterpret_cast<float*>(lists + threads_ * list_words());
         ColumnsJob whole{};
         if (packed_) {
             whole.w = static_cast<float const*>(packed_->data());
@@ -167,9 +176,10 @@ public:
         auto tasks = this->tasks(), rows = g_.out[0] * g_.out[1], all = rows_ * parts_;
         context.pool.parallel_for(tasks, [&](int64_t task, int thread) {
             auto job = whole;
-            SmallVector<int64_t, 64> row_x(static_cast<size_t>(g_.kernel[0] * g_.kernel[1])), row_w(row_x.size());
-            job.row_x = row_x.data(), job.row_w = row_w.data();
-            Copies copies(*this, workspace + thread * copy_floats());
+            auto *row_x = lists + thread * list_words(), *row_w = row_x + window_rows();
+            job.row_x = row_x, job.row_w = row_w;
+            Copies copies(*this, workspace + thread * copy_floats(),
+                          {row_w + window_rows(), static_cast<size_t>(g_.kernel[0] * span_)});
             // Rows of one part follow each other, so that their windows share copies.
             for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
                 auto row = i % rows, part = i / rows % parts_, image = i / rows / parts_, first = part * kColumns;
@@ -178,8 +188,7 @@ public:
                 bool inside = g_.stride[2] == 1 && begin >= 0 && end <= g_.in[2];
                 auto const* from = x + image * g_.in_channels * g_.in_size();
                 if (!inside) copies.begin(from, begin);
-                find_rows(row / g_.out[1], row % g_.out[1], inside ? nullptr : &copies, job, row_x.data(),
-                          row_w.data());
+                find_rows(row / g_.out[1], row % g_.out[1], inside ? nullptr : &copies, job, row_x, row_w);
                 job.x = inside ? from + begin : copies.base();
                 job.x_channel = inside ? g_.in_size() : g_.stride[2] * length_;
                 job.tap_x = inside ? taps_.data() : phase_taps_.data();

@@ -38,6 +38,8 @@ class FewOutputsTask final : public runtime::Task {
 
     int64_t weight_floats() const { return blocks_ * g_.taps() * g_.out_channels * isa_->block; }
 
+    int64_t window_rows() const { return g_.kernel[0] * g_.kernel[1]; }
+
     /// About 20 µs of work a task, and at most four tasks a thread.
     int64_t tasks() const {
         auto work = rows_ * g_.out[2] * g_.taps() * blocks_ * g_.out_channels / 65536;
@@ -70,7 +72,8 @@ public:
           threads_(std::max(1, threads)) {}
 
     size_t workspace_bytes() const override {
-        return packed_ ? 0 : static_cast<size_t>(weight_floats()) * sizeof(float);
+        return static_cast<size_t>(threads_ * 2 * window_rows()) * sizeof(int64_t) +
+               (packed_ ? 0 : static_cast<size_t>(weight_floats()) * sizeof(float));
     }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
     double operations() const override {
@@ -78,7 +81,8 @@ public:
     }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto* own = reinterpret_cast<float*>(context.workspace);
+        auto* lists = reinterpret_cast<int64_t*>(context.workspace);
+        auto* own = reinterpret_cast<float*>(lists + threads_ * 2 * window_rows());
         if (!packed_) pack(static_cast<float const*>(arguments[1]), g_, isa_->block, own);
         FewOutputsJob whole{};
         whole.x_block = g_.in_size() * isa_->block, whole.blocks = blocks_;
@@ -92,15 +96,14 @@ public:
         auto* y = static_cast<float*>(arguments[operands_.output]);
         auto* run_row = isa_->row[g_.out_channels - 1];
         auto tasks = this->tasks(), all = rows_ * parts_;
-        context.pool.parallel_for(tasks, [&](int64_t task, int) {
+        context.pool.parallel_for(tasks, [&](int64_t task, int thread) {
             auto job = whole;
-            auto window_rows = static_cast<size_t>(g_.kernel[0] * g_.kernel[1]);
-            SmallVector<int64_t, 64> row_x(window_rows), row_w(window_rows);
-            job.row_x = row_x.data(), job.row_w = row_w.data();
+            auto *row_x = lists + thread * 2 * window_rows(), *row_w = row_x + window_rows();
+            job.row_x = row_x, job.row_w = row_w;
             for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
                 auto part = i % parts_, row = i / parts_ % g_.out[1], plane = i / parts_ / g_.out[1] % g_.out[0];
                 auto image = i / parts_ / g_.out[1] / g_.out[0];
-                find_rows(plane, row, job, row_x.data(), row_w.data());
+                find_rows(plane, row, job, row_x, row_w);
                 job.col = part * kColumns, job.col_end = std::min(g_.out[2], job.col + kColumns);
                 job.x = x + image * blocks_ * job.x_block;
                 job.y = y + image * g_.out_channels * g_.out_size() + (plane * g_.out[1] + row) * g_.out[2];
