@@ -104,14 +104,10 @@ class ColumnsTask final : public runtime::Task {
     /// copies.
     void find_rows(int64_t plane, int64_t row, Copies* copies, ColumnsJob& job, int64_t* row_x, int64_t* row_w) const {
         job.rows = 0;
-        for (int64_t d = 0; d < g_.kernel[0]; ++d)
-            for (int64_t h = 0; h < g_.kernel[1]; ++h) {
-                auto z = plane * g_.stride[0] - g_.pad[0] + d * g_.dilation[0];
-                auto y = row * g_.stride[1] - g_.pad[1] + h * g_.dilation[1];
-                if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) continue;
-                row_x[job.rows] = copies ? copies->find(d, z, y) : (z * g_.in[1] + y) * g_.in[2];
-                row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.in_channels * g_.kernel[2] * g_.out_channels;
-            }
+        g_.each_row(plane, row, [&](int64_t d, int64_t h, int64_t z, int64_t y) {
+            row_x[job.rows] = copies ? copies->find(d, z, y) : (z * g_.in[1] + y) * g_.in[2];
+            row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.in_channels * g_.kernel[2] * g_.out_channels;
+        });
     }
 
     /// Tiles of about equally many vectors, over `columns` neighbours.
@@ -207,10 +203,8 @@ class ColumnsKernel final : public NamedKernel {
     ColumnsIsa const& functions() const { return isa_ == Isa::Avx512 ? columns_avx512() : columns_avx2(); }
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = conv_geometry(info_.window, info_.group, args);
+        auto g = merged_conv_geometry(info_, args);
         if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->merge_axes();
         auto bytes = ColumnsTask::copy_floats(*g, functions()) * int64_t{sizeof(float)};
         if (bytes > kMostCopied)
             return Err{Rejection{"is for windows whose rows take up to " + std::to_string(kMostCopied) +

@@ -33,9 +33,8 @@ struct CostModel {
     /// half a vector is multiplied where that takes half the time; three tenths less in all, since inputs are broadcast
     /// all the same.
     static double share_of_blocks(int block, int64_t channels) {
-        auto blocks = (channels + block - 1) / block, last = channels - (blocks - 1) * block;
-        bool half = cpu_features().halves_512 && block == 16 && last <= 8;
-        return half ? 1 - 0.3 / static_cast<double>(blocks) : 1;
+        auto blocks = (channels + block - 1) / block;
+        return ends_in_half(block, channels) ? 1 - 0.3 / static_cast<double>(blocks) : 1;
     }
     /// f32 operations per ns and core that tiles of positions make.
     double multiply_adds(TileIsa const& isa) const {

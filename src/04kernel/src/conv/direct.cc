@@ -16,10 +16,8 @@ class DirectKernel final : public NamedKernel {
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = conv_geometry(info_.window, info_.group, args);
+        auto g = merged_conv_geometry(info_, args);
         if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->merge_axes();
         for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};

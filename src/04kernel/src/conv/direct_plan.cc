@@ -1,6 +1,5 @@
 #include "conv/direct_plan.h"
 
-#include "common/cpu_features.h"
 #include "movement/transpose_small.h"
 
 #include <cstring>
@@ -41,7 +40,7 @@ void ChunkList::describe(Chunk const& chunk, RowJob& job) const {
     job.blocks = chunk.blocks;
     job.last_lanes =
         static_cast<int32_t>(std::min<int64_t>(block, out_channels - (chunk.first + chunk.blocks - 1) * block));
-    job.half = cpu_features().halves_512 && block == 16 && job.last_lanes <= 8;
+    job.half = ends_in_half(block, job.last_lanes);
     job.planar = planar;
 }
 

@@ -48,14 +48,10 @@ class FewOutputsTask final : public runtime::Task {
     /// Rows of the window that are inside, for row `row` of plane `plane` of the outputs.
     void find_rows(int64_t plane, int64_t row, FewOutputsJob& job, int64_t* row_x, int64_t* row_w) const {
         job.rows = 0;
-        for (int64_t d = 0; d < g_.kernel[0]; ++d)
-            for (int64_t h = 0; h < g_.kernel[1]; ++h) {
-                auto z = plane * g_.stride[0] - g_.pad[0] + d * g_.dilation[0];
-                auto y = row * g_.stride[1] - g_.pad[1] + h * g_.dilation[1];
-                if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) continue;
-                row_x[job.rows] = (z * g_.in[1] + y) * g_.in[2] * isa_->block;
-                row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.kernel[2] * g_.out_channels * isa_->block;
-            }
+        g_.each_row(plane, row, [&](int64_t d, int64_t h, int64_t z, int64_t y) {
+            row_x[job.rows] = (z * g_.in[1] + y) * g_.in[2] * isa_->block;
+            row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.kernel[2] * g_.out_channels * isa_->block;
+        });
     }
 
 public:
@@ -120,13 +116,7 @@ class FewOutputsKernel final : public NamedKernel {
 
     FewOutputsIsa const& functions() const { return isa_ == Isa::Avx512 ? few_outputs_avx512() : few_outputs_avx2(); }
 
-    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = conv_geometry(info_.window, info_.group, args);
-        if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->merge_axes();
-        return g;
-    }
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const { return merged_conv_geometry(info_, args); }
 
 public:
     FewOutputsKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)

@@ -121,10 +121,8 @@ class FirstTilesKernel final : public NamedKernel {
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
-        auto g = conv_geometry(info_.window, info_.group, args);
+        auto g = merged_conv_geometry(info_, args);
         if (!g) return g;
-        if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        g->merge_axes();
         if (g->in[0] != 1 || g->out[0] != 1 || g->kernel[0] != 1) return Err{Rejection{"is for one plane"}};
         if (g->dilation[2] != 1 && g->kernel[2] > 1) return Err{Rejection{"is for columns beside each other"}};
         if (g->pad[1] < 0 || g->pad[2] < 0 || g->pad_end[1] < 0 || g->pad_end[2] < 0)

@@ -139,6 +139,14 @@ Result<Geometry, Rejection> conv_geometry(Window const& window, int64_t group, B
     return weighted_geometry(window, group, args, &Geometry::out_channels, &Geometry::in_channels);
 }
 
+Result<Geometry, Rejection> merged_conv_geometry(ConvInfo const& info, BindArgs const& args) {
+    auto g = conv_geometry(info.window, info.group, args);
+    if (!g) return g;
+    if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
+    g->merge_axes();
+    return g;
+}
+
 Result<Geometry, Rejection> conv_transpose_geometry(Window const& window, int64_t group, BindArgs const& args) {
     return weighted_geometry(window, group, args, &Geometry::in_channels, &Geometry::out_channels);
 }

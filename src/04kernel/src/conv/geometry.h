@@ -16,6 +16,16 @@ struct Geometry {
     int64_t out_size() const { return out[0] * out[1] * out[2]; }
     int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
     bool empty() const { return batch * in_channels * out_channels * in_size() * out_size() == 0; }
+    /// Calls `each(depth, height, plane, row)`, taps of the window and what they read, for the rows of a window that
+    /// are inside: that of row `row` of plane `plane` of the outputs.
+    template <class Each>
+    void each_row(int64_t plane, int64_t row, Each&& each) const {
+        for (int64_t d = 0; d < kernel[0]; ++d)
+            for (int64_t h = 0; h < kernel[1]; ++h) {
+                auto z = plane * stride[0] - pad[0] + d * dilation[0], y = row * stride[1] - pad[1] + h * dilation[1];
+                if (z >= 0 && z < in[0] && y >= 0 && y < in[1]) each(d, h, z, y);
+            }
+    }
     /// Drops taps of an axis that read nothing but padding, as wide dilations have on small inputs.
     void crop(int axis);
     /// Makes one axis of neighbours whose window is one element: a kernel (3, 1, 1) then slides over [D, H · W].
@@ -38,6 +48,8 @@ Result<Geometry, Rejection> geometry_of(Window const&, std::span<int64_t const> 
 /// The same for a convolution in groups by W: [Y channels, X channels / group, kernel…] (input 1); declines numbers of
 /// channels that contradict W.
 Result<Geometry, Rejection> conv_geometry(Window const&, int64_t group, BindArgs const& args);
+/// The same with its axes merged; declines tensors without elements.
+Result<Geometry, Rejection> merged_conv_geometry(ConvInfo const&, BindArgs const& args);
 /// The same for a transposed one, whose W is [X channels, Y channels / group, kernel…].
 Result<Geometry, Rejection> conv_transpose_geometry(Window const&, int64_t group, BindArgs const& args);
 

@@ -72,6 +72,8 @@ struct TileIsa {
     bool whole_units = false;  ///< weights of units that are not full come with zeros; no `first_inner`, none planar
     double speed = 1;          ///< products in a time, over those of vectors of one channel in a lane
 };
+/// Whether of so many output channels the last block is multiplied by half vectors (`RowJob::half`).
+bool ends_in_half(int block, int64_t out_channels);
 TileIsa const& tile_avx2();
 TileIsa const& tile_avx512();
 TileIsa const& tile_avx512bf16();

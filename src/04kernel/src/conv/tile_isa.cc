@@ -1,4 +1,14 @@
+#include "common/cpu_features.h"
 #include "conv/tile.h"
+
+namespace refactor::kernel {
+
+bool ends_in_half(int block, int64_t out_channels) {
+    auto last = (out_channels - 1) % block + 1;
+    return cpu_features().halves_512 && block == 16 && last <= block / 2;
+}
+
+}  // namespace refactor::kernel
 
 #if RG_X86
 

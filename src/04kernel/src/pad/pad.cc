@@ -50,7 +50,8 @@ struct Shapes {
     Dims in, out, begins, strides;
     int64_t bytes;
     bool has_value;
-    /// Of the last axis: outputs [first, last) are a run of the input; what the ones in front and behind show.
+    /// Of the last axis: outputs [first, last) are a run of the input; what the ones in front and behind show (but
+    /// for the constant).
     int64_t first = 0, last = 0;
     std::vector<int64_t> front = {}, behind = {};
     std::vector<int64_t> rows = {};  ///< offset of the row that each output of the axis before it shows; -1: none
@@ -75,11 +76,9 @@ struct Shapes {
     void find_sources() {
         auto size = in.back(), n = out.back(), begin = begins.back();
         first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
-        front.assign(static_cast<size_t>(first), -1), behind.assign(static_cast<size_t>(n - last), -1);
-        for (size_t i = 0; mode != PadMode::Constant && i < front.size(); ++i)
-            front[i] = source_of(mode, static_cast<int64_t>(i) - begin, size);
-        for (size_t i = 0; mode != PadMode::Constant && i < behind.size(); ++i)
-            behind[i] = source_of(mode, last + static_cast<int64_t>(i) - begin, size);
+        bool shows = mode != PadMode::Constant;
+        for (int64_t i = 0; shows && i < first; ++i) front.push_back(source_of(mode, i - begin, size));
+        for (auto i = last; shows && i < n; ++i) behind.push_back(source_of(mode, i - begin, size));
         auto rank = in.size();
         for (int64_t i = 0; rank > 1 && i < out[rank - 2]; ++i) {
             auto source = source_of(mode, i - begins[rank - 2], in[rank - 2]);
@@ -122,13 +121,14 @@ template <class T>
 void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
     constexpr int64_t kBytes = sizeof(T);
     if (!x) return fill(y, s.out.back(), value);
-    auto edge = [&](std::vector<int64_t> const& sources, std::byte* to) {
-        if (s.mode == PadMode::Constant) return fill(to, static_cast<int64_t>(sources.size()), value);
-        for (auto at : sources) store(to, at < 0 ? value : load<T>(x + at * kBytes)), to += kBytes;
+    auto edge = [&](std::vector<int64_t> const& sources, int64_t begin, int64_t end) {
+        auto* to = y + begin * kBytes;
+        if (s.mode == PadMode::Constant) return fill(to, end - begin, value);
+        for (auto at : sources) store(to, load<T>(x + at * kBytes)), to += kBytes;
     };
-    edge(s.front, y);
+    edge(s.front, 0, s.first);
     std::memcpy(y + s.first * kBytes, x + (s.first - s.begins.back()) * kBytes, (s.last - s.first) * kBytes);
-    edge(s.behind, y + s.last * kBytes);
+    edge(s.behind, s.last, s.out.back());
 }
 
 /// Rows [begin, end), in runs along the axis before the last.

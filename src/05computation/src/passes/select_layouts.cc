@@ -143,33 +143,6 @@ Ability reduce_ability(NodePtr node, int64_t block) {
     return ability;
 }
 
-Ability ability_of(NodePtr node, int64_t block);
-
-/// What a block costs at each position to be made of row-major channels, in multiply-adds of vectors.
-constexpr double kReorderedPosition = 24;
-
-/// A convolution whose few output channels fill a small part of a block, at several positions.
-bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
-    auto const& shape = node->output()->value.shape;
-    if (std::all_of(shape.begin() + 2, shape.end(), [](auto const& size) { return size == DimExpr(1); })) return false;
-    if (conv.group != 1 || conv.epilogue.residual) return false;
-    int64_t sizes[2]{}, taps = 1;
-    auto const& weights = node->input(1)->value.shape;
-    for (size_t axis = 0; axis < weights.size(); ++axis) {
-        auto size = weights[axis].constant();
-        if (!size) return false;
-        if (axis < 2) sizes[axis] = *size;
-        if (axis >= 2) taps *= *size;
-    }
-    auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
-    auto saving = kernel::few_outputs_saving(layout, sizes[1], taps, sizes[0]);
-    for (auto [consumer, slot] : node->output()->consumers()) {
-        auto ability = ability_of(consumer, block);
-        if (ability.needs_blocks && ability.follows[slot]) return saving > kReorderedPosition;
-    }
-    return saving > 0;
-}
-
 Ability ability_of(NodePtr node, int64_t block) {
     auto const& op = *node->value.op;
     auto window = [&](bool convolution) {
@@ -184,7 +157,6 @@ Ability ability_of(NodePtr node, int64_t block) {
         if (conv->epilogue.residual) ability.follows.back() = 1;
         auto channels = node->input(0)->value.shape[1].constant();
         if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
-        ability.plain_output = writes_few_channels(node, *conv, block);
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
@@ -215,6 +187,31 @@ Ability ability_of(NodePtr node, int64_t block) {
     return {};
 }
 
+/// What a block costs at each position to be made of row-major channels, in multiply-adds of vectors.
+constexpr double kReorderedPosition = 24;
+
+/// A convolution whose few output channels fill a small part of a block, at several positions.
+bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
+    auto const& shape = node->output()->value.shape;
+    if (std::all_of(shape.begin() + 2, shape.end(), [](auto const& size) { return size == DimExpr(1); })) return false;
+    if (conv.group != 1 || conv.epilogue.residual) return false;
+    int64_t sizes[2]{}, taps = 1;
+    auto const& weights = node->input(1)->value.shape;
+    for (size_t axis = 0; axis < weights.size(); ++axis) {
+        auto size = weights[axis].constant();
+        if (!size) return false;
+        if (axis < 2) sizes[axis] = *size;
+        if (axis >= 2) taps *= *size;
+    }
+    auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
+    auto saving = kernel::few_outputs_saving(layout, sizes[1], taps, sizes[0]);
+    for (auto [consumer, slot] : node->output()->consumers()) {
+        auto ability = ability_of(consumer, block);
+        if (ability.needs_blocks && ability.follows[slot]) return saving > kReorderedPosition;
+    }
+    return saving > 0;
+}
+
 class Selection {
     Model& model_;
     Layout layout_;
@@ -235,7 +232,10 @@ class Selection {
     }
 
     void add_node(NodePtr node) {
-        auto ability = ability_of(node, kernel::block_of(layout_));
+        auto block = kernel::block_of(layout_);
+        auto ability = ability_of(node, block);
+        if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
+            ability.plain_output = writes_few_channels(node, *conv, block);
         for (auto* output : node->outputs()) ability.blocked &= ability.plain_output || !output->value.keep;
         auto vertex = vertices_[node] = cut_.add_vertex();
         if (!ability.blocked) {
