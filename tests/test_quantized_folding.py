@@ -132,6 +132,8 @@ CONVOLUTIONS = {
     "depthwise": ((1, 37, 15, 12), (37, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 37}),
     "depthwise5": ((2, 96, 15, 12), (96, 1, 5, 5), {"pads": [2, 2, 1, 2], "strides": [2, 1], "group": 96}),
     "grouped": ((1, 12, 9, 10), (8, 6, 3, 2), {"dilations": [2, 1], "group": 2}),
+    "narrow4": ((1, 32, 9, 10), (32, 4, 3, 3), {"pads": [1, 1, 1, 1], "group": 8}),
+    "narrow16": ((1, 48, 7, 7), (48, 16, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2], "group": 3}),
     "1d": ((2, 6, 31), (9, 6, 4), {"pads": [2, 1]}),
     "3d": ((1, 4, 5, 6, 7), (6, 4, 2, 3, 3), {"pads": [0, 1, 1, 1, 1, 1]}),
 }
@@ -358,6 +360,23 @@ def test_values_by_channel_stay_channels_last(channels):
     y = n.node("Conv", n.fake(y), n.weights((4, 6, 1, 1), 0))
     ops, _ = n.check([n.fake(y)], 0.051)
     assert ops.count("Transpose") == 2
+
+
+@pytest.mark.parametrize("mean", ["ReduceMean", "GlobalAveragePool"])
+def test_gates_stay_channels_last(mean):
+    """Squeeze and excitation multiplies bytes where they lie."""
+    n = Network(715)
+    x = n.node("Relu", n.node("Conv", n.fake(n.input((2, 5, 9, 8))), n.weights((6, 5, 3, 3), 0), n.bias(6)))
+    x = n.fake(x)
+    axes = {"axes": [2, 3]} if mean == "ReduceMean" else {}
+    gate = n.fake(n.node(mean, x, **axes))
+    gate = n.fake(n.node("Relu", n.node("Conv", gate, n.weights((3, 6, 1, 1), 0), n.bias(3))))
+    gate = n.node("HardSigmoid", n.node("Conv", gate, n.weights((6, 3, 1, 1), 0), n.bias(6)))
+    y = n.node("Mul", x, n.fake(gate, n.quantum(1 / 255, np.asarray(0 if n.type == BYTES[0] else -128, n.type))))
+    y = n.node("Conv", n.fake(y), n.weights((4, 6, 1, 1), 0))
+    ops, notes = n.check([n.fake(y)], 0.051, ["IntegerConv", "IntegerPool"])
+    assert ops.count("Transpose") == 2
+    assert not notes
 
 
 def test_open_sizes():

@@ -59,6 +59,7 @@ RG_OF_TWO(or_si512, or_si256)
 RG_OF_TWO(packs_epi16, packs_epi16)
 RG_OF_TWO(packs_epi32, packs_epi32)
 RG_OF_TWO(packus_epi16, packus_epi16)
+RG_OF_TWO(shuffle_epi8, shuffle_epi8)
 RG_OF_TWO(sub_epi16, sub_epi16)
 RG_OF_TWO(sub_epi32, sub_epi32)
 RG_OF_TWO(unpackhi_epi16, unpackhi_epi16)
@@ -92,6 +93,9 @@ RG_EMULATED __m512i _mm512_dpwssd_epi32(__m512i c, __m512i a, __m512i b) {
     return _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
 }
 
+RG_EMULATED __m512i _mm512_broadcast_i32x4(__m128i a) {
+    return join(_mm256_broadcastsi128_si256(a), _mm256_broadcastsi128_si256(a));
+}
 RG_EMULATED __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
     Elements<uint16_t, __m512i> from(index), x(a), z(a);
     for (int i = 0; i < 32; ++i) z.x[i] = x.x[from.x[i] & 31];

@@ -12,7 +12,7 @@ class PackedKernel final : public Kernel {
     DataType type_;
     std::shared_ptr<mem_manager::Blob const> w_, w_zero_;
     bool zero_known_;
-    std::optional<int64_t> spills_ = 0;  // the most of any group of W; nothing: too many
+    std::optional<IntegerConvPlan::Weights> weights_ = IntegerConvPlan::Weights{};  // nothing: too many spills
 
     /// Depthwise weights are packed with their zero points.
     std::string format_of(IntegerConvPlan const& plan) const {
@@ -22,15 +22,29 @@ class PackedKernel final : public Kernel {
     std::shared_ptr<mem_manager::Blob const> pack(IntegerConvPlan const& plan, PackCache& packs) const {
         if (!w_ || (plan.depthwise && !zero_known_)) return nullptr;
         return packs.get(*w_, format_of(plan), plan.packed_bytes(), [&](void const* from, void* target) {
-            for (int64_t group = 0; group < plan.image.groups; ++group)
+            for (int64_t group = 0; group < plan.groups(); ++group)
                 plan.pack(from, w_zero_ ? w_zero_->data() : nullptr, group, target);
         });
+    }
+
+    /// Whether zero points of W are those that the loops' own shift of its elements undoes.
+    bool is_centred(DataType type, Operand const& zero) const {
+        bool w_signed = type == DataType::I8;
+        auto shift = b_shift(f_, w_signed);
+        if (zero.absent()) return shift == 0;
+        if (!zero.constant) return false;
+        mem_manager::Blob::Reader reader(*zero.constant);
+        for (int64_t i = 0; i < zero.count(); ++i)
+            if (byte_at(reader.data(), w_signed, i) + shift != 0) return false;
+        return true;
     }
 
     std::optional<int64_t> most_spills(Operand const& w) const {
         auto out = w.dims[0] / info_.group, channels = w.dims[1], taps = w.count() / (w.dims[0] * channels);
         auto const& dilations = info_.window.dilations;
-        auto offsets = WindowRuns(taps, w.dims.back(), dilations.empty() ? 1 : dilations.back(), channels).offsets(f_);
+        bool adjacent = (dilations.empty() || dilations.back() == 1) &&
+                        !(info_.group > 1 && keeps_groups_together(f_, channels, info_.channels_last));
+        auto offsets = WindowRuns(taps, w.dims.back(), adjacent, channels).offsets(f_);
         std::optional<int64_t> most = 0;
         mem_manager::Blob::Reader reader(*w_);
         for (int64_t group = 0; group < info_.group && most; ++group) {
@@ -48,9 +62,14 @@ public:
         auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
         if (w.constant && w.count() > 0) w_ = w.constant;
         w_zero_ = zero.constant, zero_known_ = zero.absent() || zero.constant;
-        if (f_.spills && w_) spills_ = most_spills(w);
+        weights_->centred = f_.narrow_groups && is_centred(w.dtype, zero);
+        if (!f_.spills || !w_) return;
+        if (auto spills = most_spills(w))
+            weights_->spills = *spills;
+        else
+            weights_.reset();
     }
-    bool spills_too_much() const { return !spills_; }
+    bool spills_too_much() const { return !weights_; }
     std::string id() const override {
         return id_of("integer_conv", f_.spills ? "bytes" : w_ ? "packed" : "blocked", type_, isa_);
     }
@@ -60,10 +79,10 @@ public:
         IntegerConvShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         if (shape.empty()) return reject("nothing to compute");
-        auto lanes = static_cast<double>(shape.group_out());
-        auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto staging = static_cast<double>(args.inputs[I::kA]->count() + args.outputs[0]->count()) * 0.3;
-        IntegerConvPlan plan(f_, info_, shape, *spills_);
+        IntegerConvPlan plan(f_, info_, shape, *weights_);
+        auto lanes = static_cast<double>(plan.columns());
+        auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto rate = (plan.tile_dwords ? f_.speed : 1.) * f_.width * f_.group * 5. / slowdown_of_spills(f_, plan.size);
         return 2000 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
     }
@@ -71,7 +90,7 @@ public:
         IntegerConvShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         if (shape.empty()) return reject("nothing to compute");
-        IntegerConvPlan plan(f_, info_, shape, *spills_);
+        IntegerConvPlan plan(f_, info_, shape, *weights_);
         return make_integer_conv_task(plan, pack(plan, args.packs), args.inputs[I::kShift] != nullptr, args.threads);
     }
 };

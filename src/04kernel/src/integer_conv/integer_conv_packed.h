@@ -7,12 +7,18 @@
 
 namespace refactor::kernel {
 
+/// Whether X is read with the channels of all groups together, as it lies: `channels` of a group fill dwords. Tiles
+/// want longer runs.
+inline bool keeps_groups_together(IntegerFunctions const& f, int64_t channels, bool channels_last) {
+    return channels_last && channels % f.group == 0 && f.tile_rows == 0;
+}
+
 /// The window of a convolution as rows of A: `runs` runs of `run` elements of X that are next to each other.
 struct WindowRuns {
     int64_t taps, channels, run, runs;
 
-    /// `width`, `dilation`: of the window's last axis.
-    WindowRuns(int64_t all_taps, int64_t width, int64_t dilation, int64_t channels_of_group);
+    /// `adjacent`: the window's columns are next to each other, `width` of them.
+    WindowRuns(int64_t all_taps, int64_t width, bool adjacent, int64_t channels_of_group);
     int64_t depth(IntegerFunctions const& f) const { return (run + f.group - 1) / f.group; }  ///< dwords of a run
     /// Of the elements of runs among the weights [channels][taps] of an output channel, as `pack_columns` wants them.
     std::vector<int64_t> offsets(IntegerFunctions const& f) const;
@@ -33,10 +39,12 @@ struct ColumnTerms {
 
 /// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
 struct IntegerConvPlan {
-    IntegerFunctions const& f;
     IntegerConvShape s;
+    bool narrow_groups;  ///< several groups are one block of channels, see `IntegerFunctions::narrow_groups`
+    IntegerFunctions const& f;
     IntegerResult result;
     bool depthwise;  ///< one channel in, one out, for each group
+    bool together;   ///< X is staged with the channels of all groups next to each other
     StagedImage image;
     WindowRuns window;
     int64_t run_depth;                       ///< dwords of a run
@@ -44,10 +52,21 @@ struct IntegerConvPlan {
     PackedSize size;                         ///< of one group
     std::optional<DepthwiseWindows> strips;  ///< of a depthwise convolution that can be computed so
 
-    /// `spills`: the most of any group of W.
+    /// What is known of W: the most spills of any group, and whether its elements, as they are multiplied, have zero
+    /// points that are 0.
+    struct Weights {
+        int64_t spills = 0;
+        bool centred = false;
+    };
     IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape,
-                    int64_t spills);
+                    Weights weights);
 
+    int64_t groups() const { return depthwise || narrow_groups ? 1 : s.group; }  ///< that are multiplied one by one
+    int64_t columns() const { return s.out_channels / groups(); }                ///< of each
+    /// Bytes from staged X to what group `group` reads of it.
+    int64_t group_offset(int64_t group) const {
+        return group * (image.groups > 1 ? image.group_bytes() : s.group_in() * image.element);
+    }
     /// Bytes of W when packed, for all groups.
     size_t packed_bytes() const;
     /// W for `strips`; null if it is not bytes. `packed` is what `pack` filled.

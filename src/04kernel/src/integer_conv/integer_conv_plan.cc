@@ -11,13 +11,20 @@ constexpr size_t kByteHeader = 64;
 
 bool is_depthwise(IntegerConvShape const& s) { return s.group > 1 && s.group_in() == 1 && s.group_out() == 1; }
 
+bool has_narrow_groups(IntegerFunctions const& f, IntegerConvShape const& s) {
+    auto width = s.group_in();
+    bool fills = s.group > 1 && width == s.group_out() && s.out_channels % f.width == 0;
+    // Tiles multiply 16 channels as they are.
+    bool fits = width == 4 || width == 8 || (width == 16 && f.tile_rows == 0);
+    return f.narrow_groups && s.channels_last && fills && fits;
+}
+
 }  // namespace
 
-WindowRuns::WindowRuns(int64_t all_taps, int64_t width, int64_t dilation, int64_t channels_of_group)
+WindowRuns::WindowRuns(int64_t all_taps, int64_t width, bool adjacent, int64_t channels_of_group)
     : taps(all_taps),
       channels(channels_of_group),
-      // Without dilation the columns of the window are next to each other.
-      run(dilation == 1 || width == 1 ? width * channels : channels),
+      run(adjacent || width == 1 ? width * channels : channels),
       runs(taps * channels / std::max<int64_t>(1, run)) {}
 
 std::vector<int64_t> WindowRuns::offsets(IntegerFunctions const& f) const {
@@ -31,26 +38,28 @@ std::vector<int64_t> WindowRuns::offsets(IntegerFunctions const& f) const {
 }
 
 IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info,
-                                 IntegerConvShape const& shape, int64_t spills)
-    : f(functions),
-      s(shape),
+                                 IntegerConvShape const& shape, Weights weights)
+    : s(shape),
+      narrow_groups(weights.centred && has_narrow_groups(functions, s)),
+      f(narrow_groups ? *functions.narrow_groups : functions),
       result(info.result),
       depthwise(is_depthwise(shape)),
-      image(shape, depthwise ? 1 : functions.element_bytes(), depthwise,
+      together(depthwise || (s.group > 1 && keeps_groups_together(f, s.group_in(), s.channels_last))),
+      image(shape, depthwise ? 1 : functions.element_bytes(), together,
             // Whole dwords or vectors are read.
             depthwise ? shape.in_channels % functions.width == 0
                       : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
-      window(s.taps(), s.kernel[2], s.dilation[2], s.group_in()),
+      window(s.taps(), s.kernel[2], s.dilation[2] == 1 && !together, s.group_in()),
       run_depth(window.depth(f)),
       tile_dwords(depthwise ? 0 : tile_dwords_of(f, window.runs, run_depth)),
-      size(f, depthwise ? s.in_channels : s.group_out(), depthwise ? s.taps() : window.runs * run_depth, spills) {
+      size(f, columns(), depthwise ? s.taps() : window.runs * run_depth, weights.spills) {
     if (!depthwise || !f.depthwise_strips || !s.channels_last) return;
     DepthwiseWindows windows(s);
     if (windows.fits()) strips = std::move(windows);
 }
 
 size_t IntegerConvPlan::packed_bytes() const {
-    if (!depthwise) return size.bytes() * static_cast<size_t>(s.group);
+    if (!depthwise) return size.bytes() * static_cast<size_t>(groups());
     return size.bytes() + (strips ? kByteHeader + strips->packed_bytes() : 0);
 }
 
@@ -63,7 +72,7 @@ int8_t const* IntegerConvPlan::strip_weights(void const* packed) const {
 std::string IntegerConvPlan::format() const {
     return "integer_conv:" + (depthwise ? "words" : std::to_string(f.group)) + ":" + std::to_string(f.panel) + ":" +
            (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(window.run) +
-           (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
+           (narrow_groups ? ":blocks" : "") + (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
@@ -86,19 +95,19 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
     }
     auto step = s.group_in() * s.taps();
     auto offsets = window.offsets(f);
-    auto const* first = static_cast<uint8_t const*>(w) + group * s.group_out() * step;
-    pack_columns(f, {first, s.w_signed, static_cast<int64_t>(offsets.size()), s.group_out(), offsets, step}, size,
+    auto const* first = static_cast<uint8_t const*>(w) + group * columns() * step;
+    pack_columns(f, {first, s.w_signed, static_cast<int64_t>(offsets.size()), columns(), offsets, step}, size,
                  run_depth, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
 }
 
 void IntegerConvPlan::fill_terms(void* const* arguments, int32_t const* weights, int64_t group,
                                  ColumnTerms const& t) const {
     using I = IntegerMatMulInfo;
-    auto columns = depthwise ? s.out_channels : s.group_out(), first = group * columns;
+    auto first = group * columns();
     auto const* zeros = depthwise ? nullptr : static_cast<uint8_t const*>(arguments[I::kBZero]);
     auto const* bias = static_cast<int32_t const*>(arguments[I::kBias]);
     auto const* scales = static_cast<float const*>(arguments[I::kScale]);
-    IntegerTerms job{.n = columns,
+    IntegerTerms job{.n = columns(),
                      .columns = size.columns,
                      .k = static_cast<int32_t>(s.taps() * s.group_in()),
                      .sums = weights + size.dwords,

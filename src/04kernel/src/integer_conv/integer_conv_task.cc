@@ -118,10 +118,10 @@ class IntegerConvTask final : public runtime::Task {
     void multiply(void* const* arguments, std::byte* workspace, uint8_t const* x, Part const& p, bool sums) const {
         auto [group, column, columns, first, positions, offsets, row_sums, tile, y_row, residual, windows] = p;
         auto t = terms(workspace, group);
-        x += group * p_.image.group_bytes();
+        x += p_.group_offset(group);
         auto const* w = weights(workspace, group);
         auto const* shift = static_cast<float const*>(arguments[I::kShift]);
-        if (shift) shift += group * (p_.s.out_channels / groups_) + column;
+        if (shift) shift += group * p_.columns() + column;
         if (p_.depthwise) {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
             b.channels = columns, b.w = w + column, b.w_row = p_.size.columns;
@@ -136,7 +136,7 @@ class IntegerConvTask final : public runtime::Task {
         }
         auto b = block_of<IntegerBlock>(arguments, t, column, tile, y_row);
         b.shift = shift, b.residual = residual;
-        b.rows = positions, b.columns = columns, b.a = x, b.a_offsets = offsets;
+        b.rows = positions, b.columns = columns, b.a = p_.narrow_groups ? x + column : x, b.a_offsets = offsets;
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
         b.depth = p_.run_depth, b.tile_dwords = p_.tile_dwords, b.b = w + column * p_.window.runs * p_.run_depth;
@@ -164,7 +164,7 @@ class IntegerConvTask final : public runtime::Task {
     void run_part(void* const* arguments, std::byte* workspace, uint8_t const* x, int64_t n, int64_t part, bool sums,
                   std::byte* scratch) const {
         auto const& s = p_.s;
-        auto all_columns = s.out_channels / groups_;
+        auto all_columns = p_.columns();
         auto column = part % column_parts_ * columns_;
         auto first = first_position(part / column_parts_ % position_parts_);
         auto group = part / column_parts_ / position_parts_;
@@ -207,7 +207,7 @@ public:
           packed_(std::move(packed)),
           threads_(std::max(1, threads)),
           y_bytes_(bits_of(plan.s.y) / 8),
-          groups_(p_.image.groups) {
+          groups_(p_.groups()) {
         auto const& s = p_.s;
         // Windows of depthwise convolutions are found once for all channels.
         columns_ = std::max<int64_t>(
@@ -223,7 +223,7 @@ public:
         // Fewer parts than threads: fewer channels in each.
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
             columns_ = std::max<int64_t>(1, ceil_div(panels, ceil_div(2 * threads_, position_parts_))) * p_.f.panel;
-        column_parts_ = std::max<int64_t>(1, ceil_div(s.out_channels / groups_, columns_));
+        column_parts_ = std::max<int64_t>(1, ceil_div(p_.columns(), columns_));
         auto by_column = p_.depthwise || p_.window.run == s.group_in();
         for (int64_t z = 0; z < s.kernel[0]; ++z)
             for (int64_t y = 0; y < s.kernel[1]; ++y)

@@ -67,6 +67,35 @@ TEST(IntegerConv, CandidatesAgreeOnGroups) {
         check(p, random);
 }
 
+TEST(IntegerConv, CandidatesAgreeOnNarrowGroups) {
+    std::mt19937 random(seed_of(320));
+    for (auto const& p :
+         {Convolution{{1, 32, 9, 13}, {32, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8},
+          Convolution{{2, 48, 7, 6}, {48, 8, 3, 3}, {2, 1}, {1, 2}, {0, 2}, {1, 1}, 6},
+          Convolution{{1, 320, 5, 7}, {320, 16, 1, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 2}, 20},
+          Convolution{{1, 16, 6, 7}, {16, 4, 1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 4},
+          Convolution{{1, 64, 5, 5}, {64, 16, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 4},
+          Convolution{{1, 272, 40}, {272, 8, 5}, {1}, {1}, {2}, {2}, 34},
+          Convolution{{1, 16, 3, 4, 15}, {16, 8, 2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, 2},
+          // Blocks of 16 channels that are not whole, and more outputs than inputs.
+          Convolution{{1, 40, 5, 7}, {40, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 5},
+          Convolution{{1, 16, 5, 7}, {32, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}})
+        for (auto c : integer_cases()) {
+            auto inputs =
+                with_operands(c, random_bytes(c.a, channels_last(p.x), random), random_bytes(c.b, p.w, random), {}, {},
+                              p.w[0], element_count(p.w) / p.w[0], true, channels_last(p.y()), random);
+            // What products of u8 and i8 read as zero.
+            auto& zero = inputs[3];
+            if (c.b == DataType::I8)
+                zero = {};
+            else
+                zero.bytes[0] = std::byte{128}, zero.constant = true;
+            IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), true};
+            check_candidates(info, inputs, {Tensor(c.y, channels_last(p.y()))}, kFused, c.constant ? "constant W" : "");
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
 TEST(IntegerConv, CandidatesAgreeOnFirstLayers) {
     std::mt19937 random(seed_of(317));
     for (auto const& p : {Convolution{{1, 3, 9, 11}, {32, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},

@@ -5,8 +5,8 @@
 namespace refactor::kernel {
 
 /// One image of X as integer convolutions read it: padded with the zero point, the channels of a group next to each
-/// other, elements as `IntegerFunctions` want those of A. Convolutions then have no borders: every position reads the
-/// same distances from its first element.
+/// other, or all channels, elements as `IntegerFunctions` want those of A. Convolutions then have no borders: every
+/// position reads the same distances from its first element.
 ///
 /// Order: [groups, depth, height, width, channels], of which `line` counts groups, depths and heights together.
 struct StagedImage {
@@ -16,7 +16,7 @@ struct StagedImage {
 
     bool in_place;  ///< X itself has this form
 
-    /// `together`: one group of all channels (depthwise). `may_stay`: nothing but the order and the borders of X forbid
+    /// `together`: one group of all channels. `may_stay`: nothing but the order and the borders of X forbid
     /// to read it directly.
     StagedImage(IntegerConvShape const& s, int64_t element_bytes, bool together, bool may_stay);
 

@@ -125,7 +125,10 @@ struct IntegerFunctions {
     int64_t (*spills)(int32_t const* dwords, int64_t vectors) = nullptr;
     bool narrow = false;  ///< B's dwords of two i16 are stored as two bytes
     int tile_rows = 0;    ///< rows at one distance from each other that loops want together; 0: any will do
-    double speed = 1;     ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
+    /// Whose `multiply` takes blocks of 16 columns of a convolution of groups of `4 * depth` channels, as many as
+    /// outputs: row i of A reads `depth` dwords of its own group for each column; zero points of B are 0. Null: none.
+    IntegerFunctions const* narrow_groups = nullptr;
+    double speed = 1;  ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }    ///< of A

@@ -16,6 +16,7 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 #include "integer_matmul/integer_product_impl.h"
 //
 #include "integer_matmul/integer_depthwise_vnni.h"
+#include "integer_matmul/integer_groups_avx512.h"
 #include "integer_matmul/integer_pack_vnni.h"
 #include "integer_matmul/integer_strips_vnni.h"
 #include "integer_matmul/integer_winograd_impl.h"
@@ -25,9 +26,25 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx512vnni() {
-    static constexpr IntegerFunctions kWithBytes{RG_GROUP,  kWidth,   kPanel,          kRows, multiply,
-                                                 depthwise, terms,    widen,           sum,   depthwise_strips,
-                                                 pack_rows, winograd, winograd_filters};
+    static constexpr IntegerFunctions kGroups{RG_GROUP, kWidth, kWidth, kGroupRows, multiply_groups, depthwise,
+                                              terms,    widen,  sum,    nullptr,    pack_rows<1>};
+    static constexpr auto kWithBytes = [] {
+        IntegerFunctions all{RG_GROUP,
+                             kWidth,
+                             kPanel,
+                             kRows,
+                             multiply,
+                             depthwise,
+                             terms,
+                             widen,
+                             sum,
+                             depthwise_strips,
+                             pack_rows<kVectors>,
+                             winograd,
+                             winograd_filters};
+        all.narrow_groups = &kGroups;
+        return all;
+    }();
     return kWithBytes;
 }
 

@@ -71,11 +71,24 @@ class Region : ChannelsLastRegion {
         return true;
     }
 
+    /// What `edge` holds as bytes, with or without the channels last.
+    std::optional<QuantizedOperand> bytes_of(EdgePtr edge) const {
+        auto it = last_.find(edge);
+        return dequantized(it == last_.end() ? edge : it->second);
+    }
+
+    /// What `node` averages, if that can be done with bytes.
+    std::optional<QuantizedOperand> averaged_bytes(NodePtr node) const {
+        auto operand = Average::of(node) && !node->output()->value.keep ? bytes_of(node->input(0)) : std::nullopt;
+        return operand && quantum_of(*operand) ? operand : std::nullopt;
+    }
+
     bool convert_average(NodePtr node) {
+        auto operand = averaged_bytes(node);
+        if (!operand) return false;
         auto average = Average::of(node);
-        auto operand = average ? dequantized(node->input(0)) : std::nullopt;
-        auto x = operand ? quantum_of(*operand) : std::nullopt;
-        if (!x || node->output()->value.keep) return false;
+        auto x = quantum_of(*operand);
+        bool inside = last_.contains(node->input(0));
         auto* y = node->output();
         auto* next = y->only_consumer();
         auto to = next ? quantizer(next) : std::nullopt;
@@ -88,7 +101,8 @@ class Region : ChannelsLastRegion {
             pooled = y->value.shape;
         else
             for (size_t i = 2; i < pooled.size(); ++i) pooled[i] = DimExpr(1);
-        auto* made = graph_.insert({node->value.name, make_operator(info)}, {with_channels_last(operand->data)});
+        auto* bytes = inside ? operand->data : with_channels_last(operand->data);
+        auto* made = graph_.insert({node->value.name, make_operator(info)}, {bytes});
         if (average->keeps_axes) {
             produce(made->output(), y);
         } else {
@@ -100,8 +114,22 @@ class Region : ChannelsLastRegion {
         if (to) graph_.erase(next);
         auto* before = node->input(0)->producer();
         graph_.erase(node);
-        if (before->output()->use_count() == 0 && !before->output()->value.keep) graph_.erase(before);
+        if (!inside && before->output()->use_count() == 0 && !before->output()->value.keep) graph_.erase(before);
         return true;
+    }
+
+    /// Elementwise nodes and those around bytes. Floats that leave the region would be transposed instead of bytes.
+    bool follow_bytes(NodePtr node) {
+        if (info_of<kernel::DequantizeInfo>(*node->value.op)) {
+            auto const uses = node->output()->consumers();
+            bool stays = std::all_of(uses.begin(), uses.end(), [&](auto const& use) {
+                auto const& op = *use.node->value.op;
+                return info_of<kernel::ElementwiseInfo>(op) || info_of<kernel::QuantizeInfo>(op) ||
+                       averaged_bytes(use.node);
+            });
+            if (!stays || node->output()->is_output()) return false;
+        }
+        return follow(node, true);
     }
 
     /// Bytes, or what a convolution of the region made and others moved.
@@ -123,7 +151,7 @@ public:
     bool take(NodePtr node) {
         if (belongs(node) && adopt(node)) return false;
         return convert_conv(node) || convert_max_pool(node) || convert_average(node) || convert_concat(node) ||
-               follow(node, true);
+               follow_bytes(node);
     }
 };
 

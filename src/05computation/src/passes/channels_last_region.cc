@@ -124,30 +124,21 @@ void ChannelsLastRegion::convert(NodePtr node, std::shared_ptr<Operator const> o
 
 bool ChannelsLastRegion::follow(NodePtr node, bool quantising) {
     auto const& op = *node->value.op;
-    auto const* quantize = info_of<kernel::QuantizeInfo>(op);
-    auto const* dequantize = info_of<kernel::DequantizeInfo>(op);
-    if ((quantize || dequantize) ? !quantising : !info_of<kernel::ElementwiseInfo>(op)) return false;
+    bool elementwise = info_of<kernel::ElementwiseInfo>(op) != nullptr;
+    bool quantises = info_of<kernel::QuantizeInfo>(op) || info_of<kernel::DequantizeInfo>(op);
+    if (!elementwise && !(quantising && quantises)) return false;
     if (node->outputs().size() != 1 || !is_image(node->output())) return false;
     std::vector<bool> follows;
     bool inside = false;
     for (auto* input : node->inputs()) {
-        bool across =
-            !quantize && !dequantize && input && !has_one_element(input) && is_per_channel(input, node->output());
+        bool across = elementwise && input && !has_one_element(input) && is_per_channel(input, node->output());
         follows.push_back(input && !has_one_element(input) && !across);
         if (!follows.back()) continue;
-        bool gate = !quantising && is_per_image_and_channel(input, node->output());
         bool image = last_.contains(input) && input->value.shape == node->output()->value.shape;
-        if (!image && !gate) return false;
+        if (!image && !(elementwise && is_per_image_and_channel(input, node->output()))) return false;
         inside |= image;
     }
     if (!inside) return false;
-    // Floats that leave the region would be transposed instead of bytes.
-    if (dequantize)
-        for (auto const& use : node->output()->consumers())
-            if (!info_of<kernel::ElementwiseInfo>(*use.node->value.op) &&
-                !info_of<kernel::QuantizeInfo>(*use.node->value.op))
-                return false;
-    if (dequantize && node->output()->is_output()) return false;
     for (size_t i = 0; i < follows.size(); ++i)
         if (!follows[i] && node->input(i) && !has_one_element(node->input(i)))
             graph_.set_input(node, i, reshape(node->input(i), "/last", {node->output()->value.shape[1]}));

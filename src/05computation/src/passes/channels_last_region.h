@@ -32,7 +32,8 @@ protected:
     /// The same elements under another shape.
     EdgePtr reshape(EdgePtr edge, std::string const& suffix, Shape shape);
 
-    /// Elementwise nodes, and if `quantising` those, too, whose images all are in the region.
+    /// Elementwise nodes, and if `quantising` those, too, whose images all are in the region. Beside an image there may
+    /// be gates, one value for each image and channel.
     bool follow(NodePtr node, bool quantising);
     bool convert_concat(NodePtr node);
     bool convert_split(NodePtr node);
