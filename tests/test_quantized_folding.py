@@ -351,6 +351,26 @@ def test_dynamic_quantisation(op, many):
     assert "Elementwise" not in after
 
 
+def test_ranges_of_a_run_are_taken_channels_last():
+    """Smallest and largest elements, means and gates are those of any order."""
+    n = Network(716)
+
+    def convolution(x, shape, **attributes):
+        outputs = [f"{x}_{part}" for part in ("q", "qs", "qz")]
+        n.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], outputs))
+        w, scale = n.constant(weights(BYTES[1], shape, n.random)), n.constant(np.float32(0.01))
+        sums = n.node("ConvInteger", outputs[0], w, outputs[2], **attributes)
+        y = n.node("Mul", n.node("Cast", sums, to=TensorProto.FLOAT), n.node("Mul", outputs[1], scale))
+        return n.node("Add", y, n.constant(n.random.standard_normal((shape[0], 1, 1)).astype("f")))
+
+    x = n.node("Relu", convolution(n.input((2, 5, 9, 8)), (40, 5, 3, 3)))
+    x = n.node("Clip", convolution(x, (40, 1, 3, 3), group=40, pads=[1, 1, 1, 1]), "", n.constant(np.float32(6)))
+    gate = n.node("HardSigmoid", convolution(n.node("GlobalAveragePool", x), (40, 40, 1, 1)))
+    y = convolution(n.node("Mul", x, gate), (4, 40, 1, 1))
+    ops, _ = n.check([y], 0.05, ["IntegerConv"], share=0.1)
+    assert ops.count("Transpose") == 2
+
+
 @pytest.mark.parametrize("channels", [(6, 1, 1), (1, 6, 1, 1)], ids=str)
 def test_values_by_channel_stay_channels_last(channels):
     n = Network(714)

@@ -15,7 +15,7 @@ constexpr size_t whole_lines(int64_t bytes) { return static_cast<size_t>(ceil_di
 /// Positions of a part, about; strips are whole.
 constexpr int64_t kPositions = 96;
 
-/// A depthwise convolution that reads X where it lies, strip by strip, and stores bytes.
+/// A depthwise convolution that reads X where it lies, strip by strip, and stores bytes or f32.
 class DepthwiseStripsTask final : public runtime::Task {
     IntegerConvPlan p_;
     std::shared_ptr<mem_manager::Blob const> packed_;
@@ -41,11 +41,13 @@ class DepthwiseStripsTask final : public runtime::Task {
         windows().point(z, first, std::min(strips_, windows().strips() - first),
                         static_cast<uint8_t const*>(arguments[I::kA]) + n * s.in_channels * s.in_size() + column,
                         reinterpret_cast<uint8_t const*>(workspace + border_) + column,
-                        static_cast<uint8_t*>(arguments[I::kInputs]) + n * s.out_channels * s.out_size() + column,
+                        static_cast<uint8_t*>(arguments[I::kInputs]) +
+                            (n * s.out_channels * s.out_size() + column) * bits_of(s.y) / 8,
                         reinterpret_cast<DepthwiseRow*>(scratch), job);
         job.flip = s.x_signed ? 0x80 : 0;
         job.w = weights_ + column * job.taps * job.quads * job.outputs * 4;
         job.column_add = t.add + column, job.scale = t.scale + column;
+        if (auto const* shift = static_cast<float const*>(arguments[I::kShift])) job.shift = shift + column;
         job.tail = tail_of(p_.result, s.y, arguments[I::kYZero], s.residual);
         p_.f.depthwise_strips(job);
     }

@@ -76,9 +76,10 @@ void DepthwiseWindows::point(int64_t z, int64_t first, int64_t count, uint8_t co
     t.stride = s_.stride[along_], t.dilation = s_.dilation[along_], t.first = -s_.pad[along_];
     t.in_columns = s_.in[along_], t.out_columns = s_.out[along_];
     t.outputs = outputs_, t.out_rows = s_.out[across_] - first * outputs_;
-    t.y_row = s_.out_channels * (across_ == 1 ? s_.out[2] : 1);
-    t.y_column = s_.out_channels * (along_ == 1 ? s_.out[2] : 1);
-    t.y = y + z * s_.out[1] * s_.out[2] * s_.out_channels + first * outputs_ * t.y_row;
+    auto position = s_.out_channels * bits_of(s_.y) / 8;
+    t.y_row = position * (across_ == 1 ? s_.out[2] : 1);
+    t.y_column = position * (along_ == 1 ? s_.out[2] : 1);
+    t.y = y + z * s_.out[1] * s_.out[2] * position + first * outputs_ * t.y_row;
     auto inside = [&](int axis, int64_t at) { return at >= 0 && at < s_.in[axis]; };
     for (int64_t strip = first; strip < first + count; ++strip) {
         auto* end = rows + quads_ * 4;

@@ -84,7 +84,7 @@ public:
         auto lanes = static_cast<double>(plan.columns());
         auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto rate = (plan.tile_dwords ? f_.speed : 1.) * f_.width * f_.group * 5. / slowdown_of_spills(f_, plan.size);
-        return 2000 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
+        return 200 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         IntegerConvShape shape;

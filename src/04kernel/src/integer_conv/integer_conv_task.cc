@@ -24,7 +24,11 @@ constexpr int64_t kLongestLine = kPositions / 2;
 
 /// Bytes of x plus 128, for depthwise convolutions on processors whose products take i16.
 void flip_signs(uint8_t const* source, bool is_signed, int64_t n, uint8_t* target) {
-    for (int64_t i = 0; i < n; ++i) target[i] = source[i] ^ (is_signed ? 0x80 : 0);
+    if (!is_signed) {
+        std::memcpy(target, source, static_cast<size_t>(n));
+        return;
+    }
+    for (int64_t i = 0; i < n; ++i) target[i] = source[i] ^ 0x80;
 }
 
 /// For every image: X is staged, line by line; then tiles of Y are computed, [positions][channels], and transposed.
@@ -275,8 +279,9 @@ public:
 std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
                                                       std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
                                                       int threads) {
-    bool to_bytes = bits_of(plan.s.y) == 8 && plan.s.residual == DataType::Undefined && !shifted;
-    if (auto const* weights = packed && to_bytes ? plan.strip_weights(packed->data()) : nullptr)
+    bool stores = bits_of(plan.s.y) == 8 ? !shifted : plan.s.y == DataType::F32 && !plan.result.rounded;
+    bool strips = packed && stores && plan.s.residual == DataType::Undefined;
+    if (auto const* weights = strips ? plan.strip_weights(packed->data()) : nullptr)
         return make_depthwise_strips_task(plan, std::move(packed), weights, threads);
     return std::make_unique<IntegerConvTask>(plan, std::move(packed), shifted, threads);
 }

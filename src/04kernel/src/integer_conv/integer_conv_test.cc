@@ -105,16 +105,19 @@ TEST(IntegerConv, CandidatesAgreeOnFirstLayers) {
         check(p, random);
 }
 
-/// Depthwise, with channels last, from and to every type of bytes.
+/// Depthwise, with channels last, from every type of bytes to those and to f32.
 void check_depthwise(Convolution const& p, std::mt19937& random) {
-    for (int i = 0; i < 8; ++i) {
-        auto x = i & 1 ? DataType::I8 : DataType::U8, y = i & 2 ? DataType::I8 : DataType::U8;
-        IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, i >= 4};
+    for (int i = 0; i < 12; ++i) {
+        auto x = i & 1 ? DataType::I8 : DataType::U8, y = i >= 8 ? DataType::F32 : i & 2 ? DataType::I8 : DataType::U8;
+        bool floats = y == DataType::F32;
+        IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, !floats && i >= 4};
+        c.clipped = floats && i >= 9, c.shift = floats && i != 9;
         auto inputs = with_operands(c, random_bytes(x, channels_last(p.x), random), random_bytes(c.b, p.w, random), {},
                                     {}, p.w[0], element_count(p.w) / p.w[0], true, {}, random);
         inputs[3] = {};
         IntegerConvInfo info{{p.strides, p.dilations, p.begin, p.end}, p.group, c.result(), true};
-        EXPECT_GE(check_candidates(info, inputs, {Tensor(y, channels_last(p.y()))}, {}), 1);
+        auto tolerance = floats ? kFused : Tolerance{};
+        EXPECT_GE(check_candidates(info, inputs, {Tensor(y, channels_last(p.y()))}, tolerance), 1);
     }
 }
 

@@ -45,6 +45,26 @@ RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[
     return b.packing.pack_unpacked(result);
 }
 
+struct Reals {
+    __m512 of[4];
+};
+/// Numbers of 64 results in order.
+RG_SIMD Reals finish_reals(__m512i const (&sum)[4], __m512i const (&scale)[4], __m512i const (&shift)[4],
+                           ByteBounds const& b) {
+    __m512 v[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+        __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
+        value = _mm512_add_ps(value, _mm512_castsi512_ps(shift[k]));
+        v[k] = _mm512_min_ps(b.high, _mm512_max_ps(b.low, value));  // NaN stays
+    }
+    // 128-bit lane l of vector k becomes lane k of vector l.
+    __m512 a = _mm512_shuffle_f32x4(v[0], v[1], 0x44), c = _mm512_shuffle_f32x4(v[2], v[3], 0x44);
+    __m512 d = _mm512_shuffle_f32x4(v[0], v[1], 0xee), e = _mm512_shuffle_f32x4(v[2], v[3], 0xee);
+    return {{_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd), _mm512_shuffle_f32x4(d, e, 0x88),
+             _mm512_shuffle_f32x4(d, e, 0xdd)}};
+}
+
 /// Bytes of `mask`; `whole`: that is all of them, as a load with a mask takes twice as long on some processors.
 template <bool whole>
 RG_SIMD __m512i load_some(uint8_t const* p, __mmask64 mask) {
@@ -83,6 +103,22 @@ struct Pixels {
         auto half = static_cast<__mmask32>(mask);
         _mm256_mask_storeu_epi8(first, half, _mm512_castsi512_si256(bytes));
         if (both) _mm256_mask_storeu_epi8(second, half, _mm512_extracti64x4_epi64(bytes, 1));
+    }
+    RG_SIMD void store(Reals const& x, uint8_t* first, uint8_t* second, bool both) const {
+        auto* y = reinterpret_cast<float*>(first);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) {
+            int part = kHalves ? v % 2 : v;
+            if (kHalves && v == 2) {
+                if (!both) return;
+                y = reinterpret_cast<float*>(second);
+            }
+            auto some = static_cast<__mmask16>(mask >> (16 * part));
+            if (kWhole)
+                _mm512_storeu_ps(y + 16 * part, x.of[v]);
+            else
+                _mm512_mask_storeu_ps(y + 16 * part, some, x.of[v]);
+        }
     }
 };
 

@@ -8,23 +8,40 @@
 namespace refactor::kernel {
 namespace {
 
+enum class StripStore : uint8_t {
+    Small,  ///< bytes, small before they are bounded, and not rounded in between
+    Bytes,
+    Reals
+};
+
 /// 64 channels of strips, or with `kHalves` up to 32 of two parts of them at once. `kRows`: of windows.
-template <int kRows, bool kHalves, bool kWhole, bool kPlain>
+template <int kRows, bool kHalves, bool kWhole, StripStore kStore>
 class StripBlock {
+    static constexpr int64_t kElement = kStore == StripStore::Reals ? 4 : 1;
+
     DepthwiseStrips const& t_;
     ByteBounds const& bounds_;
     int64_t channel_;
     Pixels<kHalves, kWhole> pixels_;
     int8_t const* weights_;
-    __m512i add_[4], scale_[4];
+    __m512i add_[4], scale_[4], shift_[4];
 
+    /// Of the channels that there are; -0 changes no number that it is added to.
+    RG_SIMD void load_shift(DepthwiseStrips const& t, int64_t channel) {
+        alignas(64) float shift[64];
+        for (int64_t i = 0; i < 64; ++i) shift[i] = t.shift && channel + i < t.channels ? t.shift[channel + i] : -0.f;
+        load_unpacked(shift, shift_);
+    }
     RG_SIMD void add_quad(__m512i (&c)[4], __m512i const (&x)[4], int8_t const* w) const {
 #pragma GCC unroll 4
         for (int k = 0; k < 4; ++k) c[k] = _mm512_dpbusd_epi32(c[k], x[k], _mm512_loadu_si512(w + k * 64));
     }
     /// Results at `y`, and `apart` bytes behind it.
     RG_SIMD void store(__m512i const (&c)[4], uint8_t* y, int64_t apart, bool both) const {
-        pixels_.store(finish_unpacked<kPlain>(c, scale_, bounds_), y, y + apart, both);
+        if constexpr (kStore == StripStore::Reals)
+            pixels_.store(finish_reals(c, scale_, shift_, bounds_), y, y + apart, both);
+        else
+            pixels_.store(finish_unpacked<kStore == StripStore::Small>(c, scale_, bounds_), y, y + apart, both);
     }
 
     /// Windows of three columns of one quad, `kStride` apart: columns stay in registers.
@@ -32,7 +49,7 @@ class StripBlock {
     RG_SIMD void run_three(int64_t strip) const {
         int64_t part = kHalves ? (t_.out_columns + 1) / 2 : t_.out_columns;
         Columns<kHalves, kWhole> columns(t_, t_.rows + strip * 4, pixels_, channel_, t_.first, part * kStride);
-        uint8_t* y = t_.y + strip * kRows * t_.y_row + channel_;
+        uint8_t* y = t_.y + strip * kRows * t_.y_row + channel_ * kElement;
         int64_t const rows = t_.out_rows - strip * kRows, row = t_.y_row, step = t_.y_column;
         int8_t const* const w = weights_;
         __m512i x[3][4];
@@ -72,7 +89,7 @@ class StripBlock {
                 for (int k = 0; k < 4; ++k) _mm512_store_si512(to + 64 * k, quad[k]);
             }
         }
-        uint8_t* y = t_.y + strip * kRows * t_.y_row + begin * t_.y_column + channel_;
+        uint8_t* y = t_.y + strip * kRows * t_.y_row + begin * t_.y_column + channel_ * kElement;
         int64_t const rows = t_.out_rows - strip * kRows;
         for (int64_t i = 0; i < count; ++i, y += t_.y_column) {
             __m512i c[kRows][4];
@@ -110,9 +127,13 @@ public:
           weights_(t.w + channel * t.taps * t.quads * kRows * 4) {
         load_unpacked(t.column_add + channel, add_);
         load_unpacked(t.scale + channel, scale_);
+        if (kStore == StripStore::Reals) load_shift(t, channel);
         if (kHalves)
 #pragma GCC unroll 4
-            for (int k = 0; k < 4; ++k) add_[k] = low_twice(add_[k]), scale_[k] = low_twice(scale_[k]);
+            for (int k = 0; k < 4; ++k) {
+                add_[k] = low_twice(add_[k]), scale_[k] = low_twice(scale_[k]);
+                if (kStore == StripStore::Reals) shift_[k] = low_twice(shift_[k]);
+            }
     }
 
     RG_SIMD void run() const {
@@ -138,21 +159,21 @@ public:
     }
 };
 
-template <int kRows, bool kPlain>
+template <int kRows, StripStore kStore>
 void depthwise_rows(DepthwiseStrips const& t, ByteBounds const& bounds) {
     int64_t channel = 0;
-    for (; t.channels - channel >= 64; channel += 64) StripBlock<kRows, false, true, kPlain>(t, bounds, channel).run();
+    for (; t.channels - channel >= 64; channel += 64) StripBlock<kRows, false, true, kStore>(t, bounds, channel).run();
     int64_t left = t.channels - channel;
-    if (left > 32) return StripBlock<kRows, false, false, kPlain>(t, bounds, channel).run();
-    if (left == 32) return StripBlock<kRows, true, true, kPlain>(t, bounds, channel).run();
-    if (left > 0) StripBlock<kRows, true, false, kPlain>(t, bounds, channel).run();
+    if (left > 32) return StripBlock<kRows, false, false, kStore>(t, bounds, channel).run();
+    if (left == 32) return StripBlock<kRows, true, true, kStore>(t, bounds, channel).run();
+    if (left > 0) StripBlock<kRows, true, false, kStore>(t, bounds, channel).run();
 }
 
-template <bool kPlain>
+template <StripStore kStore>
 void depthwise_strips(DepthwiseStrips const& t, ByteBounds const& bounds) {
-    if (t.outputs == 4) return depthwise_rows<4, kPlain>(t, bounds);
-    if (t.outputs == 2) return depthwise_rows<2, kPlain>(t, bounds);
-    depthwise_rows<1, kPlain>(t, bounds);
+    if (t.outputs == 4) return depthwise_rows<4, kStore>(t, bounds);
+    if (t.outputs == 2) return depthwise_rows<2, kStore>(t, bounds);
+    depthwise_rows<1, kStore>(t, bounds);
 }
 
 void depthwise_strips(DepthwiseStrips const& t) {
@@ -166,7 +187,9 @@ void depthwise_strips(DepthwiseStrips const& t) {
                       f.middle_high.v,
                       f.middle_scale.v,
                       Packing::of(f)};
-    bounds.small && !bounds.rounded ? depthwise_strips<true>(t, bounds) : depthwise_strips<false>(t, bounds);
+    if (t.tail.store == IntegerStore::F32) return depthwise_strips<StripStore::Reals>(t, bounds);
+    if (bounds.small && !bounds.rounded) return depthwise_strips<StripStore::Small>(t, bounds);
+    depthwise_strips<StripStore::Bytes>(t, bounds);
 }
 
 }  // namespace

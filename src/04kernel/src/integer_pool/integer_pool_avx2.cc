@@ -54,17 +54,47 @@ RG_SIMD void store(IntegerPoolBlock const& b, Lanes sum, int64_t c, int64_t n) {
     for (int64_t i = 0; target == results && i < n * size; ++i) y[i] = results[i];
 }
 
-template <bool is_signed>
+/// Of `vectors` times 32 channels. Bytes of two taps are added to one number of 16 bits, which holds 256 of them.
+template <int vectors>
 RG_SIMD void average_whole(IntegerPoolBlock const& b, int64_t c) {
-    Lanes sums[4] = {Lanes::zero(), Lanes::zero(), Lanes::zero(), Lanes::zero()};
-    for (int64_t tap = 0; tap < b.taps; ++tap)
-#pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) {
-            uint8_t const* p = b.x[tap] + c + v * Lanes::width;
-            sums[v] = sums[v] + (is_signed ? Lanes::load_signed(p) : Lanes::load_bytes(p));
+    constexpr int64_t kTaps = 256;
+    __m256i const ones = _mm256_set1_epi8(1), flip = _mm256_set1_epi8(static_cast<char>(b.is_signed ? 0x80 : 0));
+    Lanes sums[vectors][4];
+    for (auto& of_vector : sums)
+        for (Lanes& sum : of_vector) sum = Lanes::set(b.is_signed ? static_cast<int32_t>(-128 * b.taps) : 0);
+    for (int64_t first = 0; first < b.taps; first += kTaps) {
+        // Channels 0 to 7 and 16 to 23 of each vector, and the others.
+        __m256i low[vectors] = {}, high[vectors] = {};
+        auto add = [&](int v, __m256i x, __m256i y) __attribute__((always_inline)) {
+            low[v] = _mm256_add_epi16(low[v], _mm256_maddubs_epi16(_mm256_unpacklo_epi8(x, y), ones));
+            high[v] = _mm256_add_epi16(high[v], _mm256_maddubs_epi16(_mm256_unpackhi_epi8(x, y), ones));
+        };
+        auto read = [&](int64_t tap, int v) __attribute__((always_inline)) {
+            return _mm256_xor_si256(load(b.x[tap] + c + v * kBytes), flip);
+        };
+        int64_t tap = first, end = b.taps - first < kTaps ? b.taps : first + kTaps;
+        for (; tap + 2 <= end; tap += 2)
+            for (int v = 0; v < vectors; ++v) add(v, read(tap, v), read(tap + 1, v));
+        if (tap < end)
+            for (int v = 0; v < vectors; ++v) add(v, read(tap, v), _mm256_setzero_si256());
+        auto widen = [](__m128i x) { return Lanes{_mm256_cvtepu16_epi32(x)}; };
+        for (int v = 0; v < vectors; ++v) {
+            sums[v][0] = sums[v][0] + widen(_mm256_castsi256_si128(low[v]));
+            sums[v][1] = sums[v][1] + widen(_mm256_castsi256_si128(high[v]));
+            sums[v][2] = sums[v][2] + widen(_mm256_extracti128_si256(low[v], 1));
+            sums[v][3] = sums[v][3] + widen(_mm256_extracti128_si256(high[v], 1));
         }
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) store(b, sums[v], c + v * Lanes::width, Lanes::width);
+    }
+    for (int v = 0; v < vectors; ++v)
+        for (int i = 0; i < 4; ++i) store(b, sums[v][i], c + v * kBytes + i * Lanes::width, Lanes::width);
+}
+
+template <bool is_signed>
+RG_SIMD void average_lanes(IntegerPoolBlock const& b, int64_t c) {
+    Lanes sum = Lanes::zero();
+    for (int64_t tap = 0; tap < b.taps; ++tap)
+        sum = sum + (is_signed ? Lanes::load_signed(b.x[tap] + c) : Lanes::load_bytes(b.x[tap] + c));
+    store(b, sum, c, Lanes::width);
 }
 
 RG_SIMD void average_rest(IntegerPoolBlock const& b, int64_t c, int64_t n) {
@@ -79,9 +109,11 @@ RG_SIMD void average_rest(IntegerPoolBlock const& b, int64_t c, int64_t n) {
 
 void average(IntegerPoolBlock const& b) {
     int64_t c = 0;
-    for (; c + kBytes <= b.channels; c += kBytes) b.is_signed ? average_whole<true>(b, c) : average_whole<false>(b, c);
-    for (; c < b.channels; c += Lanes::width)
-        average_rest(b, c, b.channels - c < Lanes::width ? b.channels - c : Lanes::width);
+    for (; c + 2 * kBytes <= b.channels; c += 2 * kBytes) average_whole<2>(b, c);
+    if (c + kBytes <= b.channels) average_whole<1>(b, c), c += kBytes;
+    for (; c + Lanes::width <= b.channels; c += Lanes::width)
+        b.is_signed ? average_lanes<true>(b, c) : average_lanes<false>(b, c);
+    if (c < b.channels) average_rest(b, c, b.channels - c);
 }
 
 }  // namespace

@@ -18,6 +18,19 @@ TEST(IntegerPool, CandidatesAgree) {
         }
 }
 
+TEST(IntegerPool, AveragesOfManyPositions) {
+    std::mt19937 random(seed_of(322));
+    for (auto dtype : {DataType::U8, DataType::I8})
+        for (int64_t channels : {8, 75, 192})
+            for (int extreme : {-1, 0x00, 0x7f, 0x80, 0xff}) {
+                std::vector<Tensor> x{random_bytes(dtype, {1, 19, 29, channels}, random)};
+                if (extreme >= 0) std::fill(x[0].bytes.begin(), x[0].bytes.end(), static_cast<std::byte>(extreme));
+                IntegerPoolInfo global{PoolKind::Average, {}, {}, 0.41f, 3, -7};
+                check_candidates(global, x, {Tensor(dtype, {1, 1, 1, channels})}, {});
+                check_candidates(global, x, {Tensor(DataType::F32, {1, 1, 1, channels})}, {1e-4, 0});
+            }
+}
+
 TEST(IntegerPool, Refuses) {
     auto reason = [](IntegerPoolInfo const& info, DataType x, DataType y) {
         auto in = operands_of({Tensor(x, {1, 4, 4, 3})}), results = operands_of({Tensor(y, {1, 1, 1, 3})});

@@ -46,6 +46,7 @@ class ReduceRows final : public runtime::Task {
     SmallVector<RowRun, 8> runs_;                // reduced, outermost first
     int64_t inner_ = 1, step_ = 1, blocks_ = 1;  // kept columns or rows behind each other, of a block, blocks
     int64_t folds_ = 0;                          // rows that are taken as one; 0: none
+    int64_t segments_ = 0;                       // of a row, whose sums are taken by any thread; 0: rows are whole
     int64_t chunks_ = 1;
 
     T finish(double total, T shift) const {
@@ -62,6 +63,9 @@ class ReduceRows final : public runtime::Task {
                 return static_cast<T>(total);
         }
     }
+    static double nothing_of(RowOp op) {
+        return op == RowOp::Max ? -INFINITY : op == RowOp::Min ? INFINITY : op == RowOp::Prod ? 1 : 0;
+    }
     static double join(RowOp op, double a, double b) {
         if (op == RowOp::Max) return a != a || b < a ? a : b;
         if (op == RowOp::Min) return a != a || b > a ? a : b;
@@ -69,7 +73,7 @@ class ReduceRows final : public runtime::Task {
     }
     /// Combines all reduced elements from `x` on where the innermost run is contiguous.
     double row(RowOp op, T const* x, size_t level, T shift) const {
-        double total = op == RowOp::Max ? -INFINITY : op == RowOp::Min ? INFINITY : op == RowOp::Prod ? 1 : 0;
+        double total = nothing_of(op);
         if (shape_.reduced_count == 0) return total;
         if (level + 1 < runs_.size()) {
             for (int64_t i = 0; i < runs_[level].size; ++i)
@@ -77,10 +81,27 @@ class ReduceRows final : public runtime::Task {
             return total;
         }
         auto size = runs_.empty() ? 1 : runs_[level].size;
-        for (int64_t i = 0; i < size; i += kSumLength)
-            total = join(op, total,
-                         static_cast<double>(functions_.partial(op, x + i, std::min(kSumLength, size - i), shift)));
+        for (int64_t i = 0; i < size; i += kSumLength) total = join(op, total, segment(op, x, i, size, shift));
         return total;
+    }
+    double segment(RowOp op, T const* x, int64_t first, int64_t size, T shift) const {
+        return static_cast<double>(functions_.partial(op, x + first, std::min(kSumLength, size - first), shift));
+    }
+    /// Fewer rows than threads: their segments are shared, and joined in the order of one thread.
+    void run_segments(T const* x, T* y, runtime::RunContext const& context) const {
+        auto* totals = reinterpret_cast<double*>(context.workspace);
+        auto all = shape_.kept_count * segments_;
+        auto levels = shape_.kept.size();
+        context.pool.parallel_for(chunks_, [&](int64_t c, int) {
+            for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i)
+                totals[i] = segment(op_, x + base_of(i / segments_, levels), i % segments_ * kSumLength,
+                                    shape_.reduced_count, 0);
+        });
+        for (int64_t row = 0; row < shape_.kept_count; ++row, totals += segments_) {
+            auto total = nothing_of(op_);
+            for (int64_t i = 0; i < segments_; ++i) total = join(op_, total, totals[i]);
+            y[row] = finish(total, 0);
+        }
     }
     T whole_row(T const* x) const {
         T shift = 0;
@@ -168,6 +189,12 @@ public:
             if (behind && 2 * inner_ <= step_ && runs_.back().size >= 2 * (step_ / inner_)) folds_ = step_ / inner_;
         } else if (has_short_rows()) {
             inner_ = shape_.kept_count, step_ = kMostTogether;
+        } else if (runs_.size() == 1 && op_ != RowOp::Exp && shape_.kept_count < args.threads &&
+                   shape_.reduced_count > kSumLength) {
+            segments_ = (shape_.reduced_count + kSumLength - 1) / kSumLength;
+            chunks_ =
+                chunks_of(shape_.kept_count * segments_, static_cast<double>(kSumLength) * kNsPerElement, args.threads);
+            return;
         }
         blocks_ = (inner_ + step_ - 1) / step_, ns *= static_cast<double>(step_);
         chunks_ = inner_ ? chunks_of(shape_.kept_count / inner_ * blocks_, ns, args.threads) : 1;
@@ -176,6 +203,7 @@ public:
         auto const* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<T*>(arguments[1]);
         if (shape_.kept_count == 0) return;
+        if (segments_) return run_segments(x, y, context);
         auto all = shape_.kept_count / inner_ * blocks_;
         auto levels = shape_.kept.size();
         context.pool.parallel_for(chunks_, [&](int64_t c, int) {
@@ -189,6 +217,9 @@ public:
                     y[i] = whole_row(x + base_of(i, levels));
             }
         });
+    }
+    size_t workspace_bytes() const override {
+        return static_cast<size_t>(shape_.kept_count * segments_) * sizeof(double);
     }
     double operations() const override {
         return static_cast<double>(shape_.kept_count) * static_cast<double>(shape_.reduced_count);

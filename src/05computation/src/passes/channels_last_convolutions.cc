@@ -85,40 +85,11 @@ class Region : ChannelsLastRegion {
         return true;
     }
 
-    /// Pooling over all positions, or a reduction over the spatial axes.
-    bool convert_mean(NodePtr node) {
-        auto *x = node->input(0), *y = node->output();
-        if (!last_.contains(x) || node->outputs().size() != 1) return false;
-        auto rank = x->value.shape.size();
-        kernel::ReduceInfo info;
-        if (auto const* global = info_of<kernel::GlobalPoolInfo>(*node->value.op)) {
-            if (global->kind == kernel::PoolKind::Sum) return false;
-            info.kind = global->kind == kernel::PoolKind::Max ? kernel::ReduceKind::Max : kernel::ReduceKind::Mean;
-        } else if (auto const* reduce = info_of<kernel::ReduceInfo>(*node->value.op)) {
-            info.kind = reduce->kind;
-            bool spatial = reduce->axes.size() == rank - 2;
-            for (size_t i = 0; spatial && i < reduce->axes.size(); ++i)
-                spatial = reduce->axes[i] == static_cast<int64_t>(i + 2);
-            if (!spatial) return false;
-        } else {
-            return false;
-        }
-        for (size_t i = 1; i + 1 < rank; ++i) info.axes.push_back(static_cast<int64_t>(i));
-        auto op = make_operator(info);
-        if (y->value.shape.size() == rank) {
-            convert(node, std::move(op), {true});
-            return true;
-        }
-        graph_.insert_producing({node->value.name, std::move(op)}, {with_channels_last(x)}, {y});
-        graph_.erase(node);
-        return true;
-    }
-
 public:
     Region(Graph& graph, bool tf32) : ChannelsLastRegion(graph), tf32_(tf32) {}
     bool take(NodePtr node) {
         return convert_conv<kernel::ConvInfo>(node) || convert_conv<kernel::ConvTransposeInfo>(node) ||
-               convert_pool(node) || convert_mean(node) || convert_concat(node) || convert_split(node) ||
+               convert_pool(node) || convert_reduction(node) || convert_concat(node) || convert_split(node) ||
                convert_resize(node) || follow(node, false);
     }
 };

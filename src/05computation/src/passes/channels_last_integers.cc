@@ -118,6 +118,20 @@ class Region : ChannelsLastRegion {
         return true;
     }
 
+    /// The least or greatest of all elements, whose order does not matter.
+    bool read_in_any_order(NodePtr node) {
+        auto const* reduce = info_of<kernel::ReduceInfo>(*node->value.op);
+        auto it = last_.find(node->input(0));
+        if (!reduce || it == last_.end() || reduce->axes.size() != node->input(0)->value.shape.size()) return false;
+        if (reduce->kind != kernel::ReduceKind::Min && reduce->kind != kernel::ReduceKind::Max) return false;
+        graph_.set_input(node, 0, it->second);
+        return true;
+    }
+
+    bool convert_float_reduction(NodePtr node) {
+        return !node->outputs().empty() && node->output()->value.dtype == DataType::F32 && convert_reduction(node);
+    }
+
     /// Elementwise nodes and those around bytes. Floats that leave the region would be transposed instead of bytes.
     bool follow_bytes(NodePtr node) {
         if (info_of<kernel::DequantizeInfo>(*node->value.op)) {
@@ -151,7 +165,7 @@ public:
     bool take(NodePtr node) {
         if (belongs(node) && adopt(node)) return false;
         return convert_conv(node) || convert_max_pool(node) || convert_average(node) || convert_concat(node) ||
-               follow_bytes(node);
+               convert_float_reduction(node) || read_in_any_order(node) || follow_bytes(node);
     }
 };
 

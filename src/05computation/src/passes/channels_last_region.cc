@@ -1,8 +1,10 @@
 #include "passes/channels_last_region.h"
 
+#include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/quantize.h"
+#include "kernel/ops/reduce.h"
 
 #include <algorithm>
 
@@ -164,6 +166,34 @@ bool ChannelsLastRegion::convert_split(NodePtr node) {
     std::vector<EdgePtr> const parts(node->outputs().begin(), node->outputs().end());
     auto* made = graph_.insert({node->value.name, std::move(op)}, {with_channels_last(x)}, parts.size());
     for (size_t i = 0; i < parts.size(); ++i) produce(made->output(i), parts[i]);
+    graph_.erase(node);
+    return true;
+}
+
+bool ChannelsLastRegion::convert_reduction(NodePtr node) {
+    auto *x = node->input(0), *y = node->output();
+    if (!last_.contains(x) || node->outputs().size() != 1) return false;
+    auto rank = x->value.shape.size();
+    kernel::ReduceInfo info;
+    if (auto const* global = info_of<kernel::GlobalPoolInfo>(*node->value.op)) {
+        if (global->kind == kernel::PoolKind::Sum) return false;
+        info.kind = global->kind == kernel::PoolKind::Max ? kernel::ReduceKind::Max : kernel::ReduceKind::Mean;
+    } else if (auto const* reduce = info_of<kernel::ReduceInfo>(*node->value.op)) {
+        info.kind = reduce->kind;
+        bool spatial = reduce->axes.size() == rank - 2;
+        for (size_t i = 0; spatial && i < reduce->axes.size(); ++i)
+            spatial = reduce->axes[i] == static_cast<int64_t>(i + 2);
+        if (!spatial) return false;
+    } else {
+        return false;
+    }
+    for (size_t i = 1; i + 1 < rank; ++i) info.axes.push_back(static_cast<int64_t>(i));
+    auto op = make_operator(info);
+    if (y->value.shape.size() == rank) {
+        convert(node, std::move(op), {true});
+        return true;
+    }
+    graph_.insert_producing({node->value.name, std::move(op)}, {with_channels_last(x)}, {y});
     graph_.erase(node);
     return true;
 }

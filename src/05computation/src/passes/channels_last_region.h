@@ -37,6 +37,8 @@ protected:
     bool follow(NodePtr node, bool quantising);
     bool convert_concat(NodePtr node);
     bool convert_split(NodePtr node);
+    /// Pooling over all positions, or a reduction over the spatial axes, of a node whose input 0 is in the region.
+    bool convert_reduction(NodePtr node);
     /// Of a node whose input 0 is in the region; nothing else of it follows.
     bool convert_resize(NodePtr node);
 
