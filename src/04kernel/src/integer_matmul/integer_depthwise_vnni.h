@@ -55,6 +55,9 @@ RG_SIMD Reals finish_reals(__m512i const (&sum)[4], __m512i const (&scale)[4], _
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
         __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
+#ifndef RG_EMULATE_AVX512
+        asm("" : "+v"(value));  // rounded before the sum, as the nodes that this was made of do
+#endif
         value = _mm512_add_ps(value, _mm512_castsi512_ps(shift[k]));
         v[k] = _mm512_min_ps(b.high, _mm512_max_ps(b.low, value));  // NaN stays
     }
