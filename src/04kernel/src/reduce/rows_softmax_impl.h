@@ -43,36 +43,87 @@ void fill_zero(Element* y, int64_t size) {
     for (int64_t i = 0; i < size; i += kWidth) store_part(Vec::zero(), y + i, left_of(size - i));
 }
 
-/// Makes softmax of exponentials in y, or log-softmax of x.
-void normalise(Element const* x, Element* y, int64_t size, Element top, Element all, bool log) {
-    Vec factor = Vec::set(1 / all), shift = Vec::set(top), log_sum = Vec::set(log ? log_of(all) : 0);
+/// Makes softmax of exponentials in y, whose sum has the reciprocal `factor`.
+void normalise(Element* y, int64_t size, Element factor) {
+    Vec scale = Vec::set(factor);
     int64_t i = 0;
-    for (; !log && i + kWidth <= size; i += kWidth) (Vec::load(y + i) * factor).store(y + i);
-    for (; i < size; i += kWidth) {
-        int left = left_of(size - i);
-        store_part(log ? load_part(x + i, left) - shift - log_sum : load_part(y + i, left) * factor, y + i, left);
-    }
+    for (; i + kWidth <= size; i += kWidth) (Vec::load(y + i) * scale).store(y + i);
+    if (i < size) store_part(load_part(y + i, left_of(size - i)) * scale, y + i, left_of(size - i));
+}
+
+/// Makes log-softmax of x; `log_sum`: of the exponentials' sum.
+void normalise_log(Element const* x, Element* y, int64_t size, Element top, Element log_sum) {
+    Vec shift = Vec::set(top), less = Vec::set(log_sum);
+    int64_t i = 0;
+    for (; i + kWidth <= size; i += kWidth) (Vec::load(x + i) - shift - less).store(y + i);
+    if (i < size) store_part(load_part(x + i, left_of(size - i)) - shift - less, y + i, left_of(size - i));
 }
 
 /// Longest rows that are turned; a vector holds the elements of longer ones as well.
 constexpr int64_t kLongestTurned = 4;
 void softmax_turned(Element const* x, Element* y, int64_t rows, int64_t size, bool log, bool nan_to_zero);
 
+/// Longest rows whose exponentials stay in registers.
+constexpr int kShortVectors = 8;
+
+template <int vectors>
+void softmax_short(Element const* x, Element* y, int64_t rows, int64_t size, bool nan_to_zero) {
+    int tail = static_cast<int>(size - (vectors - 1) * kWidth);
+    Mask const there = first_lanes(tail);
+    for (int64_t r = 0; r < rows; ++r, x += size, y += size) {
+        Vec e[vectors], most = Vec::set(-kInf), total = Vec::zero();
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+            e[v] = v + 1 == vectors ? select(there, load_part(x + v * kWidth, tail), Vec::set(-kInf))
+                                    : Vec::load(x + v * kWidth);
+            most = max(e[v], most);
+        }
+        Element const top = max_of(most);
+        Vec shift = Vec::set(top);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+            e[v] = exp_of_negative(e[v] - shift);
+            total = total + (v + 1 == vectors ? select(there, e[v], Vec::zero()) : e[v]);
+        }
+        Element const all = sum(total);
+        bool none = nan_to_zero && (top == -kInf || all != all);
+        Vec factor = Vec::set(1 / all);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+            Vec value = none ? Vec::zero() : e[v] * factor;
+            v + 1 == vectors ? store_part(value, y + v * kWidth, tail) : value.store(y + v * kWidth);
+        }
+    }
+}
+
+template <int vectors = 1>
+void softmax_short(Element const* x, Element* y, int64_t rows, int64_t size, bool nan_to_zero, int64_t wanted) {
+    if (vectors == wanted) return softmax_short<vectors>(x, y, rows, size, nan_to_zero);
+    if constexpr (vectors < kShortVectors) softmax_short<vectors + 1>(x, y, rows, size, nan_to_zero, wanted);
+}
+
 /// Some rows together, as long as they stay in L1: the steps that bring a row down to one number wait for each other,
 /// those of the next row do not.
-void softmax(Element const* x, Element* y, int64_t rows, int64_t size, bool log, bool nan_to_zero) {
-    constexpr int64_t kMost = 4, kLongest = 1024;
-    if (size <= kLongestTurned && rows >= kWidth) return softmax_turned(x, y, rows, size, log, nan_to_zero);
+void softmax(Element const* x, Element* y, int64_t rows, int64_t size, bool is_log, bool nan_to_zero) {
+    constexpr int64_t kTogether = 4096;  // elements
+    if (size <= kLongestTurned && rows >= kWidth) return softmax_turned(x, y, rows, size, is_log, nan_to_zero);
+    if (!is_log && size > 0 && size <= kShortVectors * kWidth)
+        return softmax_short(x, y, rows, size, nan_to_zero, (size + kWidth - 1) / kWidth);
+    int64_t most = size > kTogether ? 1 : kTogether / (size > 0 ? size : 1);
+    if (most > kWidth) most = kWidth;
     for (int64_t first = 0; first < rows;) {
-        int64_t count = size > kLongest ? 1 : rows - first < kMost ? rows - first : kMost;
-        Element top[kMost], all[kMost];
+        int64_t count = rows - first < most ? rows - first : most;
+        alignas(64) Element top[kWidth], all[kWidth] = {}, factors[kWidth];
         for (int64_t r = 0; r < count; ++r) top[r] = largest(x + r * size, size);
-        for (int64_t r = 0; r < count; ++r) all[r] = exponentials(x + r * size, y + r * size, size, top[r], log);
+        for (int64_t r = 0; r < count; ++r) all[r] = exponentials(x + r * size, y + r * size, size, top[r], is_log);
+        (is_log ? log(Vec::load(all)) : Vec::set(1) / Vec::load(all)).store(factors);
         for (int64_t r = 0; r < count; ++r) {
             if (nan_to_zero && (top[r] == -kInf || all[r] != all[r]))
                 fill_zero(y + r * size, size);
+            else if (is_log)
+                normalise_log(x + r * size, y + r * size, size, top[r], factors[r]);
             else
-                normalise(x + r * size, y + r * size, size, top[r], all[r], log);
+                normalise(y + r * size, size, factors[r]);
         }
         first += count, x += count * size, y += count * size;
     }
