@@ -129,12 +129,13 @@ class IntegerConvTask final : public runtime::Task {
         if (p_.depthwise) {
             auto b = block_of<DepthwiseBlock>(arguments, t, column, tile, y_row);
             b.channels = columns, b.w = w + column, b.w_row = p_.size.columns;
+            b.shift = shift;
             if (windowed_) {
                 b.taps = p_.s.taps(), b.positions = positions, b.windows = windows;
                 b.flip = p_.s.x_signed ? 0x80 : 0;
                 return p_.f.depthwise_in_place(b);
             }
-            b.shift = shift, b.residual = residual;
+            b.residual = residual;
             b.positions = positions, b.x = x + column, b.offsets = offsets;
             return p_.f.depthwise(b);
         }
@@ -205,8 +206,7 @@ class IntegerConvTask final : public runtime::Task {
     }
 
 public:
-    IntegerConvTask(IntegerConvPlan const& plan, std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
-                    int threads)
+    IntegerConvTask(IntegerConvPlan const& plan, std::shared_ptr<mem_manager::Blob const> packed, int threads)
         : p_(plan),
           packed_(std::move(packed)),
           threads_(std::max(1, threads)),
@@ -234,7 +234,7 @@ public:
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
-        if (packed_ && simple && !shifted && s.channels_last) {
+        if (packed_ && simple && s.channels_last) {
             auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);
             windowed_ = p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&
                         s.taps() <= p_.f.most_taps_in_place;
@@ -279,11 +279,12 @@ public:
 std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& plan,
                                                       std::shared_ptr<mem_manager::Blob const> packed, bool shifted,
                                                       int threads) {
-    bool stores = bits_of(plan.s.y) == 8 ? !shifted : plan.s.y == DataType::F32 && !plan.result.rounded;
+    bool bytes = bits_of(plan.s.y) == 8;
+    bool stores = plan.result.rounded ? bytes && !shifted : bytes || plan.s.y == DataType::F32;
     bool strips = packed && stores && plan.s.residual == DataType::Undefined;
     if (auto const* weights = strips ? plan.strip_weights(packed->data()) : nullptr)
         return make_depthwise_strips_task(plan, std::move(packed), weights, threads);
-    return std::make_unique<IntegerConvTask>(plan, std::move(packed), shifted, threads);
+    return std::make_unique<IntegerConvTask>(plan, std::move(packed), threads);
 }
 
 }  // namespace refactor::kernel

@@ -105,13 +105,13 @@ TEST(IntegerConv, CandidatesAgreeOnFirstLayers) {
         check(p, random);
 }
 
-/// Depthwise, with channels last, from every type of bytes to those and to f32.
+/// Depthwise, with channels last, from every type of bytes to those, with or without a shift, and to f32.
 void check_depthwise(Convolution const& p, std::mt19937& random) {
-    for (int i = 0; i < 12; ++i) {
-        auto x = i & 1 ? DataType::I8 : DataType::U8, y = i >= 8 ? DataType::F32 : i & 2 ? DataType::I8 : DataType::U8;
-        bool floats = y == DataType::F32;
-        IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, !floats && i >= 4};
-        c.clipped = floats && i >= 9, c.shift = floats && i != 9;
+    for (int i = 0; i < 16; ++i) {
+        auto x = i & 1 ? DataType::I8 : DataType::U8, y = i & 2 ? DataType::I8 : DataType::U8;
+        bool rounded = i >= 4 && i < 8, shifted = i >= 8 && i != 15, floats = i >= 12;
+        if (floats) y = DataType::F32;
+        IntegerCase c{x, DataType::I8, y, true, y == DataType::U8, true, rounded, floats && i < 14, shifted};
         auto inputs = with_operands(c, random_bytes(x, channels_last(p.x), random), random_bytes(c.b, p.w, random), {},
                                     {}, p.w[0], element_count(p.w) / p.w[0], true, {}, random);
         inputs[3] = {};

@@ -143,7 +143,8 @@ public:
         auto transforms = tiles * (static_cast<double>(parts.row) / 2 * 370 + columns * 220) / (1.25 * f_.width);
         auto bytes = static_cast<double>(weights.bytes());
         // Bytes that arrive in the time of a unit of work, which faster products make shorter.
-        auto rate = f_.width < 16 || cpu_features().halves_512 ? 8. : 6.;
+        auto const& cpu = cpu_features();
+        auto rate = f_.width < 16 || cpu.halves_512 ? 8. : cpu.fast_bf16 ? 12. : 6.;
         auto reads = bytes > static_cast<double>(cpu_features().l2)
                          ? bytes * static_cast<double>(s.batch * parts.blocks) / rate
                          : 0.;

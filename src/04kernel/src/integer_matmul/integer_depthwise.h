@@ -56,8 +56,8 @@ struct DepthwiseStrips {
     int8_t const* w;
     int32_t const* column_add;
     float const* scale;
-    float const* shift;  ///< one for each channel, with `F32` only; null: none
-    IntegerTail tail;    ///< to bytes, or to f32 without `rounded`; no residual
+    float const* shift;  ///< one for each channel; null: none
+    IntegerTail tail;    ///< to bytes, or to f32; without `rounded` if to f32 or shifted; no residual
     uint8_t* y;
     int64_t y_row, y_column;  ///< bytes
 };

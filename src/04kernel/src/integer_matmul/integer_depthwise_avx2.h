@@ -20,13 +20,15 @@ RG_SIMD void load_unpacked(void const* p, __m256i (&v)[2]) {
                                        1);
 }
 
-/// Results of 16 channels as bytes in order.
-RG_SIMD __m128i finish_unpacked(__m256i const (&sum)[2], __m256i const (&scale)[2], Finish const& f) {
+/// Results of 16 channels as bytes in order. `shift`: null if there is none.
+RG_SIMD __m128i finish_unpacked(__m256i const (&sum)[2], __m256i const (&scale)[2], __m256i const* shift,
+                                Finish const& f) {
     __m256i result[2];
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
-        Floats value = to_float({sum[k]}) * Floats{_mm256_castsi256_ps(scale[k])};
+        Floats value = scaled({sum[k]}, {_mm256_castsi256_ps(scale[k])});
         if (f.rounded) value = round_middle(value, f);
+        if (shift) value = value + Floats{_mm256_castsi256_ps(shift[k])};
         result[k] = (round(min(max(value, f.low), f.high)) + f.y_zero).v;
     }
     __m256i words = _mm256_packs_epi32(result[0], result[1]);
@@ -38,9 +40,10 @@ RG_SIMD __m128i finish_unpacked(__m256i const (&sum)[2], __m256i const (&scale)[
 template <bool nine, bool in_place>
 RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t channel) {
     int64_t const taps = nine ? 9 : t.taps, full = taps / 2, whole = (taps + 1) / 2;
-    alignas(32) __m256i w[kMostTaps / 2][2], add[2], scale[2];
+    alignas(32) __m256i w[kMostTaps / 2][2], add[2], scale[2], shift[2];
     load_unpacked(t.column_add + channel, add);
     load_unpacked(t.scale + channel, scale);
+    if (t.shift) load_unpacked(t.shift + channel, shift);
     for (int64_t p = 0; p < whole; ++p) {
         __m256i first[2], second[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         load_unpacked(t.w + 2 * p * t.w_row + channel, first);
@@ -64,15 +67,15 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t c
         for (int64_t p = 0; p < full; ++p) add_pair(load(x + taps_at[2 * p]), load(x + taps_at[2 * p + 1]), p);
         if (full < whole) add_pair(load(x + taps_at[2 * full]), _mm256_setzero_si256(), full);
         _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(t.y) + i * t.y_row + channel),
-                         finish_unpacked(sum, scale, f));
+                         finish_unpacked(sum, scale, t.shift ? shift : nullptr, f));
     }
 }
 
-/// To bytes without shift and residual by pairs of taps; all else, and channels that do not fill 16, one by one.
+/// To bytes without a residual by pairs of taps; all else, and channels that do not fill 16, one by one.
 void depthwise_of_words(DepthwiseBlock const& t) {
     Finish f = finish_of(t.tail);
     int64_t channel = 0;
-    if (element_bytes(f.store) == 1 && !t.shift && !t.residual && t.taps <= kMostTaps)
+    if (element_bytes(f.store) == 1 && !t.residual && t.taps <= kMostTaps)
         for (; channel + kPairChannels <= t.channels; channel += kPairChannels)
             t.taps == 9 ? depthwise_pairs<true, false>(t, f, channel) : depthwise_pairs<false, false>(t, f, channel);
     if (channel < t.channels) depthwise_from(t, f, channel);

@@ -28,18 +28,29 @@ struct ByteBounds {
     Packing packing;
 };
 
-/// Bytes of 64 results in order. `kPlain`: they are small, and not rounded in between.
-template <bool kPlain>
-RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[4], ByteBounds const& b) {
+/// What is stored of strips.
+enum class StripStore : uint8_t {
+    Small,    ///< bytes, small before they are bounded, and not rounded in between
+    Shifted,  ///< the same with a shift
+    Bytes,
+    Reals
+};
+constexpr bool has_shift(StripStore store) { return store == StripStore::Shifted || store == StripStore::Reals; }
+
+/// Bytes of 64 results in order.
+template <StripStore kStore>
+RG_SIMD __m512i finish_unpacked(__m512i const (&sum)[4], __m512i const (&scale)[4], __m512i const (&shift)[4],
+                                ByteBounds const& b) {
     __m512i result[4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-        __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
-        if (!kPlain && b.rounded)
+        __m512 value = scaled({sum[k]}, {_mm512_castsi512_ps(scale[k])}).v;
+        if (kStore == StripStore::Bytes && b.rounded)
             value =
                 _mm512_mul_ps(_mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), b.middle_low), b.middle_high),
                               b.middle_scale);
-        if (!kPlain && !b.small) value = _mm512_min_ps(_mm512_max_ps(value, b.low), b.high);
+        if (kStore == StripStore::Shifted) value = _mm512_add_ps(value, _mm512_castsi512_ps(shift[k]));
+        if (kStore != StripStore::Small && !b.small) value = _mm512_min_ps(_mm512_max_ps(value, b.low), b.high);
         result[k] = _mm512_cvtps_epi32(value);
     }
     return b.packing.pack_unpacked(result);
@@ -54,10 +65,7 @@ RG_SIMD Reals finish_reals(__m512i const (&sum)[4], __m512i const (&scale)[4], _
     __m512 v[4];
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-        __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[k]), _mm512_castsi512_ps(scale[k]));
-#ifndef RG_EMULATE_AVX512
-        asm("" : "+v"(value));  // rounded before the sum, as the nodes that this was made of do
-#endif
+        __m512 value = scaled({sum[k]}, {_mm512_castsi512_ps(scale[k])}).v;
         value = _mm512_add_ps(value, _mm512_castsi512_ps(shift[k]));
         v[k] = _mm512_min_ps(b.high, _mm512_max_ps(b.low, value));  // NaN stays
     }

@@ -15,6 +15,7 @@ struct Finish {
     enum class Kind : uint8_t {
         Any,
         Scaled,       ///< to bytes, nothing but a scale
+        Shifted,      ///< to bytes, scaled, then shifted
         Rounded,      ///< to bytes, rounded in between
         Added,        ///< to bytes, rounded, then a residual of u8
         AddedSigned,  ///< or of i8
@@ -63,6 +64,15 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
             in_bytes(offset)};
 }
 
+/// A sum times its scale, rounded: what is added later is not fused with the product, whichever loop stores it.
+RG_SIMD Floats scaled(Lanes sum, Floats scale) {
+    Floats value = to_float(sum) * scale;
+#ifndef RG_EMULATE_AVX512
+    asm("" : "+v"(value.v));
+#endif
+    return value;
+}
+
 RG_SIMD Floats round_middle(Floats value, Finish const& f) {
     return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
 }
@@ -78,7 +88,7 @@ RG_SIMD Floats load_residual(uint8_t const* p, IntegerStore type) {
 RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint8_t const* residual, void* y,
                          Finish const& f) {
     if (f.store == IntegerStore::I32) return sum.store(y);
-    Floats value = to_float(sum) * Floats::load(scale);
+    Floats value = scaled(sum, Floats::load(scale));
     if (f.rounded) value = round_middle(value, f);
     if (shift) value = value + Floats::load(shift);
     if (residual) value = value + (load_residual(residual, f.residual) - f.residual_zero) * f.residual_scale;

@@ -131,9 +131,30 @@ RG_SIMD void accumulate(IntegerBlock const& t, Ahead ahead, int64_t first, int64
         if (t.spills.first) add_spills<0>(t, a, column, c);
 }
 
+/// Rows of whole panels of AVX-512, if they are of a frequent kind; returns whether they are.
+template <int vectors>
+RG_SIMD bool store_rows(IntegerBlock const& t, Finish const& f, int32_t const* sums, int rows, int64_t first,
+                        int64_t column) {
+    if constexpr (vectors == 4)
+        if (f.kind != Finish::Kind::Any) {
+            for (int i = 0; i < rows; ++i) {
+                Lanes c[1][vectors];
+#pragma GCC unroll 4
+                for (int v = 0; v < vectors; ++v, sums += kWidth) {
+                    c[0][v] = Lanes::load(sums);
+                    correct(t, c[0][v], first + i, column + v * kWidth);
+                }
+                store_tile(t, f, c, first + i, column);
+            }
+            return true;
+        }
+    return false;
+}
+
 /// Stores sums of which one row after the other lies at `sums`.
 [[gnu::noinline]] void store_sums(IntegerBlock const& t, Finish const& f, int32_t const* sums, int rows, int vectors,
                                   int64_t first, int64_t column) {
+    if (vectors == kVectors && store_rows<kVectors>(t, f, sums, rows, first, column)) return;
     for (int i = 0; i < rows; ++i)
         for (int v = 0; v < vectors; ++v, sums += kWidth) {
             int64_t j = column + v * kWidth;

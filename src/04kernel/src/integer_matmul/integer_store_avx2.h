@@ -15,6 +15,7 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
+    if (bytes && !f.rounded && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Shifted;
     if (bytes && f.rounded && t.shift && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Biased;
     bool rounded = bytes && f.rounded && !t.shift && is_bounded(t.tail);
     if (rounded && !t.residual) return Finish::Kind::Rounded;
@@ -29,7 +30,8 @@ constexpr bool is_rounded(Finish::Kind kind) {
     return is_added(kind) || kind == Finish::Kind::Rounded || kind == Finish::Kind::Biased;
 }
 /// Whether numbers to be rounded may leave i32: a scale or a shift may be anything.
-constexpr bool is_open(Finish::Kind kind) { return kind == Finish::Kind::Scaled || kind == Finish::Kind::Biased; }
+constexpr bool is_shifted(Finish::Kind kind) { return kind == Finish::Kind::Shifted || kind == Finish::Kind::Biased; }
+constexpr bool is_open(Finish::Kind kind) { return kind == Finish::Kind::Scaled || is_shifted(kind); }
 
 template <Finish::Kind kind>
 RG_SIMD Lanes load_other(uint8_t const* p) {
@@ -49,9 +51,9 @@ RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&s
         Lanes whole[2];
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
-            Floats value = to_float(c[v]) * scale[v];
+            Floats value = scaled(c[v], scale[v]);
             if (is_rounded(kind)) value = round_middle(value, f);
-            if (kind == Finish::Kind::Biased) value = value + Floats::load(shift + v * kWidth);
+            if (is_shifted(kind)) value = value + Floats::load(shift + v * kWidth);
             if (is_added(kind)) value = value + residual_of(load_other<kind>(other + v * kWidth), f);
             // Beyond i32, numbers round to the least one.
             whole[v] = round(is_open(kind) ? min(f.high, value) : value);
@@ -77,7 +79,7 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i += 2) {
                 int64_t at = (first + i) * t.y_row + column;
-                store_rows<kind>(c[i], c[i + 1], scale, kind == Finish::Kind::Biased ? t.shift + column : nullptr,
+                store_rows<kind>(c[i], c[i + 1], scale, is_shifted(kind) ? t.shift + column : nullptr,
                                  is_added(kind) ? t.residual + at : nullptr, static_cast<uint8_t*>(t.y) + at, t.y_row,
                                  f);
             }
@@ -91,10 +93,9 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i) {
             int64_t at = (first + i) * t.y_row + j;
-            Floats value = to_float(c[i][v]) * scale;
+            Floats value = scaled(c[i][v], scale);
             if (is_rounded(kind) || (kind == Finish::Kind::Real && f.rounded)) value = round_middle(value, f);
-            if (kind == Finish::Kind::Biased || (kind == Finish::Kind::Real && t.shift))
-                value = value + Floats::load(t.shift + j);
+            if (is_shifted(kind) || (kind == Finish::Kind::Real && t.shift)) value = value + Floats::load(t.shift + j);
             if (kind == Finish::Kind::Real) {
                 min(f.high, max(f.low, value)).store(static_cast<float*>(t.y) + at);  // NaN stays
                 continue;
@@ -120,6 +121,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
     switch (f.kind) {
         case Finish::Kind::Scaled:
             return store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Shifted:
+            return store_kind<Finish::Kind::Shifted>(t, f, c, first, column);
         case Finish::Kind::Rounded:
             return store_kind<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:

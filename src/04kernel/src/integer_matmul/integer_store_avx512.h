@@ -15,6 +15,15 @@ RG_SIMD bool are_small(float const* scale, int64_t n) {
     return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f), _CMP_LT_OQ) == 0xffff;
 }
 RG_SIMD bool is_within(float x, float bound) { return x < bound && x > -bound; }
+/// And so do they with a shift.
+RG_SIMD bool are_small_shifts(float const* shift, int64_t n) {
+    __m512 most = _mm512_setzero_ps();
+    for (int64_t j = 0; j < n; j += kWidth) {
+        auto some = static_cast<__mmask16>(n - j < kWidth ? (1 << (n - j)) - 1 : 0xffff);
+        most = _mm512_max_ps(_mm512_abs_ps(_mm512_maskz_loadu_ps(some, shift + j)), most);
+    }
+    return _mm512_cmp_ps_mask(most, _mm512_set1_ps(1e6f), _CMP_LT_OQ) == 0xffff;
+}
 /// And so do those that are rounded in between.
 RG_SIMD bool is_middle_small(IntegerTail const& t) {
     return !t.rounded ||
@@ -32,8 +41,8 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Kind::Any;
     if (!bytes) return t.residual && f.residual != IntegerStore::U8 ? Kind::Any : Kind::Real;
-    if (!are_small(t)) return Kind::Any;
-    if (!f.rounded && !t.shift && !t.residual) return Kind::Scaled;
+    if (!are_small(t) || (t.shift && !are_small_shifts(t.shift, t.columns))) return Kind::Any;
+    if (!f.rounded && !t.residual) return t.shift ? Kind::Shifted : Kind::Scaled;
     if (f.rounded && !t.shift && !t.residual) return Kind::Rounded;
     if (f.rounded && !t.shift && f.residual == IntegerStore::U8) return Kind::Added;
     if (f.rounded && !t.shift && f.residual == IntegerStore::I8) return Kind::AddedSigned;
@@ -66,17 +75,24 @@ struct Packing {
     RG_SIMD __m512i pack(__m512i const (&x)[4]) const { return _mm512_permutexvar_epi32(order, pack_unpacked(x)); }
 };
 
+/// Shifts of 16 columns from `j` on, 0 for those that there are not.
+RG_SIMD __m512 load_shift(IntegerBlock const& t, int64_t j) {
+    int64_t left = t.columns - j;
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left)), t.shift + j);
+}
+
 /// A sum as the number that is rounded to its result; `at` is its place in the residual.
 template <Finish::Kind kind>
 RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset, Lanes sum, int64_t j, int64_t at) {
-    __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum.v), _mm512_loadu_ps(t.scale + j));
+    __m512 value = scaled(sum, Floats::load(t.scale + j)).v;
     if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
+    if (kind == Finish::Kind::Shifted) return _mm512_cvtps_epi32(_mm512_add_ps(value, load_shift(t, j)));
     value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
     if (kind == Finish::Kind::Rounded) return _mm512_cvtps_epi32(_mm512_mul_ps(value, f.middle_scale.v));
+    if (kind == Finish::Kind::Biased)
+        return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, load_shift(t, j)));
     int64_t left = t.columns - j;
     auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
-    if (kind == Finish::Kind::Biased)
-        return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, _mm512_maskz_loadu_ps(some, t.shift + j)));
     __m128i narrow = left >= kWidth ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(t.residual + at))
                                     : _mm_maskz_loadu_epi8(some, t.residual + at);
     __m512i bytes = kind == Finish::Kind::AddedSigned ? _mm512_cvtepi8_epi32(narrow) : _mm512_cvtepu8_epi32(narrow);
@@ -168,6 +184,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
     switch (f.kind) {
         case Finish::Kind::Scaled:
             return store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
+        case Finish::Kind::Shifted:
+            return store_bytes<Finish::Kind::Shifted>(t, f, c, first, column);
         case Finish::Kind::Rounded:
             return store_bytes<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:

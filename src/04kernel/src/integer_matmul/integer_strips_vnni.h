@@ -8,12 +8,6 @@
 namespace refactor::kernel {
 namespace {
 
-enum class StripStore : uint8_t {
-    Small,  ///< bytes, small before they are bounded, and not rounded in between
-    Bytes,
-    Reals
-};
-
 /// 64 channels of strips, or with `kHalves` up to 32 of two parts of them at once. `kRows`: of windows.
 template <int kRows, bool kHalves, bool kWhole, StripStore kStore>
 class StripBlock {
@@ -41,7 +35,7 @@ class StripBlock {
         if constexpr (kStore == StripStore::Reals)
             pixels_.store(finish_reals(c, scale_, shift_, bounds_), y, y + apart, both);
         else
-            pixels_.store(finish_unpacked<kStore == StripStore::Small>(c, scale_, bounds_), y, y + apart, both);
+            pixels_.store(finish_unpacked<kStore>(c, scale_, shift_, bounds_), y, y + apart, both);
     }
 
     /// Windows of three columns of one quad, `kStride` apart: columns stay in registers.
@@ -127,12 +121,12 @@ public:
           weights_(t.w + channel * t.taps * t.quads * kRows * 4) {
         load_unpacked(t.column_add + channel, add_);
         load_unpacked(t.scale + channel, scale_);
-        if (kStore == StripStore::Reals) load_shift(t, channel);
+        if (has_shift(kStore)) load_shift(t, channel);
         if (kHalves)
 #pragma GCC unroll 4
             for (int k = 0; k < 4; ++k) {
                 add_[k] = low_twice(add_[k]), scale_[k] = low_twice(scale_[k]);
-                if (kStore == StripStore::Reals) shift_[k] = low_twice(shift_[k]);
+                if (has_shift(kStore)) shift_[k] = low_twice(shift_[k]);
             }
     }
 
@@ -178,16 +172,18 @@ void depthwise_strips(DepthwiseStrips const& t, ByteBounds const& bounds) {
 
 void depthwise_strips(DepthwiseStrips const& t) {
     Finish f = finish_of(t.tail);
+    bool shift_is_small = !t.shift || are_small_shifts(t.shift, t.channels);
     ByteBounds bounds{f.low.v,
                       f.high.v,
                       _mm512_set1_epi8(static_cast<char>(t.flip)),
-                      are_small(t.scale, t.channels) && is_middle_small(t.tail),
+                      are_small(t.scale, t.channels) && is_middle_small(t.tail) && shift_is_small,
                       f.rounded,
                       f.middle_low.v,
                       f.middle_high.v,
                       f.middle_scale.v,
                       Packing::of(f)};
     if (t.tail.store == IntegerStore::F32) return depthwise_strips<StripStore::Reals>(t, bounds);
+    if (t.shift) return depthwise_strips<StripStore::Shifted>(t, bounds);
     if (bounds.small && !bounds.rounded) return depthwise_strips<StripStore::Small>(t, bounds);
     depthwise_strips<StripStore::Bytes>(t, bounds);
 }

@@ -79,6 +79,8 @@ inline std::vector<IntegerCase> integer_cases() {
                 ++i;
             }
     for (auto y : {DataType::U8, DataType::I8})
+        cases.push_back({DataType::I8, DataType::I8, y, true, y == DataType::U8, true, false, false, true});
+    for (auto y : {DataType::U8, DataType::I8})
         for (auto residual : {DataType::Undefined, DataType::U8, DataType::I8})
             cases.push_back(
                 {DataType::U8, DataType::I8, y, true, y == DataType::I8, true, true, false, false, residual});
