@@ -148,7 +148,8 @@ public:
         auto reads = bytes > static_cast<double>(cpu_features().l2)
                          ? bytes * static_cast<double>(s.batch * parts.blocks) / rate
                          : 0.;
-        return 2000 + (std::max(products, reads) + transforms) / args.threads;
+        // Threads share what weights come from.
+        return 2000 + std::max(products / args.threads, reads) + transforms / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         IntegerConvShape s;
