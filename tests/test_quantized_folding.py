@@ -382,6 +382,17 @@ def test_values_by_channel_stay_channels_last(channels):
     assert ops.count("Transpose") == 2
 
 
+@pytest.mark.parametrize("counted", [0, 1])
+def test_padded_averages(counted):
+    n = Network(717)
+    x = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), 0)))
+    attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 0, 1], "strides": [2, 1], "count_include_pad": counted}
+    x = n.fake(n.node("AveragePool", x, ceil_mode=1, **attributes))
+    ops, notes = n.check([n.fake(n.node("Conv", x, n.weights((4, 6, 1, 1), 0)))], 0.051, ["IntegerPool"])
+    assert "Pool" not in ops
+    assert not notes
+
+
 @pytest.mark.parametrize("mean", ["ReduceMean", "GlobalAveragePool"])
 def test_gates_stay_channels_last(mean):
     """Squeeze and excitation multiplies bytes where they lie."""

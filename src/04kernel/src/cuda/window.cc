@@ -60,11 +60,11 @@ Result<Launches, Rejection> bind_integer_pool(IntegerPoolInfo const& info, BindA
     if (auto no = too_large(*g)) return Err{*no};
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
     auto f32 = [](float value) { return uint64_t{std::bit_cast<uint32_t>(value)}; };
-    std::vector<uint64_t> numbers{word(y.count()), word(g->in_channels), f32(static_cast<float>(info.x_zero)),
-                                  f32(info.scale), word(info.y_zero)};
+    std::vector<uint64_t> numbers{word(y.count()), word(g->in_channels), word(info.x_zero), f32(info.scale),
+                                  word(info.y_zero)};
     add_window(numbers, *g);
-    auto call =
-        template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype), static_cast<int>(info.kind));
+    auto call = template_text("rg_pool_bytes", element_text(x.dtype), element_text(y.dtype),
+                              static_cast<int>(info.kind), info.count_include_pad);
     Launches launches;
     launches.operations = static_cast<double>(y.count() * g->taps());
     launches.list.push_back(

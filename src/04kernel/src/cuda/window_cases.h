@@ -55,6 +55,10 @@ void pool_cases(std::mt19937& random, Run&& run) {
                 info.scale = 0.75f, info.x_zero = 3, info.y_zero = 2;
             else
                 info.kernel = {2, 3}, info.window = {{2, 1}, {1, 1}, {0, 1}, {0, 1}};
+            if (!global) {
+                IntegerPoolInfo padded{PoolKind::Average, info.kernel, info.window, 0.75f, 3, 2, true};
+                run(padded, {numbers(type, {2, 6, 5, 7}, random)}, {Tensor(y, {2, 3, 5, 7})});
+            }
             run(info, {numbers(type, {2, 6, 5, 7}, random)}, {Tensor(y, global ? Dims{2, 1, 1, 7} : Dims{2, 3, 5, 7})});
         }
     for (auto type : kFloats)

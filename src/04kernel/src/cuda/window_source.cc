@@ -66,9 +66,9 @@ RG_FN void rg_pool(rg_u64 const* w) {
     if constexpr (indices) ((rg_i64*)w[2])[output] = (rg_i64)plane * elements + position;
 }
 
-// Pooling of bytes with their channels last, see IntegerPoolInfo. Words: x, y; outputs, channels; bits (f32) of the
-// zero point of x, of the scale, and the zero point of y; those of `rg_taps`.
-template <class T, class Y, int kind> RG_FN void rg_pool_bytes(rg_u64 const* w) {
+// Pooling of bytes with their channels last, see IntegerPoolInfo. Words: x, y; outputs, channels; the zero point of x,
+// bits (f32) of the scale, and the zero point of y; those of `rg_taps`.
+template <class T, class Y, int kind, bool count_padding> RG_FN void rg_pool_bytes(rg_u64 const* w) {
     rg_u64 const* sizes = w + 7;
     rg_u64 output = (rg_u64)blockIdx.x * 256 + threadIdx.x;
     if (output >= w[2]) return;
@@ -91,8 +91,9 @@ template <class T, class Y, int kind> RG_FN void rg_pool_bytes(rg_u64 const* w) 
     if constexpr (kind == rg_pooling_max) {
         ((Y*)w[1])[output] = (Y)result;
     } else {
-        float inverse = 1.f / (float)(d.inside() * h.inside() * v.inside());
-        float value = ((float)result * inverse - rg_f32((unsigned)w[4])) * rg_f32((unsigned)w[5]);
+        int inside = d.inside() * h.inside() * v.inside();
+        int count = count_padding ? d.padded * h.padded * v.padded : inside;
+        float value = (float)(result - (int)w[4] * inside) * (rg_f32((unsigned)w[5]) / (float)(count ? count : 1));
         if constexpr (rg_real<Y>) {
             ((Y*)w[1])[output] = value;
         } else {

@@ -28,7 +28,7 @@ void average_reference(IntegerPoolBlock const& b) {
     for (int64_t c = 0; c < b.channels; ++c) {
         int32_t sum = 0;
         for (int64_t tap = 0; tap < b.taps; ++tap) sum += byte_of(b, tap, c);
-        auto value = (static_cast<float>(sum) * b.inverse - b.zero) * b.scale;
+        auto value = static_cast<float>(sum - b.zeros) * b.scale;
         if (b.to_float) {
             static_cast<float*>(b.y)[c] = value;
             continue;
@@ -56,6 +56,15 @@ class IntegerPoolTask final : public runtime::Task {
 
     int64_t taps() const { return info_.kernel.empty() ? g_.in_size() : g_.taps(); }
 
+    /// Positions under a window, those of pads among them.
+    int64_t padded_taps(int64_t const (&position)[3]) const {
+        int64_t count = 1;
+        for (int i = 0; i < 3; ++i) {
+            auto room = g_.in[i] + g_.pad_end[i] - (position[i] * g_.stride[i] - g_.pad[i]);
+            count *= std::clamp<int64_t>((room + g_.dilation[i] - 1) / g_.dilation[i], 0, g_.kernel[i]);
+        }
+        return count;
+    }
     /// Positions of X under the window of a position of Y.
     int64_t gather(uint8_t const* image, int64_t const (&position)[3], uint8_t const** pointers) const {
         int64_t begin[3], end[3], step[3];
@@ -102,8 +111,10 @@ public:
                 auto const* image = static_cast<uint8_t const*>(arguments[0]) + n * g_.in_size() * g_.in_channels;
                 auto count = gather(image, at, mine);
                 auto* y = static_cast<uint8_t*>(arguments[1]) + i * g_.in_channels * bytes;
-                loop({g_.in_channels, count, mine, is_signed_, y, to_float_, 1 / static_cast<float>(count),
-                      static_cast<float>(info_.x_zero), info_.scale, info_.y_zero});
+                auto counted = info_.count_include_pad ? padded_taps(at) : count;
+                auto scale = info_.scale / static_cast<float>(std::max<int64_t>(1, counted));
+                loop({g_.in_channels, count, mine, is_signed_, y, to_float_, static_cast<int32_t>(info_.x_zero * count),
+                      scale, info_.y_zero});
                 if (++at[2] < g_.out[2]) continue;
                 at[2] = 0;
                 if (++at[1] < g_.out[1]) continue;
@@ -152,6 +163,7 @@ std::string IntegerPoolInfo::attributes() const {
     auto text = std::string(kind == PoolKind::Max ? "max" : "average");
     text += kernel.empty() ? std::string(" global") : " kernel=" + dims_text(kernel) + " " + to_string(window);
     if (kind == PoolKind::Max) return text;
+    if (count_include_pad) text += " count_include_pad";
     return text + " scale=" + exact_text(scale) + " zeros=" + std::to_string(x_zero) + "," + std::to_string(y_zero);
 }
 

@@ -12,8 +12,8 @@ struct IntegerPoolBlock {
     bool is_signed;
     void* y;
     bool to_float;  ///< Y is f32, else bytes of X's sign
-    float inverse;  ///< of the number of positions
-    float zero, scale;
+    int32_t zeros;  ///< the zero point of X, as often as there are taps
+    float scale;    ///< of their sum less that
     int32_t y_zero;
 };
 using IntegerPoolLoop = void (*)(IntegerPoolBlock const&);

@@ -1,6 +1,8 @@
 #include "integer_matmul/integer_lanes_avx2.h"
 #include "integer_pool/integer_pool.h"
 
+#include <type_traits>
+
 namespace refactor::kernel {
 namespace {
 
@@ -32,14 +34,44 @@ RG_SIMD void max_whole(IntegerPoolBlock const& b, int64_t c) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<uint8_t*>(b.y) + c), most);
 }
 
-void max(IntegerPoolBlock const& b) {
+/// Of 16 or 8 channels.
+template <bool is_signed, int bytes>
+RG_SIMD void max_part(IntegerPoolBlock const& b, int64_t c) {
+    auto load = [c](uint8_t const* p) __attribute__((always_inline)) {
+        auto const* from = reinterpret_cast<__m128i const*>(p + c);
+        return bytes == 16 ? _mm_loadu_si128(from) : _mm_loadl_epi64(from);
+    };
+    __m128i most = load(b.x[0]);
+    for (int64_t tap = 1; tap < b.taps; ++tap)
+        most = is_signed ? _mm_max_epi8(most, load(b.x[tap])) : _mm_max_epu8(most, load(b.x[tap]));
+    auto* to = reinterpret_cast<__m128i*>(static_cast<uint8_t*>(b.y) + c);
+    bytes == 16 ? _mm_storeu_si128(to, most) : _mm_storel_epi64(to, most);
+}
+
+template <bool is_signed>
+RG_SIMD void max_of(IntegerPoolBlock const& b) {
     int64_t c = 0;
-    for (; c + kBytes <= b.channels; c += kBytes) b.is_signed ? max_whole<true>(b, c) : max_whole<false>(b, c);
+    for (; c + kBytes <= b.channels; c += kBytes) max_whole<is_signed>(b, c);
+    // The last channels may overlap those before.
+    auto part = [&](auto width) __attribute__((always_inline)) {
+        for (; b.channels >= width && c < b.channels; c += width) {
+            if (c > b.channels - width) c = b.channels - width;
+            max_part<is_signed, width>(b, c);
+        }
+    };
+    if (b.channels - c > 8) part(std::integral_constant<int, 16>{});
+    part(std::integral_constant<int, 8>{});
     if (c < b.channels) max_rest(b, c, b.channels - c);
 }
 
+void max(IntegerPoolBlock const& b) { b.is_signed ? max_of<true>(b) : max_of<false>(b); }
+
+RG_SIMD Floats mean(IntegerPoolBlock const& b, Lanes sum) {
+    return to_float(sum - Lanes::set(b.zeros)) * Floats::set(b.scale);
+}
+
 RG_SIMD void store(IntegerPoolBlock const& b, Lanes sum, int64_t c, int64_t n) {
-    Floats value = (to_float(sum) * Floats::set(b.inverse) - Floats::set(b.zero)) * Floats::set(b.scale);
+    Floats value = mean(b, sum);
     alignas(32) uint8_t results[kBytes];
     int64_t size = b.to_float ? 4 : 1;
     auto* y = static_cast<uint8_t*>(b.y) + c * size;
@@ -52,6 +84,17 @@ RG_SIMD void store(IntegerPoolBlock const& b, Lanes sum, int64_t c, int64_t n) {
         (round(value) + Lanes::set(b.y_zero)).store_bytes(target);
     }
     for (int64_t i = 0; target == results && i < n * size; ++i) y[i] = results[i];
+}
+
+/// Of 32 channels in order. Packing saturates as bounds would, and works on halves.
+RG_SIMD void store_bytes(IntegerPoolBlock const& b, Lanes const (&sums)[4], uint8_t* y) {
+    __m256i parts[4], zero = _mm256_set1_epi16(static_cast<int16_t>(b.y_zero));
+    for (int i = 0; i < 4; ++i) parts[i] = round(min(max(mean(b, sums[i]), Floats::set(-1024)), Floats::set(1024))).v;
+    __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(parts[0], parts[1]), zero);
+    __m256i high = _mm256_adds_epi16(_mm256_packs_epi32(parts[2], parts[3]), zero);
+    __m256i bytes = b.is_signed ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), bytes);
 }
 
 /// Of `vectors` times 32 channels. Bytes of two taps are added to one number of 16 bits, which holds 256 of them.
@@ -86,7 +129,10 @@ RG_SIMD void average_whole(IntegerPoolBlock const& b, int64_t c) {
         }
     }
     for (int v = 0; v < vectors; ++v)
-        for (int i = 0; i < 4; ++i) store(b, sums[v][i], c + v * kBytes + i * Lanes::width, Lanes::width);
+        if (b.to_float)
+            for (int i = 0; i < 4; ++i) store(b, sums[v][i], c + v * kBytes + i * Lanes::width, Lanes::width);
+        else
+            store_bytes(b, sums[v], static_cast<uint8_t*>(b.y) + c + v * kBytes);
 }
 
 template <bool is_signed>

@@ -6,12 +6,18 @@ namespace {
 TEST(IntegerPool, CandidatesAgree) {
     std::mt19937 random(seed_of(321));
     for (auto dtype : {DataType::U8, DataType::I8})
-        for (int64_t channels : {1, 7, 32, 45, 131}) {
+        for (int64_t channels : {1, 7, 10, 32, 45, 54, 131}) {
             IntegerPoolInfo max{PoolKind::Max, {3, 2}, {{2, 1}, {1, 2}, {1, 1}, {1, 0}}};
             std::vector<Tensor> x{random_bytes(dtype, {2, 9, 8, channels}, random)};
             EXPECT_GE(check_candidates(max, x, {Tensor(dtype, {2, 5, 7, channels})}, {}), 1);
             IntegerPoolInfo window{PoolKind::Average, {3, 3}, {{2, 2}, {1, 1}, {0, 0}, {0, 0}}, 0.73f, 5, 9};
             check_candidates(window, x, {Tensor(dtype, {2, 4, 3, channels})}, {});
+            for (bool counted : {false, true}) {
+                // Pads, windows of nothing but pads, and one that ends behind them.
+                IntegerPoolInfo padded{
+                    PoolKind::Average, {3, 2}, {{2, 2}, {1, 2}, {1, 4}, {1, 1}}, 0.73f, 5, 9, counted};
+                check_candidates(padded, x, {Tensor(dtype, {2, 5, 6, channels})}, {});
+            }
             IntegerPoolInfo global{PoolKind::Average, {}, {}, 1.37f, 3, -7};
             check_candidates(global, x, {Tensor(dtype, {2, 1, 1, channels})}, {});
             check_candidates(global, x, {Tensor(DataType::F32, {2, 1, 1, channels})}, {1e-4, 0});

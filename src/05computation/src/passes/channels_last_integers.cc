@@ -28,12 +28,9 @@ struct Average {
         if (auto const* global = info_of<kernel::GlobalPoolInfo>(op)) {
             if (global->kind == kernel::PoolKind::Average) return average;
         } else if (auto const* pool = info_of<kernel::PoolInfo>(op)) {
-            auto padded = [](auto const& pads) {
-                return std::any_of(pads.begin(), pads.end(), [](auto p) { return p; });
-            };
-            bool plain = !padded(pool->window.pads_begin) && !padded(pool->window.pads_end) && op.params().empty();
             average.info.kernel = pool->kernel, average.info.window = pool->window;
-            if (pool->kind == kernel::PoolKind::Average && plain && !pool->count_include_pad) return average;
+            average.info.count_include_pad = pool->count_include_pad;
+            if (pool->kind == kernel::PoolKind::Average && op.params().empty()) return average;
         } else if (auto const* reduce = info_of<kernel::ReduceInfo>(op)) {
             auto rank = node->input(0)->value.shape.size();
             bool spatial = reduce->kind == kernel::ReduceKind::Mean && reduce->axes.size() == rank - 2;

@@ -62,10 +62,11 @@ struct IntegerConvInfo {
 Candidates candidates(IntegerConvInfo const&, Request const&);
 
 /// Pooling of bytes with their channels behind the spatial axes. Input X [N, spatial…, C] of u8 or i8; the output's
-/// spatial sizes (ceil_mode resolved) are the operand's. Positions outside of X do not count.
+/// spatial sizes (ceil_mode resolved) are the operand's. Positions outside of X do not count, but pads do as zeros with
+/// `count_include_pad` (Average).
 ///
-/// Max: Y of X's type. Average: `(mean - x_zero) * scale` as f32, or rounded to nearest even, plus `y_zero`, saturated
-/// to X's type; at most 2^23 positions under a window. Symbolic pads are params as in ConvInfo.
+/// Max: Y of X's type. Average: the mean of `x - x_zero`, times `scale`, as f32, or rounded to nearest even, plus
+/// `y_zero`, saturated to X's type; at most 2^23 positions under a window. Symbolic pads are params as in ConvInfo.
 struct IntegerPoolInfo {
     static constexpr char const* kType = "IntegerPool";
     PoolKind kind = PoolKind::Max;
@@ -73,6 +74,7 @@ struct IntegerPoolInfo {
     Window window = {};
     float scale = 1;
     int32_t x_zero = 0, y_zero = 0;
+    bool count_include_pad = false;
     std::string attributes() const;
 };
 Candidates candidates(IntegerPoolInfo const&, Request const&);
