@@ -20,7 +20,8 @@ struct Finish {
         Added,        ///< to bytes, rounded, then a residual of u8
         AddedSigned,  ///< or of i8
         Biased,       ///< to bytes, rounded, then shifted
-        Real,         ///< to f32, no residual or one of u8
+        Summed,       ///< to bytes, not rounded, shifted or not, then any residual
+        Real,         ///< to f32
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
     Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
@@ -64,14 +65,15 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
             in_bytes(offset)};
 }
 
-/// A sum times its scale, rounded: what is added later is not fused with the product, whichever loop stores it.
-RG_SIMD Floats scaled(Lanes sum, Floats scale) {
-    Floats value = to_float(sum) * scale;
+/// A product that is rounded: what it is added to is not fused with it, whichever loop stores the result.
+RG_SIMD Floats product(Floats a, Floats b) {
+    Floats value = a * b;
 #ifndef RG_EMULATE_AVX512
     asm("" : "+v"(value.v));
 #endif
     return value;
 }
+RG_SIMD Floats scaled(Lanes sum, Floats scale) { return product(to_float(sum), scale); }
 
 RG_SIMD Floats round_middle(Floats value, Finish const& f) {
     return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
@@ -91,7 +93,7 @@ RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint
     Floats value = scaled(sum, Floats::load(scale));
     if (f.rounded) value = round_middle(value, f);
     if (shift) value = value + Floats::load(shift);
-    if (residual) value = value + (load_residual(residual, f.residual) - f.residual_zero) * f.residual_scale;
+    if (residual) value = value + product(load_residual(residual, f.residual) - f.residual_zero, f.residual_scale);
     // A real result stays NaN, a byte becomes the least one.
     if (f.store == IntegerStore::F32) return min(f.high, max(f.low, value)).store(y);
     (round(min(max(value, f.low), f.high)) + f.y_zero).store_bytes(y);

@@ -15,13 +15,14 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
     if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
-    if (bytes && !f.rounded && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Shifted;
-    if (bytes && f.rounded && t.shift && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Biased;
+    bool whole = t.columns % kWidth == 0;
+    if (bytes && !f.rounded && whole) return t.residual ? Finish::Kind::Summed : Finish::Kind::Shifted;
+    if (bytes && f.rounded && t.shift && !t.residual && whole) return Finish::Kind::Biased;
     bool rounded = bytes && f.rounded && !t.shift && is_bounded(t.tail);
     if (rounded && !t.residual) return Finish::Kind::Rounded;
     if (rounded && f.residual == IntegerStore::U8) return Finish::Kind::Added;
     if (rounded && f.residual == IntegerStore::I8) return Finish::Kind::AddedSigned;
-    if (!bytes && !t.residual && t.columns % kWidth == 0) return Finish::Kind::Real;
+    if (!bytes && !t.residual && whole) return Finish::Kind::Real;
     return Finish::Kind::Any;
 }
 
@@ -72,7 +73,7 @@ template <Finish::Kind kind, int rows, int vectors>
 RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                         int64_t column) {
     int start = 0;
-    if constexpr (vectors >= 2 && kind != Finish::Kind::Real)
+    if constexpr (vectors >= 2 && kind != Finish::Kind::Real && kind != Finish::Kind::Summed)
         if (t.columns - column >= kPanel) {
             static_assert(rows % 2 == 0);
             Floats const scale[2] = {Floats::load(t.scale + column), Floats::load(t.scale + column + kWidth)};
@@ -95,12 +96,17 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             int64_t at = (first + i) * t.y_row + j;
             Floats value = scaled(c[i][v], scale);
             if (is_rounded(kind) || (kind == Finish::Kind::Real && f.rounded)) value = round_middle(value, f);
-            if (is_shifted(kind) || (kind == Finish::Kind::Real && t.shift)) value = value + Floats::load(t.shift + j);
+            constexpr bool kOpen = kind == Finish::Kind::Real || kind == Finish::Kind::Summed;
+            if (is_shifted(kind) || (kOpen && t.shift)) value = value + Floats::load(t.shift + j);
             if (kind == Finish::Kind::Real) {
                 min(f.high, max(f.low, value)).store(static_cast<float*>(t.y) + at);  // NaN stays
                 continue;
             }
             bool whole = left >= kWidth;
+            if (kind == Finish::Kind::Summed) {
+                Floats other = load_residual(t.residual + at * element_bytes(f.residual), f.residual);
+                value = value + product(other - f.residual_zero, f.residual_scale);
+            }
             if (is_added(kind)) {
                 uint8_t const* from = t.residual + at;
                 Lanes other =
@@ -131,6 +137,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             return store_kind<Finish::Kind::AddedSigned>(t, f, c, first, column);
         case Finish::Kind::Biased:
             return store_kind<Finish::Kind::Biased>(t, f, c, first, column);
+        case Finish::Kind::Summed:
+            return store_kind<Finish::Kind::Summed>(t, f, c, first, column);
         default:
             return store_kind<Finish::Kind::Real>(t, f, c, first, column);
     }

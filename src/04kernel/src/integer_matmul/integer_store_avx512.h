@@ -31,8 +31,9 @@ RG_SIMD bool is_middle_small(IntegerTail const& t) {
 }
 /// And so do results.
 RG_SIMD bool are_small(IntegerBlock const& t) {
-    bool residual = !t.residual || (is_within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 &&
-                                    t.tail.residual_zero <= 255);
+    bool residual =
+        !t.residual || t.tail.residual == IntegerStore::F32 ||
+        (is_within(t.tail.residual_scale, 1e5f) && t.tail.residual_zero >= -128 && t.tail.residual_zero <= 255);
     return is_middle_small(t.tail) && residual && are_small(t.scale, t.columns);
 }
 
@@ -40,9 +41,9 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     using Kind = Finish::Kind;
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Kind::Any;
-    if (!bytes) return t.residual && f.residual != IntegerStore::U8 ? Kind::Any : Kind::Real;
+    if (!bytes) return Kind::Real;
     if (!are_small(t) || (t.shift && !are_small_shifts(t.shift, t.columns))) return Kind::Any;
-    if (!f.rounded && !t.residual) return t.shift ? Kind::Shifted : Kind::Scaled;
+    if (!f.rounded) return t.residual ? Kind::Summed : t.shift ? Kind::Shifted : Kind::Scaled;
     if (f.rounded && !t.shift && !t.residual) return Kind::Rounded;
     if (f.rounded && !t.shift && f.residual == IntegerStore::U8) return Kind::Added;
     if (f.rounded && !t.shift && f.residual == IntegerStore::I8) return Kind::AddedSigned;
@@ -81,18 +82,33 @@ RG_SIMD __m512 load_shift(IntegerBlock const& t, int64_t j) {
     return _mm512_maskz_loadu_ps(static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left)), t.shift + j);
 }
 
+/// Numbers of the residual from element `at` on, those that `some` names.
+RG_SIMD __m512 residual_at(IntegerBlock const& t, Finish const& f, int64_t at, __mmask16 some) {
+    if (f.residual == IntegerStore::F32)
+        return _mm512_maskz_loadu_ps(some, reinterpret_cast<float const*>(t.residual) + at);
+    __m128i narrow = _mm_maskz_loadu_epi8(some, t.residual + at);
+    return _mm512_cvtepi32_ps(f.residual == IntegerStore::I8 ? _mm512_cvtepi8_epi32(narrow)
+                                                             : _mm512_cvtepu8_epi32(narrow));
+}
+
 /// A sum as the number that is rounded to its result; `at` is its place in the residual.
 template <Finish::Kind kind>
 RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset, Lanes sum, int64_t j, int64_t at) {
     __m512 value = scaled(sum, Floats::load(t.scale + j)).v;
     if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
     if (kind == Finish::Kind::Shifted) return _mm512_cvtps_epi32(_mm512_add_ps(value, load_shift(t, j)));
+    int64_t left = t.columns - j;
+    auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
+    if (kind == Finish::Kind::Summed) {
+        if (t.shift) value = _mm512_add_ps(value, load_shift(t, j));
+        Floats other = product({_mm512_sub_ps(residual_at(t, f, at, some), f.residual_zero.v)}, f.residual_scale);
+        value = _mm512_add_ps(value, other.v);
+        return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, f.low.v), f.high.v));
+    }
     value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
     if (kind == Finish::Kind::Rounded) return _mm512_cvtps_epi32(_mm512_mul_ps(value, f.middle_scale.v));
     if (kind == Finish::Kind::Biased)
         return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, load_shift(t, j)));
-    int64_t left = t.columns - j;
-    auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
     __m128i narrow = left >= kWidth ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(t.residual + at))
                                     : _mm_maskz_loadu_epi8(some, t.residual + at);
     __m512i bytes = kind == Finish::Kind::AddedSigned ? _mm512_cvtepi8_epi32(narrow) : _mm512_cvtepu8_epi32(narrow);
@@ -156,7 +172,6 @@ RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c
         // -0 changes no number that it is added to.
         __m512 shift = t.shift ? _mm512_maskz_loadu_ps(some, t.shift + j) : _mm512_set1_ps(-0.f);
         float* y = static_cast<float*>(t.y) + first * t.y_row + j;
-        uint8_t const* residual = added ? t.residual + first * t.y_row + j : nullptr;
 #pragma GCC unroll 12
         for (int i = 0; i < rows; ++i, y += t.y_row) {
             __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(c[i][v].v), scale);
@@ -166,11 +181,10 @@ RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c
             } else {
                 value = _mm512_add_ps(value, shift);
             }
-            if (added) {
-                __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, residual + i * t.y_row));
-                value = _mm512_fmadd_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(bytes), f.residual_zero.v), f.residual_scale.v,
-                                        value);
-            }
+            if (added)
+                value = _mm512_fmadd_ps(
+                    _mm512_sub_ps(residual_at(t, f, (first + i) * t.y_row + j, some), f.residual_zero.v),
+                    f.residual_scale.v, value);
             if (bounded) value = _mm512_min_ps(f.high.v, _mm512_max_ps(f.low.v, value));  // NaN stays
             _mm512_mask_storeu_ps(y, some, value);
         }
@@ -194,6 +208,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             return store_bytes<Finish::Kind::AddedSigned>(t, f, c, first, column);
         case Finish::Kind::Biased:
             return store_bytes<Finish::Kind::Biased>(t, f, c, first, column);
+        case Finish::Kind::Summed:
+            return store_bytes<Finish::Kind::Summed>(t, f, c, first, column);
         default:
             if (t.residual) return store_reals<true>(t, f, c, first, column);
             return store_reals<false>(t, f, c, first, column);

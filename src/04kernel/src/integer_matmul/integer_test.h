@@ -79,7 +79,11 @@ inline std::vector<IntegerCase> integer_cases() {
                 ++i;
             }
     for (auto y : {DataType::U8, DataType::I8})
-        cases.push_back({DataType::I8, DataType::I8, y, true, y == DataType::U8, true, false, false, true});
+        for (auto residual : {DataType::Undefined, DataType::U8, DataType::I8, DataType::F32})
+            cases.push_back(
+                {DataType::I8, DataType::I8, y, true, y == DataType::U8, true, false, false, true, residual});
+    cases.push_back({DataType::U8, DataType::I8, DataType::F32, false, true, true, false, false, true, DataType::F32});
+    cases.push_back({DataType::U8, DataType::I8, DataType::F32, true, false, true, true, true, false, DataType::I8});
     for (auto y : {DataType::U8, DataType::I8})
         for (auto residual : {DataType::Undefined, DataType::U8, DataType::I8})
             cases.push_back(
