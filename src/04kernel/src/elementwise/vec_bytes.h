@@ -120,6 +120,39 @@ struct Divisor {
 /// Far beyond what bytes and their zero points hold.
 constexpr float kMostSteps = 8192;
 
+#ifdef __AVX512F__
+/// The same for 64 numbers at a time, with one zero point for all; returns how many were stored.
+template <bool kSigned, class F>
+RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_t n, F&& quotient) {
+    __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i const words = _mm512_set1_epi16(static_cast<int16_t>(zero));
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i x[4];
+        __mmask64 numbers = 0;
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) {
+            Vec value = quotient(Vec::load(a + i + k * 16));
+            x[k] = _mm512_cvtps_epi32(value.v);
+            if (kSigned) numbers |= __mmask64{_mm512_cmp_ps_mask(value.v, value.v, _CMP_ORD_Q)} << (16 * k);
+        }
+        __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), words);
+        __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), words);
+        __m512i bytes = kSigned ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+        bytes = _mm512_permutexvar_epi32(order, bytes);
+        // NaN converts to the least i32, which is zero as u8.
+        if (kSigned && numbers != ~__mmask64{0}) bytes = _mm512_maskz_mov_epi8(numbers, bytes);
+        _mm512_storeu_si512(out + i, bytes);
+    }
+    return i;
+}
+#else
+template <bool kSigned, class F>
+RG_SIMD int64_t quantize_packed(float const*, float, uint8_t*, int64_t, F&&) {
+    return 0;
+}
+#endif
+
 /// `quotient` of blocks of x and scales, which is at most about `kMostSteps`, rounded + zero.
 template <bool kSigned, class F>
 RG_SIMD void quantize_blocks(TileOp const& op, std::byte* const* slots, int64_t n, F&& quotient) {
@@ -133,6 +166,12 @@ RG_SIMD void quantize_blocks(TileOp const& op, std::byte* const* slots, int64_t 
         store_rounded(quotient(x, s), z, kSigned, p);
     };
     if (op.padded) n = whole_blocks(op, n);
+    if ((op.repeated & 7) == 6 && zero[0] >= -128 && zero[0] <= 255) {
+        Vec s = Vec::load(scale);
+        int64_t done = quantize_packed<kSigned>(
+            a, zero[0], out, n, [&](Vec x) __attribute__((always_inline)) { return quotient(x, s); });
+        a += done, out += done, n -= done;
+    }
     for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, scale += step_scale, out += kBlock)
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width)
