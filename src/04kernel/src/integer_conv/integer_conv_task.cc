@@ -233,7 +233,8 @@ public:
             for (int64_t y = 0; y < s.kernel[1]; ++y)
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
-        bool simple = y_bytes_ == 1 && s.residual == DataType::Undefined;
+        bool stores = y_bytes_ == 1 || (s.y == DataType::F32 && !p_.result.rounded);
+        bool simple = stores && s.residual == DataType::Undefined;
         if (packed_ && simple && s.channels_last) {
             auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);
             windowed_ = p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&

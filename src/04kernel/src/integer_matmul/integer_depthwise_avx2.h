@@ -36,6 +36,20 @@ RG_SIMD __m128i finish_unpacked(__m256i const (&sum)[2], __m256i const (&scale)[
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(bytes, 0x08));
 }
 
+/// Results of 16 channels as f32 in order at `y`, not rounded in between.
+RG_SIMD void store_reals(__m256i const (&sum)[2], __m256i const (&scale)[2], __m256i const* shift, Finish const& f,
+                         float* y) {
+    Floats v[2];
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+        v[k] = scaled({sum[k]}, {_mm256_castsi256_ps(scale[k])});
+        if (shift) v[k] = v[k] + Floats{_mm256_castsi256_ps(shift[k])};
+        v[k] = min(f.high, max(f.low, v[k]));  // NaN stays
+    }
+    _mm256_storeu_ps(y, _mm256_permute2f128_ps(v[0].v, v[1].v, 0x20));
+    _mm256_storeu_ps(y + 8, _mm256_permute2f128_ps(v[0].v, v[1].v, 0x31));
+}
+
 /// 16 channels at all positions. `nine`: taps; `in_place`: under `windows`.
 template <bool nine, bool in_place>
 RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t channel) {
@@ -66,16 +80,22 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t c
 #pragma GCC unroll 4
         for (int64_t p = 0; p < full; ++p) add_pair(load(x + taps_at[2 * p]), load(x + taps_at[2 * p + 1]), p);
         if (full < whole) add_pair(load(x + taps_at[2 * full]), _mm256_setzero_si256(), full);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(t.y) + i * t.y_row + channel),
-                         finish_unpacked(sum, scale, t.shift ? shift : nullptr, f));
+        __m256i const* shifts = t.shift ? shift : nullptr;
+        if (f.store == IntegerStore::F32)
+            store_reals(sum, scale, shifts, f, static_cast<float*>(t.y) + i * t.y_row + channel);
+        else
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(t.y) + i * t.y_row + channel),
+                             finish_unpacked(sum, scale, shifts, f));
     }
 }
 
-/// To bytes without a residual by pairs of taps; all else, and channels that do not fill 16, one by one.
+/// To bytes, or f32 that was not rounded, without a residual by pairs of taps; all else, and channels that do not fill
+/// 16, one by one.
 void depthwise_of_words(DepthwiseBlock const& t) {
     Finish f = finish_of(t.tail);
     int64_t channel = 0;
-    if (element_bytes(f.store) == 1 && !t.residual && t.taps <= kMostTaps)
+    bool stores = element_bytes(f.store) == 1 || (f.store == IntegerStore::F32 && !f.rounded);
+    if (stores && !t.residual && t.taps <= kMostTaps)
         for (; channel + kPairChannels <= t.channels; channel += kPairChannels)
             t.taps == 9 ? depthwise_pairs<true, false>(t, f, channel) : depthwise_pairs<false, false>(t, f, channel);
     if (channel < t.channels) depthwise_from(t, f, channel);

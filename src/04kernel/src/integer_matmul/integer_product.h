@@ -116,7 +116,8 @@ struct IntegerFunctions {
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
     void (*winograd_filters)(IntegerFilters const&) = nullptr;
-    /// As `depthwise`, where X lies, stored as bytes without a residual, of at least so many channels and at
+    /// As `depthwise`, where X lies, stored as bytes, or as f32 without
+    /// `rounded`, without a residual, of at least so many channels and at
     /// most so many taps; null: none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
