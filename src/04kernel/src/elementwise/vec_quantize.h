@@ -1,0 +1,126 @@
+#pragma once
+// f32 as bytes by a scale and a zero point; part of `vec_bytes.h`.
+
+namespace refactor::kernel::elementwise {
+namespace {
+
+#ifdef __AVX512F__
+/// round(x) + zero, saturated; NaN becomes zero. Both are small integers when rounded, or NaN.
+RG_SIMD void store_rounded(Vec x, Vec zero, bool is_signed, uint8_t* p) {
+    __mmask16 number = _mm512_cmp_ps_mask(x.v, x.v, _CMP_ORD_Q);
+    __m512i sum = _mm512_add_epi32(_mm512_cvtps_epi32(x.v), _mm512_cvtps_epi32(zero.v));
+    __m128i bytes = is_signed ? _mm512_maskz_cvtsepi32_epi8(number, sum)
+                              : _mm512_maskz_cvtusepi32_epi8(number, _mm512_max_epi32(sum, _mm512_setzero_si512()));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+#else
+/// round(x) + zero, saturated; NaN becomes zero.
+RG_SIMD void store_rounded(Vec x, Vec zero, bool is_signed, uint8_t* p) {
+    Vec low = Vec::set(is_signed ? -128 : 0), high = Vec::set(is_signed ? 127 : 255);
+    store_bytes(min(high, max(low, round(x) + zero)), p);
+}
+#endif
+
+/// Division by one number in multiplications: its reciprocal is known to twice the precision, so that the first
+/// quotient is off by less than a unit in the last place, and its remainder, which is exact, corrects it. Quotients and
+/// remainders that are normal numbers come out as those of a division (P. Markstein, IBM Journal of Research and
+/// Development 34, 1990).
+struct Divisor {
+    Vec divisor, high, low;
+
+    RG_SIMD explicit Divisor(float by) : divisor(Vec::set(by)), high(Vec::set(1.f) / divisor) {
+        low = fnma(high, divisor, Vec::set(1.f)) * high;
+    }
+    RG_SIMD Vec operator()(Vec x) const {
+        Vec quotient = fma(x, high, x * low);
+        return fma(fnma(quotient, divisor, x), high, quotient);
+    }
+};
+
+/// Far beyond what bytes and their zero points hold.
+constexpr float kMostSteps = 8192;
+
+#ifdef __AVX512F__
+/// The same for 64 numbers at a time, with one zero point for all; returns how many were stored.
+template <bool kSigned, class F>
+RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_t n, F&& quotient) {
+    __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i const words = _mm512_set1_epi16(static_cast<int16_t>(zero));
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i x[4];
+        __mmask64 numbers = 0;
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) {
+            Vec value = quotient(Vec::load(a + i + k * 16));
+            x[k] = _mm512_cvtps_epi32(value.v);
+            if (kSigned) numbers |= __mmask64{_mm512_cmp_ps_mask(value.v, value.v, _CMP_ORD_Q)} << (16 * k);
+        }
+        __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), words);
+        __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), words);
+        __m512i bytes = kSigned ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+        bytes = _mm512_permutexvar_epi32(order, bytes);
+        // NaN converts to the least i32, which is zero as u8.
+        if (kSigned && numbers != ~__mmask64{0}) bytes = _mm512_maskz_mov_epi8(numbers, bytes);
+        _mm512_storeu_si512(out + i, bytes);
+    }
+    return i;
+}
+#else
+template <bool kSigned, class F>
+RG_SIMD int64_t quantize_packed(float const*, float, uint8_t*, int64_t, F&&) {
+    return 0;
+}
+#endif
+
+/// `quotient` of blocks of x and scales, which is at most about `kMostSteps`, rounded + zero.
+template <bool kSigned, class F>
+RG_SIMD void quantize_blocks(TileOp const& op, std::byte* const* slots, int64_t n, F&& quotient) {
+    auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
+    auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
+    auto const* scale = reinterpret_cast<float const*>(slots[op.in[2]]);
+    auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
+    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
+    int64_t const step_scale = op.repeated & 4 ? 0 : kBlock;
+    auto store = [&](Vec x, Vec z, Vec s, uint8_t * p) __attribute__((always_inline)) {
+        store_rounded(quotient(x, s), z, kSigned, p);
+    };
+    if (op.padded) n = whole_blocks(op, n);
+    if ((op.repeated & 7) == 6 && zero[0] >= -128 && zero[0] <= 255) {
+        Vec s = Vec::load(scale);
+        int64_t done = quantize_packed<kSigned>(
+            a, zero[0], out, n, [&](Vec x) __attribute__((always_inline)) { return quotient(x, s); });
+        a += done, out += done, n -= done;
+    }
+    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, scale += step_scale, out += kBlock)
+#pragma GCC unroll 2
+        for (int j = 0; j < kBlock; j += Vec::width)
+            store(Vec::load(a + j), Vec::load(zero + j), Vec::load(scale + j), out + j);
+    for (int j = 0; j < n; j += Vec::width) {
+        alignas(64) uint8_t part[64];
+        int64_t left = n - j < Vec::width ? n - j : Vec::width;
+        store(load_lanes(a + j, left), load_lanes(zero + j, left), load_lanes(scale + j, left), part);
+        for (int64_t i = 0; i < left; ++i) out[j + i] = part[i];
+    }
+}
+
+/// round(x / scale) + zero. One scale for all divides by multiplications, where nothing that counts can underflow: a
+/// number too small for exact remainders is then far below half of the scale.
+template <bool kSigned>
+void quantize(TileOp const& op, std::byte* const* slots, int64_t n) {
+    constexpr float kRange = 1152921504606846976.f;  // 2^60
+    float scale = *reinterpret_cast<float const*>(slots[op.in[2]]), size = scale < 0 ? -scale : scale;
+    // NaN, the second operand, stays NaN.
+    if (!(op.repeated & 4) || !(size < kRange && size > 1 / kRange)) {
+        Vec most = Vec::set(kMostSteps);
+        return quantize_blocks<kSigned>(
+            op, slots, n, [&](Vec x, Vec s) __attribute__((always_inline)) { return min(most, max(-most, x / s)); });
+    }
+    Divisor divide(scale);
+    Vec most = Vec::set(size * kMostSteps);
+    quantize_blocks<kSigned>(
+        op, slots, n, [&](Vec x, Vec) __attribute__((always_inline)) { return divide(min(most, max(-most, x))); });
+}
+
+}  // namespace
+}  // namespace refactor::kernel::elementwise
