@@ -1,11 +1,13 @@
 """Writes quantised models and models of halves, made by onnxruntime's own tools, for `run.py` to compare.
 
-    python benchmarks/quantize.py DIR MODEL.onnx ... [--kinds u8,i8,qoperator,dynamic,f16,blocks] [--dim NAME=SIZE ...]
+    python benchmarks/quantize.py DIR MODEL.onnx ... [--kinds u8,i8,biases,inputs,qoperator,dynamic,f16,blocks]
+                                  [--dim NAME=SIZE ...]
 
 u8, i8: QuantizeLinear and DequantizeLinear around everything, activations of that type, weights of i8 with a scale for
-each channel, calibrated on one random input; qoperator: the same as QLinear operators; dynamic: products whose inputs
-are quantised in each run; f16: tensors and weights of f16; blocks: MatMulNBits of 4 bits, blocks of 32. A model that a
-tool refuses is named and left out.
+each channel, calibrated on one random input; biases: as u8, but biases are f32, as exporters of PyTorch leave them;
+inputs: as i8 in front of products and convolutions alone, nodes in front of weights included, as TensorRT wants it;
+qoperator: as u8 with QLinear operators; dynamic: products whose inputs are quantised in each run; f16: tensors and
+weights of f16; blocks: MatMulNBits of 4 bits, blocks of 32. A model that a tool refuses is named and left out.
 """
 
 from __future__ import annotations
@@ -33,7 +35,18 @@ class OneInput(CalibrationDataReader):  # type: ignore[misc]
         return self.left.pop() if self.left else None
 
 
-def static(source: Path, target: Path, sizes: dict[str, int], layout: QuantFormat, activations: QuantType) -> None:
+PRODUCTS = ["Conv", "MatMul", "Gemm"]
+
+
+def static(
+    source: Path,
+    target: Path,
+    sizes: dict[str, int],
+    activations: QuantType,
+    layout: QuantFormat = QuantFormat.QDQ,
+    operators: list[str] | None = None,
+    **options: object,
+) -> None:
     """Quantise with ranges that are known before a run."""
     quantize_static(
         str(source),
@@ -43,8 +56,16 @@ def static(source: Path, target: Path, sizes: dict[str, int], layout: QuantForma
         activation_type=activations,
         weight_type=QuantType.QInt8,
         per_channel=True,
-        extra_options={"ActivationSymmetric": activations == QuantType.QInt8},
+        op_types_to_quantize=operators,
+        extra_options={"ActivationSymmetric": activations == QuantType.QInt8, **options},
     )
+
+
+def inputs_only(source: Path, target: Path, sizes: dict[str, int]) -> None:
+    """Quantise inputs and weights of products by nodes in front of them."""
+    options = {"AddQDQPairToWeight": True, "QuantizeBias": False, "DedicatedQDQPair": True}
+    excluded = {"OpTypesToExcludeOutputQuantization": PRODUCTS}
+    static(source, target, sizes, QuantType.QInt8, operators=PRODUCTS, **options, **excluded)
 
 
 def dynamic(source: Path, target: Path, _: dict[str, int]) -> None:
@@ -69,9 +90,11 @@ def blocks(source: Path, target: Path, _: dict[str, int]) -> None:
 
 
 KINDS: dict[str, Callable[[Path, Path, dict[str, int]], None]] = {
-    "u8": lambda source, target, sizes: static(source, target, sizes, QuantFormat.QDQ, QuantType.QUInt8),
-    "i8": lambda source, target, sizes: static(source, target, sizes, QuantFormat.QDQ, QuantType.QInt8),
-    "qoperator": lambda source, target, sizes: static(source, target, sizes, QuantFormat.QOperator, QuantType.QUInt8),
+    "u8": lambda source, target, sizes: static(source, target, sizes, QuantType.QUInt8),
+    "i8": lambda source, target, sizes: static(source, target, sizes, QuantType.QInt8),
+    "biases": lambda source, target, sizes: static(source, target, sizes, QuantType.QUInt8, QuantizeBias=False),
+    "inputs": inputs_only,
+    "qoperator": lambda source, target, sizes: static(source, target, sizes, QuantType.QUInt8, QuantFormat.QOperator),
     "dynamic": dynamic,
     "f16": halves,
     "blocks": blocks,
