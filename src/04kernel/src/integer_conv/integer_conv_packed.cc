@@ -62,7 +62,7 @@ public:
         auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
         if (w.constant && w.count() > 0) w_ = w.constant;
         w_zero_ = zero.constant, zero_known_ = zero.absent() || zero.constant;
-        weights_->centred = f_.narrow_groups && is_centred(w.dtype, zero);
+        weights_->centred = f_.few_columns && is_centred(w.dtype, zero);
         if (!f_.spills || !w_) return;
         if (auto spills = most_spills(w))
             weights_->spills = *spills;

@@ -40,7 +40,8 @@ struct ColumnTerms {
 /// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
 struct IntegerConvPlan {
     IntegerConvShape s;
-    bool narrow_groups;  ///< several groups are one block of channels, see `IntegerFunctions::narrow_groups`
+    /// See `IntegerFunctions::few_columns`; groups that are blocks of channels are multiplied as one.
+    enum class Narrow : uint8_t { No, Block, Groups } narrow;
     IntegerFunctions const& f;
     IntegerResult result;
     bool depthwise;  ///< one channel in, one out, for each group
@@ -61,8 +62,10 @@ struct IntegerConvPlan {
     IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info, IntegerConvShape const& shape,
                     Weights weights);
 
-    int64_t groups() const { return depthwise || narrow_groups ? 1 : s.group; }  ///< that are multiplied one by one
-    int64_t columns() const { return s.out_channels / groups(); }                ///< of each
+    int64_t groups() const {
+        return depthwise || narrow == Narrow::Groups ? 1 : s.group;
+    }  ///< that are multiplied one by one
+    int64_t columns() const { return s.out_channels / groups(); }  ///< of each
     /// Bytes from staged X to what group `group` reads of it.
     int64_t group_offset(int64_t group) const {
         return group * (image.groups > 1 ? image.group_bytes() : s.group_in() * image.element);

@@ -11,12 +11,20 @@ constexpr size_t kByteHeader = 64;
 
 bool is_depthwise(IntegerConvShape const& s) { return s.group > 1 && s.group_in() == 1 && s.group_out() == 1; }
 
-bool has_narrow_groups(IntegerFunctions const& f, IntegerConvShape const& s) {
+IntegerConvPlan::Narrow narrow_of(IntegerFunctions const& f, IntegerConvShape const& s) {
+    // Products of fewer dwords keep all of W in registers.
+    constexpr int64_t kShallow = 9;
+    using Narrow = IntegerConvPlan::Narrow;
     auto width = s.group_in();
-    bool fills = s.group > 1 && width == s.group_out() && s.out_channels % f.width == 0;
-    // Tiles multiply 16 channels as they are.
-    bool fits = width == 4 || width == 8 || (width == 16 && f.tile_rows == 0);
-    return f.narrow_groups && s.channels_last && fills && fits;
+    bool has_tiles = f.tile_rows > 0;
+    if (!f.few_columns) return Narrow::No;
+    if (s.group == 1) {
+        bool block = s.out_channels <= f.width && s.taps() * width > kShallow * f.group;
+        return block && !has_tiles ? Narrow::Block : Narrow::No;
+    }
+    bool fills = width == s.group_out() && s.out_channels % f.width == 0;
+    bool fits = width == 4 || width == 8 || (width == 16 && !has_tiles);
+    return s.channels_last && fills && fits ? Narrow::Groups : Narrow::No;
 }
 
 }  // namespace
@@ -40,8 +48,8 @@ std::vector<int64_t> WindowRuns::offsets(IntegerFunctions const& f) const {
 IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info,
                                  IntegerConvShape const& shape, Weights weights)
     : s(shape),
-      narrow_groups(weights.centred && has_narrow_groups(functions, s)),
-      f(narrow_groups ? *functions.narrow_groups : functions),
+      narrow(weights.centred ? narrow_of(functions, s) : Narrow::No),
+      f(narrow == Narrow::No ? functions : *functions.few_columns),
       result(info.result),
       depthwise(is_depthwise(shape)),
       together(depthwise || (s.group > 1 && keeps_groups_together(f, s.group_in(), s.channels_last))),
@@ -72,7 +80,7 @@ int8_t const* IntegerConvPlan::strip_weights(void const* packed) const {
 std::string IntegerConvPlan::format() const {
     return "integer_conv:" + (depthwise ? "words" : std::to_string(f.group)) + ":" + std::to_string(f.panel) + ":" +
            (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(window.run) +
-           (narrow_groups ? ":blocks" : "") + (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
+           (narrow == Narrow::Groups ? ":blocks" : "") + (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {

@@ -141,7 +141,8 @@ class IntegerConvTask final : public runtime::Task {
         }
         auto b = block_of<IntegerBlock>(arguments, t, column, tile, y_row);
         b.shift = shift, b.residual = residual;
-        b.rows = positions, b.columns = columns, b.a = p_.narrow_groups ? x + column : x, b.a_offsets = offsets;
+        b.grouped = p_.narrow == IntegerConvPlan::Narrow::Groups;
+        b.rows = positions, b.columns = columns, b.a = b.grouped ? x + column : x, b.a_offsets = offsets;
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
         b.depth = p_.run_depth, b.tile_dwords = p_.tile_dwords, b.b = w + column * p_.window.runs * p_.run_depth;

@@ -67,7 +67,7 @@ TEST(IntegerConv, CandidatesAgreeOnGroups) {
         check(p, random);
 }
 
-TEST(IntegerConv, CandidatesAgreeOnNarrowGroups) {
+TEST(IntegerConv, CandidatesAgreeOnFewColumns) {
     std::mt19937 random(seed_of(320));
     for (auto const& p :
          {Convolution{{1, 32, 9, 13}, {32, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 8},

@@ -34,6 +34,8 @@ struct IntegerBlock {
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
     int32_t const* b;       ///< panels of taps * depth * panel dwords, or half dwords
+    bool grouped;           ///< columns of the same group of `4 * depth` read dwords of their own, see
+                            ///< `IntegerFunctions::few_columns`
     int64_t tile_dwords;    ///< of k that tiles take at a time; 0: none
     int64_t largest_ahead;  ///< bytes of a panel up to which the one behind it is asked for: L2 holds both and A
     IntegerSpills spills;
@@ -126,9 +128,10 @@ struct IntegerFunctions {
     int64_t (*spills)(int32_t const* dwords, int64_t vectors) = nullptr;
     bool narrow = false;  ///< B's dwords of two i16 are stored as two bytes
     int tile_rows = 0;    ///< rows at one distance from each other that loops want together; 0: any will do
-    /// Whose `multiply` takes blocks of 16 columns of a convolution of groups of `4 * depth` channels, as many as
-    /// outputs: row i of A reads `depth` dwords of its own group for each column; zero points of B are 0. Null: none.
-    IntegerFunctions const* narrow_groups = nullptr;
+    /// Whose `multiply` takes blocks of 16 columns, each a panel: one block, or with `grouped` those of a convolution
+    /// of groups of `4 * depth` channels and as many outputs, a block of which reads 16 bytes of a row. Zero points of
+    /// B are 0. Null: none.
+    IntegerFunctions const* few_columns = nullptr;
     double speed = 1;  ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
 
     bool is_bytes() const { return group == 4; }

@@ -16,7 +16,7 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 #include "integer_matmul/integer_product_impl.h"
 //
 #include "integer_matmul/integer_depthwise_vnni.h"
-#include "integer_matmul/integer_groups_avx512.h"
+#include "integer_matmul/integer_narrow_avx512.h"
 #include "integer_matmul/integer_pack_vnni.h"
 #include "integer_matmul/integer_strips_vnni.h"
 #include "integer_matmul/integer_winograd_impl.h"
@@ -26,8 +26,8 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx512vnni() {
-    static constexpr IntegerFunctions kGroups{RG_GROUP, kWidth, kWidth, kGroupRows, multiply_groups, depthwise,
-                                              terms,    widen,  sum,    nullptr,    pack_rows<1>};
+    static constexpr IntegerFunctions kNarrowBlocks{RG_GROUP, kWidth, kWidth, kNarrowRows, multiply_narrow, depthwise,
+                                                    terms,    widen,  sum,    nullptr,     pack_rows<1>};
     static constexpr auto kWithBytes = [] {
         IntegerFunctions all{RG_GROUP,
                              kWidth,
@@ -42,7 +42,7 @@ IntegerFunctions const& integer_functions_avx512vnni() {
                              pack_rows<kVectors>,
                              winograd,
                              winograd_filters};
-        all.narrow_groups = &kGroups;
+        all.few_columns = &kNarrowBlocks;
         return all;
     }();
     return kWithBytes;
