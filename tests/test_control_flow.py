@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from refactor_graph import Cancelled, InvalidModel, Unsupported
+from refactor_graph import Cancelled, InvalidInput, InvalidModel, Unsupported
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -209,6 +209,22 @@ def test_scan(axis, reverse):
     sums = np.cumsum(steps, 0)
     np.testing.assert_allclose(ours["last"], sums[-1], rtol=1e-6)
     np.testing.assert_allclose(ours["y"], np.moveaxis(2 * sums[:: -1 if reverse else 1], 0, axis), rtol=1e-6)
+
+
+def test_states_of_a_scan_keep_their_sizes():
+    body = helper.make_graph(
+        [node("Add", ["s", "e"], ["n"])],
+        "body",
+        [value("s", F32, None), value("e", F32, None)],
+        [value("n", F32, None)],
+    )
+    scan = node("Scan", ["start", "x"], ["last"], name="growing", body=body, num_scan_inputs=1)
+    proto = make([scan], [value("start", F32, [1]), value("x", F32, ["T", "N"])], [value("last", F32, None)])
+    executor = make_compiler(proto).compile("cpu")
+    start = np.ones(1, np.float32)
+    np.testing.assert_array_equal(executor({"start": start, "x": np.ones((3, 1), np.float32)})["last"], [4])
+    with pytest.raises(InvalidInput, match=r'"growing".*element 0 .*state 0 f32\[2\], expected f32\[1\]'):
+        executor({"start": start, "x": np.ones((3, 2), np.float32)})
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -56,13 +56,21 @@ class ScanProcedure final : public runtime::Procedure {
     std::vector<Value> scan(runtime::Session& session, std::vector<Value> states, std::vector<Value> const& sequences,
                             int64_t length, int64_t padded, runtime::RunOptions const& options) const {
         std::vector<Stack> stacks(info_.stacks);
+        std::vector<Dims> dims;
+        for (auto const& state : states) dims.push_back(state.dims);
         for (int64_t t = 0; t < length; ++t) {
             for (size_t k = 0; k < states.size(); ++k) session.set_input(k, std::move(states[k]));
             for (size_t k = 0; k < sequences.size(); ++k)
                 session.set_input(info_.states + k,
                                   element(sequences[k], info_.axes[k], info_.reversed[k] ? length - 1 - t : t));
             session.run(options);
-            for (size_t k = 0; k < states.size(); ++k) states[k] = session.device_output(k);
+            for (size_t k = 0; k < states.size(); ++k) {
+                states[k] = session.device_output(k);
+                if (states[k].dims != dims[k])
+                    throw InvalidInput("element " + std::to_string(t) + " makes state " + std::to_string(k) + " " +
+                                       runtime::describe(states[k].dtype, states[k].dims) + ", expected " +
+                                       runtime::describe(states[k].dtype, dims[k]) + " as before it");
+            }
             for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push(session.output(states.size() + k));
         }
         for (size_t k = 0; k < stacks.size(); ++k) {
