@@ -41,7 +41,7 @@ struct Divisor {
 constexpr float kMostSteps = 8192;
 
 #ifdef __AVX512F__
-/// The same for 64 numbers at a time, with one zero point for all; returns how many were stored.
+/// round(quotient) + zero, saturated, of 64 numbers at a time; returns how many were stored.
 template <bool kSigned, class F>
 RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_t n, F&& quotient) {
     __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -86,7 +86,8 @@ RG_SIMD void quantize_blocks(TileOp const& op, std::byte* const* slots, int64_t 
         store_rounded(quotient(x, s), z, kSigned, p);
     };
     if (op.padded) n = whole_blocks(op, n);
-    if ((op.repeated & 7) == 6 && zero[0] >= -128 && zero[0] <= 255) {
+    bool one_scale_and_zero = (op.repeated & 7) == 6;
+    if (one_scale_and_zero && zero[0] >= -128 && zero[0] <= 255) {
         Vec s = Vec::load(scale);
         int64_t done = quantize_packed<kSigned>(
             a, zero[0], out, n, [&](Vec x) __attribute__((always_inline)) { return quotient(x, s); });

@@ -43,7 +43,7 @@ class PackedKernel final : public Kernel {
         auto out = w.dims[0] / info_.group, channels = w.dims[1], taps = w.count() / (w.dims[0] * channels);
         auto const& dilations = info_.window.dilations;
         bool adjacent = (dilations.empty() || dilations.back() == 1) &&
-                        !(info_.group > 1 && keeps_groups_together(f_, channels, info_.channels_last));
+                        !keeps_groups_together(f_, info_.group, channels, info_.channels_last);
         auto offsets = WindowRuns(taps, w.dims.back(), adjacent, channels).offsets(f_);
         std::optional<int64_t> most = 0;
         mem_manager::Blob::Reader reader(*w_);

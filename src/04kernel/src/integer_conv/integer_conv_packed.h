@@ -7,10 +7,10 @@
 
 namespace refactor::kernel {
 
-/// Whether X is read with the channels of all groups together, as it lies: `channels` of a group fill dwords. Tiles
+/// Whether X is read with the channels of several groups together, as it lies: `channels` of a group fill dwords. Tiles
 /// want longer runs.
-inline bool keeps_groups_together(IntegerFunctions const& f, int64_t channels, bool channels_last) {
-    return channels_last && channels % f.group == 0 && f.tile_rows == 0;
+inline bool keeps_groups_together(IntegerFunctions const& f, int64_t groups, int64_t channels, bool channels_last) {
+    return groups > 1 && channels_last && channels % f.group == 0 && f.tile_rows == 0;
 }
 
 /// The window of a convolution as rows of A: `runs` runs of `run` elements of X that are next to each other.

@@ -52,7 +52,7 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
       f(narrow == Narrow::No ? functions : *functions.few_columns),
       result(info.result),
       depthwise(is_depthwise(shape)),
-      together(depthwise || (s.group > 1 && keeps_groups_together(f, s.group_in(), s.channels_last))),
+      together(depthwise || keeps_groups_together(f, s.group, s.group_in(), s.channels_last)),
       image(shape, depthwise ? 1 : functions.element_bytes(), together,
             // Whole dwords or vectors are read.
             depthwise ? shape.in_channels % functions.width == 0

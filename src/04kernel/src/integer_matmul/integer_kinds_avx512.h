@@ -40,10 +40,9 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     if (!bytes) return Kind::Real;
     if (!are_small(t) || (t.shift && !are_small_shifts(t.shift, t.columns))) return Kind::Any;
     if (!f.rounded) return t.residual ? Kind::Summed : t.shift ? Kind::Shifted : Kind::Scaled;
-    if (f.rounded && !t.shift && !t.residual) return Kind::Rounded;
-    if (f.rounded && !t.shift && f.residual == IntegerStore::U8) return Kind::Added;
-    if (f.rounded && !t.shift && f.residual == IntegerStore::I8) return Kind::AddedSigned;
-    if (f.rounded && t.shift && !t.residual) return Kind::Biased;
+    if (!t.residual) return t.shift ? Kind::Biased : Kind::Rounded;
+    if (!t.shift && f.residual == IntegerStore::U8) return Kind::Added;
+    if (!t.shift && f.residual == IntegerStore::I8) return Kind::AddedSigned;
     return Kind::Any;
 }
 

@@ -34,8 +34,7 @@ struct IntegerBlock {
     int64_t const* tap_offsets;  ///< bytes from the row to each
     int64_t depth;
     int32_t const* b;       ///< panels of taps * depth * panel dwords, or half dwords
-    bool grouped;           ///< columns of the same group of `4 * depth` read dwords of their own, see
-                            ///< `IntegerFunctions::few_columns`
+    bool grouped;           ///< a column reads dwords of its own group, see `IntegerFunctions::few_columns`
     int64_t tile_dwords;    ///< of k that tiles take at a time; 0: none
     int64_t largest_ahead;  ///< bytes of a panel up to which the one behind it is asked for: L2 holds both and A
     IntegerSpills spills;
@@ -118,9 +117,8 @@ struct IntegerFunctions {
     void (*pack_rows)(IntegerRows const&) = nullptr;
     void (*winograd)(IntegerWinograd const&) = nullptr;  ///< null: none
     void (*winograd_filters)(IntegerFilters const&) = nullptr;
-    /// As `depthwise`, where X lies, stored as bytes, or as f32 without
-    /// `rounded`, without a residual, of at least so many channels and at
-    /// most so many taps; null: none.
+    /// As `depthwise`, where X lies, stored as bytes, or as f32 that was not rounded, without a residual, of at least
+    /// so many channels and at most so many taps; null: none.
     void (*depthwise_in_place)(DepthwiseBlock const&) = nullptr;
     int64_t least_in_place = 0, most_taps_in_place = 0;
     /// Of so many vectors of packed B, those with two neighbours whose products may not fit i16 together, as they must;

@@ -79,9 +79,12 @@ RG_SIMD int64_t shallow_panel(IntegerBlock const& t, Finish const& f, int64_t co
         case 8:
             return shallow_panel<vectors, 8>(t, f, column);
         case 9:  // 3 × 3 windows of up to four channels; registers hold the weights of two vectors
-            if constexpr (vectors <= 2) return shallow_panel<vectors, 9>(t, f, column);
-            shallow_panel<2, 9>(t, f, column);
-            return shallow_panel < vectors == 4 ? 2 : 1, 9 > (t, f, column + 2 * kWidth, 2);  // no more rows than those
+            if constexpr (vectors <= 2) {
+                return shallow_panel<vectors, 9>(t, f, column);
+            } else {
+                shallow_panel<2, 9>(t, f, column);
+                return shallow_panel<vectors - 2, 9>(t, f, column + 2 * kWidth, 2);  // no more rows than those
+            }
         default:
             return 0;
     }

@@ -23,7 +23,12 @@ class StripBlock {
     /// Of the channels that there are; -0 changes no number that it is added to.
     RG_SIMD void load_shift(DepthwiseStrips const& t, int64_t channel) {
         alignas(64) float shift[64];
-        for (int64_t i = 0; i < 64; ++i) shift[i] = t.shift && channel + i < t.channels ? t.shift[channel + i] : -0.f;
+        __mmask64 there = first_bytes(t.channels - channel);
+        for (int v = 0; v < 4; ++v, there >>= 16) {
+            __m512 x = _mm512_set1_ps(-0.f);
+            if (t.shift) x = _mm512_mask_loadu_ps(x, static_cast<__mmask16>(there), t.shift + channel + 16 * v);
+            _mm512_storeu_ps(shift + 16 * v, x);
+        }
         load_unpacked(shift, shift_);
     }
     RG_SIMD void add_quad(__m512i (&c)[4], __m512i const (&x)[4], int8_t const* w) const {
