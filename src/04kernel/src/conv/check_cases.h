@@ -15,6 +15,7 @@ namespace refactor::kernel {
 
 #if RG_X86
 void run_rows_on_emulated_tiles(RowJob const&);
+void run_split_rows_on_emulated_tiles(RowJob const&);
 FirstTiles const& emulated_first_tiles();
 #endif
 
@@ -56,7 +57,7 @@ struct Expected {
     }
 };
 
-constexpr char kDirectTiles[] = "conv:cpu:direct:bf16:emulated";
+constexpr char kDirectTiles[] = "conv:cpu:direct:bf16:emulated", kSplitTiles[] = "conv:cpu:direct:f32:emulated";
 
 /// Kernels of tiles (AMX), which this processor need not have, on emulated ones.
 void add_emulated([[maybe_unused]] std::vector<std::unique_ptr<Kernel>>& kernels, [[maybe_unused]] ConvInfo const& info,
@@ -65,7 +66,11 @@ void add_emulated([[maybe_unused]] std::vector<std::unique_ptr<Kernel>>& kernels
     auto add = [&](KernelResult found) {
         if (found) kernels.push_back(std::move(found).value());
     };
-    static TileIsa const kTiles = with_tiles(run_rows_on_emulated_tiles);
+    static TileIsa const kTiles = with_tiles(run_rows_on_emulated_tiles),
+                         kSplit = with_split_tiles(run_split_rows_on_emulated_tiles);
+    if (request.isa == Isa::Avx512)
+        return add(make_split_direct(
+            info, request, {kSplitTiles, Isa::Avx512, []() -> TileIsa const& { return kSplit; }, false}));
     add(make_rounded_direct(info, request,
                             {kDirectTiles, Isa::Avx512Bf16, []() -> TileIsa const& { return kTiles; }, false}));
     add(make_first_tiles(info, request, Isa::Avx512Bf16, emulated_first_tiles));
@@ -95,7 +100,8 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
     Request const request{operands, {&y, 1}, "cpu", isa, threads};
     auto found = candidates(c.info, request);
     ASSERT_FALSE(found.kernels.empty());
-    if (isa == Isa::Avx512Bf16) add_emulated(found.kernels, c.info, request);
+    if (isa == Isa::Avx512Bf16 || (isa == Isa::Avx512 && c.emulates_tiles))
+        add_emulated(found.kernels, c.info, request);
     ThreadPool pool(threads);
     auto terms = element_count(c.w) / c.w[0];
     for (auto const& kernel : found.kernels) {
@@ -136,7 +142,8 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
         for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
                            Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16},
                            Setup{Isa::Avx512Amx, Layout::Blocked16}}) {
-            if (setup.isa > cpu_features().isa || (setup.isa >= Isa::Avx512Bf16 && !c.info.may_round)) continue;
+            bool rounds = setup.isa == Isa::Avx512Bf16;
+            if (setup.isa > cpu_features().isa || (rounds && !c.info.may_round)) continue;
             check(c, setup.layout, setup.layout, setup.isa, 2, expected, ran);
             check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
             check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);

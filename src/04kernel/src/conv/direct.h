@@ -16,5 +16,7 @@ struct DirectForm {
 
 /// One that rounds operands.
 KernelResult make_rounded_direct(ConvInfo const&, Request const&, DirectForm const&);
+/// One that multiplies f32 in three parts.
+KernelResult make_split_direct(ConvInfo const&, Request const&, DirectForm const&);
 
 }  // namespace refactor::kernel

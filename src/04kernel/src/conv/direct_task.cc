@@ -47,15 +47,15 @@ struct TapRun {
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed)
-    : g_(g.over_lanes(isa.channels)),
+    : g_(g.over_lanes(isa)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
-      list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps(), isa.whole_units),
+      list_(isa, planar, g_.in_channels, g.out_channels, g.group, g.taps()),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
-      unit_(planar ? 1 : isa.block),
-      x_units_(ceil_div(g.in_channels, unit_)),
+      unit_(planar ? 1 : isa.block * isa.parts),
+      x_units_(ceil_div(g.in_channels, planar ? 1 : isa.block)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
       skips_(skips_taps(g_, planar, isa)) {
@@ -200,11 +200,12 @@ DirectTask::Band DirectTask::band_at(int64_t index) const {
 }
 
 float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, Pointers const& p) const {
-    auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
+    int64_t const element = list_.planar ? 1 : list_.block;
+    auto plane = g_.in[1] * g_.in[2] * element, row = g_.in[2] * element;
     auto* image = p.x + band.image * x_units_ * g_.in[0] * plane;
     if (!copies_)
         return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
-               band.column * unit_;
+               band.column * element;
     auto& held = *reinterpret_cast<int64_t*>(scratch);
     auto* copy = scratch + kTagFloats;
     if (splits_ > 1 && held == index) return copy;
@@ -305,12 +306,12 @@ size_t DirectTask::scratch_bytes() const {
 
 size_t DirectTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(list_.floats) * sizeof(float); }
 
-void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, Chunk const& chunk,
-                      float* packed) {
+void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, int64_t part_stride,
+                      Chunk const& chunk, float* packed) {
     auto taps = g.tap_indices();
     auto all = g.all_taps[0] * g.all_taps[1] * g.all_taps[2];
     auto in_group = list.in_channels / list.group, out_group = list.out_channels / list.group;
-    list.pack(chunk, {weights, out_group * in_group * all, in_group * all, all, taps}, packed);
+    list.pack(chunk, {weights, out_group * in_group * all, in_group * all, all, taps, part_stride}, packed);
 }
 
 void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
@@ -323,7 +324,7 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
         auto* packed = reinterpret_cast<float*>(context.workspace);
         p.w = packed;
         context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
-            pack(list_, g_, input(1), list_.chunks[static_cast<size_t>(c)], packed);
+            pack(list_, g_, input(1), 0, list_.chunks[static_cast<size_t>(c)], packed);
         });
     }
     auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };

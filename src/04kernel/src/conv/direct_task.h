@@ -7,7 +7,7 @@ namespace refactor::kernel {
 /// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
 /// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,
 /// into scratch memory of the thread that fits its L2 cache, unless it can be read where it is. An instruction set
-/// whose lanes hold two channels rounds the band meanwhile.
+/// whose lanes hold two channels rounds the band meanwhile, or makes parts of it.
 class DirectTask final : public runtime::Task {
 public:
     /// `packed` null: weights are packed in every run.
@@ -20,7 +20,8 @@ public:
     double operations() const override { return operations_; }
 
     /// Packs the Plain weights of a convolution, both over lanes.
-    static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
+    static void pack(ChunkList const&, Geometry const&, float const* weights, int64_t part_stride, Chunk const&,
+                     float* packed);
     /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
     static bool skips_taps(Geometry const&, bool planar, TileIsa const&);
 
@@ -54,7 +55,7 @@ private:
     ChunkList list_;
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t unit_;     ///< floats of an input unit: a block, or 1 if planar
+    int64_t unit_;     ///< floats of an input unit: a block in its parts, or 1 if planar
     int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
     double operations_;
     bool skips_;           ///< see `skips_taps`

@@ -41,29 +41,35 @@ void fill_first_band(FirstBand const& b) {
 
 /// Positions from `first` on of one chunk of `B` blocks.
 template <bool kBoth, int B>
-RG_SIMD void add_window(FirstRow const& r, int64_t first, float const* w, float* sums) {
+RG_SIMD void add_window(FirstRow const& r, int64_t first, float const* w, PendingSums<B, 1>& pending, float* sums) {
     constexpr int64_t kRow = B * 4 * W;
     int64_t const step = 2 * r.position;
     clear_sums<kBoth, B == 2>();
     uint16_t const* from = r.x + first * r.position;
-    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W)
+    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W) {
         add_pairs<kBoth, B == 2>(from, from + kTileRows * r.position, step, w, kRow);
+        if (pending.any()) pending.store_a_few();
+    }
+    pending.store_all();
     store_sums<kBoth, B == 2>(sums, sums + kTileRows * B * W, kRow);
 }
 
 template <int B>
 void run_first_chunk(FirstRow const& r, RowJob const& j, float const* w) {
     constexpr int64_t kBoth = 2 * kTileRows;
-    alignas(64) float sums[kBoth * B * W];
+    alignas(64) float sums[2][kBoth * B * W];
     Positions const p{1, j.cols, 0};
-    for (int64_t first = 0; first < p.cols; first += kBoth) {
+    PendingSums<B, 1> pending(j, p);
+    int at = 0;
+    for (int64_t first = 0; first < p.cols; first += kBoth, at ^= 1) {
         int64_t const count = p.cols - first < kBoth ? p.cols - first : kBoth;
         if (count > kTileRows)
-            add_window<true, B>(r, first, w, sums);
+            add_window<true, B>(r, first, w, pending, sums[at]);
         else
-            add_window<false, B>(r, first, w, sums);
-        store_tile_of<B>(j, p, 0, first, count, sums);
+            add_window<false, B>(r, first, w, pending, sums[at]);
+        pending.begin_tiles(sums[at], nullptr, 0, first, count);
     }
+    pending.store_all();
 }
 
 void run_first_rows(FirstRow const* rows, int64_t count) {

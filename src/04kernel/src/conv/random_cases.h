@@ -13,7 +13,7 @@ using namespace test;
 struct Case {
     Dims x, w;
     ConvInfo info;
-    bool constant_weights = true;
+    bool constant_weights = true, emulates_tiles = false;  ///< f32 on emulated tiles, too
 
     Dims out() const {
         Dims y{x[0], w[0]};

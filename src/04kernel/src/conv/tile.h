@@ -43,7 +43,7 @@ struct RowJob {
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks
 /// (planar: floats): a stride s between columns becomes s phases with stride 1. Where lanes hold two channels, a unit
-/// is made of two neighbours of the input, the last perhaps of one.
+/// is made of two neighbours of the input, the last perhaps of one; they may be in parts.
 struct BandJob {
     float const* x;                  ///< first unit of the image
     int64_t x_unit, x_plane, x_row;  ///< distances in floats
@@ -63,11 +63,16 @@ struct TileIsa {
     void (*rows)(RowJob const&);
     void (*band)(BandJob const&);         ///< elements are blocks
     void (*planar_band)(BandJob const&);  ///< elements are floats
-    /// Channels of X in a lane of what `rows` reads: 1, or 2 that `band` rounds to bf16, whose products VDPBF16PS adds.
-    /// Weights are then pairs as well; bias, residual and Y are f32.
+    /// Channels of X in a lane of what `rows` reads: 1, or 2 that `band` turns into numbers of bf16, whose products
+    /// VDPBF16PS or tiles add. Weights are then pairs as well; bias, residual and Y are f32.
     int channels = 1;
-    /// Of two: pairs[i] = {even[i], odd[i]}, rounded; `odd` null: zeros.
-    void (*round_pairs)(float const* even, float const* odd, float* pairs, int64_t count) = nullptr;
+    /// Of two: channels of a lane are so many apart, as weights are.
+    int apart = 1;
+    /// Of two: numbers of bf16 that a number is the sum of, 1 (it is rounded) or 3, side by side in the band:
+    /// [position][parts][lanes]. Weights are [tap][parts][lanes][blocks × block].
+    int parts = 1;
+    /// Of two: pairs[part * part_step + i] = {even[i], odd[i]}; null: zeros.
+    void (*make_pairs)(float const* even, float const* odd, float* pairs, int64_t part_step, int64_t count) = nullptr;
     int read_behind = 0;       ///< positions behind those of a job that are read, and nothing made of them
     bool whole_units = false;  ///< weights of units that are not full come with zeros; no `first_inner`, none planar
     double speed = 1;          ///< products in a time, over those of vectors of one channel in a lane
@@ -79,7 +84,12 @@ TileIsa const& tile_avx512();
 TileIsa const& tile_avx512bf16();
 /// That of AVX-512 BF16, but rows by tiles (AMX).
 TileIsa const& tile_avx512amx();
-/// The same with other rows.
+/// Tiles (AMX) for f32, in three parts.
+TileIsa const& tile_split_avx512amx();
+/// The same two with other rows.
 TileIsa with_tiles(void (*rows)(RowJob const&));
+TileIsa with_split_tiles(void (*rows)(RowJob const&));
+/// Lanes that so many channels take, of a group.
+int64_t lanes_of(TileIsa const&, int64_t channels);
 
 }  // namespace refactor::kernel

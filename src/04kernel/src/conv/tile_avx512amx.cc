@@ -2,6 +2,7 @@
 
 namespace refactor::kernel {
 
-void run_rows_avx512amx(RowJob const& j) { run_rows_by_tiles(j); }
+void run_rows_avx512amx(RowJob const& j) { run_rows_by_tiles<1>(j); }
+void run_rows_split_avx512amx(RowJob const& j) { run_rows_by_tiles<kParts>(j); }
 
 }  // namespace refactor::kernel

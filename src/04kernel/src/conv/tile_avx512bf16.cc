@@ -1,27 +1,17 @@
 #define RG_BF16_PAIRS
 // clang-format off: the first chooses the instructions of what follows.
 #include "conv/tile_impl.h"
+#include "conv/band_pairs_impl.h"
 #include "simd/bf16_pairs.h"
 // clang-format on
 
 namespace refactor::kernel {
 namespace {
 
-/// A pair of neighbouring channels, or blocks of them, of the input; `high` null: there is none.
-struct PairOfUnits {
-    float const *low, *high;
-};
-
-/// Blocks: columns first, first + step, … of a row.
 void round_blocks(PairOfUnits x, float* y, int64_t columns, int64_t first, int64_t step, int64_t limit) {
-    for (int64_t i = 0, column = first; i < columns; ++i, column += step, y += W) {
-        if (column < 0 || column >= limit)
-            Vec::zero().store(y);
-        else if (x.high)
-            round_to_pairs(Vec::load(x.low + column * W), Vec::load(x.high + column * W)).store(y);
-        else
-            round_to_pairs(Vec::load(x.low + column * W), Vec::zero()).store(y);
-    }
+    pair_blocks<W>(x, y, columns, first, step, limit, [](Vec low, Vec high, float* to) __attribute__((always_inline)) {
+        round_to_pairs(low, high).store(to);
+    });
 }
 
 /// Of a row of floats, `n` columns in steps; zeros outside of [0, limit), and everywhere without a row.
@@ -50,25 +40,7 @@ void round_floats(PairOfUnits x, float* y, int64_t columns, int64_t first, int64
     }
 }
 
-template <void (*round_row)(PairOfUnits, float*, int64_t, int64_t, int64_t, int64_t), int64_t size>
-void round_band(BandJob const& j) {
-    float* y = j.band;
-    for (int64_t u = 0; u < j.units; ++u)
-        for (int64_t d = 0; d < j.planes; ++d) {
-            int64_t z = j.plane_first + d * j.plane_step;
-            for (int64_t r = 0; r < j.rows; ++r) {
-                int64_t row = j.row_first + r * j.row_step;
-                bool inside = z >= 0 && z < j.in_planes && row >= 0 && row < j.in_rows;
-                float const* low = j.x + 2 * u * j.x_unit + z * j.x_plane + row * j.x_row;
-                PairOfUnits x{low, 2 * u + 1 < j.x_units ? low + j.x_unit : nullptr};
-                for (int64_t p = 0; p < j.phases; ++p, y += j.columns * size)
-                    if (j.phase_mask >> p % 64 & 1)
-                        round_row(x, y, j.columns, j.column_first + p, j.column_step, inside ? j.in_columns : 0);
-            }
-        }
-}
-
-void round_pairs(float const* even, float const* odd, float* pairs, int64_t count) {
+void round_pairs(float const* even, float const* odd, float* pairs, int64_t, int64_t count) {
     for (int64_t i = 0; i < count; i += W) {
         int left = count - i < W ? static_cast<int>(count - i) : W;
         Vec second = odd ? Vec::load_first(odd + i, left) : Vec::zero();
@@ -76,8 +48,13 @@ void round_pairs(float const* even, float const* odd, float* pairs, int64_t coun
     }
 }
 
-constexpr TileIsa kRounded{W, kMaxColumns, run_rows, round_band<round_blocks, W>, round_band<round_floats, 1>,
-                           2, round_pairs};
+constexpr TileIsa kRounded{.block = W,
+                           .columns = kMaxColumns,
+                           .rows = run_rows,
+                           .band = pair_band<round_blocks, W>,
+                           .planar_band = pair_band<round_floats, 1>,
+                           .channels = 2,
+                           .make_pairs = round_pairs};
 
 }  // namespace
 

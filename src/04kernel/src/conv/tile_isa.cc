@@ -8,6 +8,11 @@ bool ends_in_half(int block, int64_t out_channels) {
     return cpu_features().halves_512 && block == 16 && last <= block / 2;
 }
 
+int64_t lanes_of(TileIsa const& isa, int64_t channels) {
+    auto units = (channels + isa.channels * isa.apart - 1) / (isa.channels * isa.apart);
+    return units * isa.apart;
+}
+
 }  // namespace refactor::kernel
 
 #if RG_X86
@@ -15,17 +20,45 @@ bool ends_in_half(int block, int64_t out_channels) {
 namespace refactor::kernel {
 
 void run_rows_avx512amx(RowJob const&);
+void run_rows_split_avx512amx(RowJob const&);
+void split_band_avx512(BandJob const&);
+void split_pairs_avx512(float const* even, float const* odd, float* pairs, int64_t part_step, int64_t count);
+
+namespace {
+
+/// Two tiles of 16 positions, which are read whether they are there or not.
+constexpr int kTwoTiles = 32, kReadBehind = 15;
+
+}  // namespace
 
 TileIsa with_tiles(void (*rows)(RowJob const&)) {
     auto isa = tile_avx512bf16();
-    // Two tiles of 16 positions, which are read whether they are there or not. Registers' rate is 14 times that of f32;
-    // what is around the products takes as long.
-    isa.rows = rows, isa.columns = 32, isa.read_behind = 15, isa.whole_units = true, isa.speed = 8;
+    // Registers' rate is 14 times that of f32; what is around the products takes as long.
+    isa.rows = rows, isa.columns = kTwoTiles, isa.read_behind = kReadBehind, isa.whole_units = true, isa.speed = 8;
     return isa;
+}
+TileIsa with_split_tiles(void (*rows)(RowJob const&)) {
+    // Six products in a fourteenth of the time each.
+    return {.block = tile_avx512().block,
+            .columns = kTwoTiles,
+            .rows = rows,
+            .band = split_band_avx512,
+            .planar_band = nullptr,
+            .channels = 2,
+            .apart = 16,
+            .parts = 3,
+            .make_pairs = split_pairs_avx512,
+            .read_behind = kReadBehind,
+            .whole_units = true,
+            .speed = 2};
 }
 
 TileIsa const& tile_avx512amx() {
     static TileIsa const kAll = with_tiles(run_rows_avx512amx);
+    return kAll;
+}
+TileIsa const& tile_split_avx512amx() {
+    static TileIsa const kAll = with_split_tiles(run_rows_split_avx512amx);
     return kAll;
 }
 

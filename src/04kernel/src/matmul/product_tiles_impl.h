@@ -80,54 +80,6 @@ struct TilePair {
     float const* last_b;  ///< not null: stands for B in the last step, `kPanel` floats a row
 };
 
-/// Products of the tiles that are loaded, with something done between them.
-template <bool kBoth, bool kWide>
-RG_SIMD void multiply_loaded(auto&& between) {
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kWide) _tile_dpbf16ps(1, 4, 7);
-    between();
-    if constexpr (kBoth) _tile_dpbf16ps(2, 5, 6);
-    if constexpr (kBoth && kWide) _tile_dpbf16ps(3, 5, 7);
-    between();
-}
-template <bool kBoth>
-RG_SIMD void load_rows(float const* first, float const* second) {
-    _tile_loadd(4, first, kTileRow);
-    if constexpr (kBoth) _tile_loadd(5, second, kTileRow);
-}
-template <bool kWide>
-RG_SIMD void load_columns(float const* b, int64_t row) {
-    _tile_loadd(6, b, row);
-    if constexpr (kWide) _tile_loadd(7, b + kTileColumns, row);
-}
-
-#ifndef RG_BF16_PAIRS
-
-/// Adds the six largest products of three parts; smaller ones first where that takes no load more.
-template <bool kBoth, bool kWide>
-RG_SIMD void add_parts(float const* first, float const* second, float const* b, int64_t row, Meanwhile& meanwhile) {
-    int64_t const part = row / 4 * kTilePairs;
-    auto multiply = [&]() __attribute__((always_inline)) {
-        multiply_loaded<kBoth, kWide>([&]() __attribute__((always_inline)) {
-            for (int64_t i = meanwhile.vectors; i > 0; --i) meanwhile.panel.split_vector();
-        });
-    };
-    load_columns<kWide>(b, row);
-#pragma GCC unroll 3
-    for (int p = 2; p >= 0; --p) {
-        load_rows<kBoth>(first + p * kTileFloats, second + p * kTileFloats);
-        multiply();
-    }
-    load_columns<kWide>(b + 2 * part, row);
-    multiply();
-    load_columns<kWide>(b + part, row);
-    multiply();
-    load_rows<kBoth>(first + kTileFloats, second + kTileFloats);
-    multiply();
-}
-
-#endif
-
 /// A·B of two tiles of rows (`kBoth`) and of columns (`kWide`) to `sums`, [32][kPanel].
 template <int parts, bool kBoth, bool kWide>
 RG_SIMD void add_products(TilePair const& t, Meanwhile& meanwhile, float* sums) {
@@ -139,7 +91,12 @@ RG_SIMD void add_products(TilePair const& t, Meanwhile& meanwhile, float* sums) 
             meanwhile.ahead.prefetch(kTilePairs);
             add_pairs<kBoth, kWide>(first, second, kTileRow, b, row);
         } else {
-            add_parts<kBoth, kWide>(first, second, b, row, meanwhile);
+#ifndef RG_BF16_PAIRS
+            add_parts<kBoth, kWide>({first, second, kTileRow, kTileFloats, b, row, kTilePairs * t.b_row},
+                                    [&]() __attribute__((always_inline)) {
+                                        for (int64_t i = meanwhile.vectors; i > 0; --i) meanwhile.panel.split_vector();
+                                    });
+#endif
         }
         first += parts * kTileFloats, second += parts * kTileFloats, b += parts * kTilePairs * t.b_row;
     }

@@ -1,6 +1,9 @@
 #pragma once
 // Operands as tiles of bf16: rounded, or in three parts; include `product_impl.h` and what it asks for first.
 #include "simd/tiles.h"
+#ifndef RG_BF16_PAIRS
+#include "simd/three_parts.h"
+#endif
 
 namespace refactor::kernel {
 namespace {
@@ -38,31 +41,6 @@ void copy_rows(float const* x, int64_t x_row, int64_t rows, int64_t pairs, int64
 }
 
 #else
-
-constexpr int kUpperHalf = -0x10000;
-
-/// The bits of `x` that a number of bf16 has, rounded to nearest.
-RG_SIMD Vec leading_bits(Vec x) {
-    auto rounded = _mm512_add_epi32(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x8000));
-    return {_mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(kUpperHalf)))};
-}
-/// Pairs of numbers of bf16, which are the upper halves of floats: lanes of `low` and `high`.
-RG_SIMD Vec pairs_of_halves(Vec low, Vec high) {
-    auto lower = _mm512_srli_epi32(_mm512_castps_si512(low.v), 16);
-    auto upper = _mm512_and_si512(_mm512_castps_si512(high.v), _mm512_set1_epi32(kUpperHalf));
-    return {_mm512_castsi512_ps(_mm512_or_si512(lower, upper))};
-}
-
-/// Lanes of `low` and `high` side by side, in three parts, `step` floats apart.
-RG_SIMD void store_parts(Vec low, Vec high, float* y, int64_t step) {
-#pragma GCC unroll 3
-    for (int part = 0; part < 3; ++part) {
-        // What the first two parts leave over has no more bits than the third, but for what is below 2^-126.
-        Vec a = part < 2 ? leading_bits(low) : low, b = part < 2 ? leading_bits(high) : high;
-        pairs_of_halves(a, b).store(y + part * step);
-        low = low - a, high = high - b;
-    }
-}
 
 /// `k` floats of each of `rows` rows; pairs are k and k + 16 of a step.
 void split_rows(float const* x, int64_t x_row, int64_t rows, int64_t k, TilesOfRows<3> const& tiles) {

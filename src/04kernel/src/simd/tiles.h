@@ -85,5 +85,44 @@ RG_SIMD void add_pairs(void const* first, void const* second, int64_t a_row, flo
     }
 }
 
+/// Products of the tiles that are loaded; calls `between` twice while they are made.
+template <bool kBoth, bool kWide>
+RG_SIMD void multiply_loaded(auto&& between) {
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kWide) _tile_dpbf16ps(1, 4, 7);
+    between();
+    if constexpr (kBoth) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (kBoth && kWide) _tile_dpbf16ps(3, 5, 7);
+    between();
+}
+
+/// Two tiles of rows and what they are multiplied with, in three parts each.
+struct TilesInParts {
+    float const *first, *second;  ///< of rows
+    int64_t a_row, a_part;        ///< bytes between rows; floats between parts
+    float const* b;
+    int64_t b_row, b_part;
+};
+
+/// Adds the six largest of their nine products, smaller ones first where that takes no load more.
+template <bool kBoth, bool kWide>
+RG_SIMD void add_parts(TilesInParts const& t, auto&& between) {
+    auto load_rows = [&](int part) __attribute__((always_inline)) {
+        _tile_loadd(4, t.first + part * t.a_part, t.a_row);
+        if constexpr (kBoth) _tile_loadd(5, t.second + part * t.a_part, t.a_row);
+    };
+    auto load_columns = [&](int part) __attribute__((always_inline)) {
+        _tile_loadd(6, t.b + part * t.b_part, t.b_row);
+        if constexpr (kWide) _tile_loadd(7, t.b + part * t.b_part + kTileColumns, t.b_row);
+    };
+    auto multiply = [&]() __attribute__((always_inline)) { multiply_loaded<kBoth, kWide>(between); };
+    load_columns(0);
+#pragma GCC unroll 3
+    for (int part = 2; part >= 0; --part) load_rows(part), multiply();
+    load_columns(2), multiply();
+    load_columns(1), multiply();
+    load_rows(1), multiply();
+}
+
 }  // namespace
 }  // namespace refactor::kernel
