@@ -11,22 +11,22 @@ struct PairOfUnits {
     float const *low, *high;
 };
 
-/// Blocks: columns first, first + step, … of a row; `store(low, high, y)` makes `size` floats of a pair of vectors.
-template <int64_t size>
+/// Blocks: columns first, first + step, … of a row; `store(low, high, y)` stores a pair of vectors.
 RG_SIMD void pair_blocks(PairOfUnits x, float* y, int64_t columns, int64_t first, int64_t step, int64_t limit,
                          auto&& store) {
-    for (int64_t i = 0, column = first; i < columns; ++i, column += step, y += size) {
+    for (int64_t i = 0, column = first; i < columns; ++i, column += step, y += W) {
         if (column < 0 || column >= limit)
-            for (int64_t part = 0; part < size; part += W) Vec::zero().store(y + part);
+            store(Vec::zero(), Vec::zero(), y);
         else
             store(Vec::load(x.low + column * W), x.high ? Vec::load(x.high + column * W) : Vec::zero(), y);
     }
 }
 
-template <void (*pair_row)(PairOfUnits, float*, int64_t, int64_t, int64_t, int64_t), int64_t size>
-void pair_band(BandJob const& j) {
+/// `pair_row(units, y, columns, first, step, limit)` makes a row of columns, which take `size` floats each; `left_free`
+/// floats lie between units.
+RG_SIMD void pair_band(BandJob const& j, int64_t size, int64_t left_free, auto&& pair_row) {
     float* y = j.band;
-    for (int64_t u = 0; u < j.units; ++u)
+    for (int64_t u = 0; u < j.units; ++u, y += left_free)
         for (int64_t d = 0; d < j.planes; ++d) {
             int64_t z = j.plane_first + d * j.plane_step;
             for (int64_t r = 0; r < j.rows; ++r) {

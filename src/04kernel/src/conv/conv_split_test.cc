@@ -116,7 +116,6 @@ TEST_F(SplitConv, Refuse) {
     } const cases[]{
         {Isa::Avx512Bf16, Precision::Default, true, Layout::Blocked16, "needs avx512amx"},
         {Isa::Avx512Amx, Precision::Exact, true, Layout::Blocked16, "exact precision allows no sums of parts of bf16"},
-        {Isa::Avx512Amx, Precision::Default, false, Layout::Blocked16, "needs constant weights"},
         {Isa::Avx512Amx, Precision::Default, true, Layout::Blocked8, "expects Y in the blocked layout"}};
     std::vector<Tensor> const inputs{Tensor(c.x), Tensor(c.w)};
     c.info.epilogue = {};

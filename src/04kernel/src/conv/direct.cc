@@ -21,20 +21,23 @@ class DirectKernel final : public NamedKernel {
         for (int axis = 0; axis < 3; ++axis) g->crop(axis);
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
-        if (tile_.whole_units && g->group > 1 &&
-            (g->in_channels / g->group % (tile_.channels * tile_.block) || g->out_channels / g->group % tile_.block))
+        auto lanes = g->over_lanes(tile_.channels);
+        auto depth = lanes.in_channels / g->group, unit = int64_t{tile_.parts > 1 ? 2 * tile_.block : tile_.block};
+        if ((tile_.whole_units || tile_.parts > 1) && g->group > 1 &&
+            (depth % unit || g->out_channels / g->group % tile_.block))
             return Err{Rejection{"is for groups of whole tiles"}};
         return g;
     }
     std::shared_ptr<mem_manager::Blob const> pack(Geometry const& g, PackCache& packs) const {
-        auto lanes = g.over_lanes(tile_);
-        ChunkList list(tile_, form_.planar, lanes.in_channels, g.out_channels, g.group, g.taps());
+        auto lanes = g.over_lanes(tile_.channels);
+        ChunkList list(tile_.block, form_.planar, lanes.in_channels, g.out_channels, g.group, g.taps(),
+                       tile_.whole_units);
         list.tap_major = DirectTask::skips_taps(lanes, form_.planar, tile_);
         auto fill = [&](void const* from, void* to) {
             LaneWeights weights(tile_, static_cast<float const*>(from), g.out_channels, g.in_channels / g.group,
                                 g.all_taps[0] * g.all_taps[1] * g.all_taps[2]);
             for (auto const& chunk : list.chunks)
-                DirectTask::pack(list, lanes, weights.data(), weights.part_stride(), chunk, static_cast<float*>(to));
+                DirectTask::pack(list, lanes, weights.data(), chunk, static_cast<float*>(to));
         };
         return packs.get(*weights_, lanes_format(tile_) + list.format() + g.cropped(),
                          static_cast<size_t>(list.floats) * sizeof(float), fill);
@@ -49,23 +52,23 @@ public:
         if (!g) return Err{g.error()};
         CostModel cost(form_.isa, args.threads);
         auto flops = cost.multiply_adds(tile_);
-        auto lanes = g->over_lanes(tile_).in_channels;
+        auto lanes = g->over_lanes(tile_.channels).in_channels;
         // A block of outputs is computed whole, from all channels between the first and the last of its groups.
         auto blocks = (g->out_channels + tile_.block - 1) / tile_.block;
         // Of pairs, 16 channels fill half a block, and the other half is not multiplied.
         auto unit = form_.planar || (tile_.channels > 1 && !tile_.whole_units) ? int64_t{1} : tile_.block;
         auto depth = static_cast<double>((lanes + unit - 1) / unit * unit);
         if (g->group > 1) {
-            ChunkList list(tile_, form_.planar, lanes, g->out_channels, g->group, 1);
-            depth = static_cast<double>(list.floats / tile_.parts) / static_cast<double>(blocks * tile_.block);
+            ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1, tile_.whole_units);
+            depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
         }
         auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile_.block);
         auto share =
             g->group == 1 && tile_.channels == 1 ? CostModel::share_of_blocks(tile_.block, g->out_channels) : 1;
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
         auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
-        auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps() * tile_.parts);
-        auto bytes = 4 * (outputs + inputs * tile_.channels);  // what rounds reads X once more
+        auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
+        auto bytes = 4 * (outputs + inputs * (tile_.channels > 1 || tile_.parts > 1 ? 2 : 1));  // a copy is read once more
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
                bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
     }
@@ -105,7 +108,6 @@ KernelResult make_rounded_direct(ConvInfo const& info, Request const& request, D
 KernelResult make_split_direct(ConvInfo const& info, Request const& request, DirectForm const& form) {
     if (request.precision == Precision::Exact)
         return Err{Rejection{"exact precision allows no sums of parts of bf16"}};
-    if (!request.inputs[1].constant) return Err{Rejection{"needs constant weights"}};
     return make(info, request, form);
 }
 

@@ -6,10 +6,8 @@
 
 namespace refactor::kernel {
 
-ChunkList::ChunkList(int block_, int parts_, bool whole, bool planar_, int64_t in, int64_t out, int64_t group_,
-                     int64_t taps_)
+ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t group_, int64_t taps_, bool whole)
     : block(block_),
-      parts(parts_),
       planar(planar_),
       whole_units(whole),
       in_channels(in),
@@ -30,7 +28,7 @@ ChunkList::ChunkList(int block_, int parts_, bool whole, bool planar_, int64_t i
         chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(count), static_cast<int32_t>(in_first),
                           static_cast<int32_t>(in_end - in_first), static_cast<int32_t>(low - in_first * unit),
                           static_cast<int32_t>(high - (in_end - 1) * unit), floats});
-        floats += (high - low) * taps * count * block * parts;
+        floats += (high - low) * taps * count * block;
         first += count;
     }
 }
@@ -80,7 +78,7 @@ bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* pack
         transpose_words(reinterpret_cast<uint32_t const*>(from), source.m_stride, present, n * source.c_stride,
                         reinterpret_cast<uint32_t*>(to), count);
     };
-    auto* p = packed;
+    auto* p = packed + chunk.weights;
     if (source.c_stride == 1) return transpose(0, in_group, p), true;
     float rows[kScratch];
     auto taps_of = static_cast<int64_t>(source.taps.size());
@@ -104,21 +102,6 @@ bool ChunkList::pack_group(Chunk const& chunk, Source const& source, float* pack
 }
 
 void ChunkList::pack(Chunk const& chunk, Source const& source, float* packed) const {
-    packed += chunk.weights;
-    if (parts == 1) return pack_part(chunk, source, packed);
-    auto tile = int64_t{block} * chunk.blocks * block;
-    auto tiles = int64_t{chunk.in_blocks} * static_cast<int64_t>(source.taps.size());
-    std::vector<float> one(static_cast<size_t>(tiles * tile));
-    for (int part = 0; part < parts; ++part) {
-        auto from = source;
-        from.w += part * source.part_stride;
-        pack_part(chunk, from, one.data());
-        for (int64_t i = 0; i < tiles; ++i)
-            std::copy_n(one.data() + i * tile, tile, packed + (i * parts + part) * tile);
-    }
-}
-
-void ChunkList::pack_part(Chunk const& chunk, Source const& source, float* packed) const {
     if (pack_group(chunk, source, packed)) return;
     struct Lane {
         float const* w;  ///< weights of the output channel; null: past the last
@@ -134,7 +117,7 @@ void ChunkList::pack_part(Chunk const& chunk, Source const& source, float* packe
             m < out_channels ? source.w + g * source.group_stride + m % out_group * source.m_stride : nullptr;
         lanes[lane].first = g * in_group;
     }
-    auto* p = packed;
+    auto* p = packed + chunk.weights;
     auto pack_unit = [&](int64_t u, int64_t tap) {
         auto part = part_of(chunk, u);
         for (auto i = part.first; i < part.end; ++i)
@@ -158,17 +141,14 @@ void ChunkList::pack_part(Chunk const& chunk, Source const& source, float* packe
 LaneWeights::LaneWeights(TileIsa const& isa, float const* w, int64_t outer, int64_t channels, int64_t inner)
     : data_(w) {
     if (isa.channels == 1) return;
-    auto lanes = lanes_of(isa, channels), apart = int64_t{isa.apart};
-    part_stride_ = outer * lanes * inner;
-    pairs_.resize(static_cast<size_t>(isa.parts * part_stride_));
-    auto* to = pairs_.data();
+    rounded_.resize(static_cast<size_t>(outer * ((channels + 1) / 2) * inner));
+    auto* to = rounded_.data();
     for (int64_t i = 0; i < outer; ++i)
-        for (int64_t lane = 0; lane < lanes; ++lane, to += inner) {
-            auto even = lane / apart * 2 * apart + lane % apart;
-            auto channel = [&](int64_t c) { return c < channels ? w + (i * channels + c) * inner : nullptr; };
-            isa.make_pairs(channel(even), channel(even + apart), to, part_stride_, inner);
+        for (int64_t c = 0; c < channels; c += 2, to += inner) {
+            auto const* even = w + (i * channels + c) * inner;
+            isa.round_pairs(even, c + 1 < channels ? even + inner : nullptr, to, inner);
         }
-    data_ = pairs_.data();
+    data_ = rounded_.data();
 }
 
 }  // namespace refactor::kernel

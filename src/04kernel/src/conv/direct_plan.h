@@ -15,29 +15,26 @@ struct Chunk {
     int64_t weights;              ///< offset of the packed weights in floats
 };
 
-/// How weights [M, C/group, taps] are laid out for the register tile: chunk by chunk [in unit][tap][parts][channel
-/// in unit][block × 16], or with `tap_major` [tap][in unit][channel][block × 16], so that a run of taps can be left out
+/// How weights [M, C/group, taps] are laid out for the register tile: chunk by chunk [in unit][tap][channel in
+/// unit][block × 16], or with `tap_major` [tap][in unit][channel][block × 16], so that a run of taps can be left out
 /// (only with one group and full units). Where groups do not coincide with blocks, a block of outputs depends on all
 /// input channels from the first of its groups to the last, with zeros where a channel is in another group.
 struct ChunkList {
-    int block = 16, parts = 1;
+    int block = 16;
     bool planar = false, tap_major = false, whole_units = false;
     int64_t in_channels, out_channels, group, taps, floats = 0;
     std::vector<Chunk> chunks;
 
-    ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps)
-        : ChunkList(block, 1, false, planar, in_channels, out_channels, group, taps) {}
-    /// `in_channels` are lanes.
-    ChunkList(TileIsa const& isa, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps)
-        : ChunkList(isa.block, isa.parts, isa.whole_units, planar, in_channels, out_channels, group, taps) {}
+    /// `whole_units`: weights of units that are not full come with zeros.
+    ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps,
+              bool whole_units = false);
     int64_t in_units() const { return planar ? in_channels : (in_channels + block - 1) / block; }
     /// Where weights are read: element (group, m in group, c in group, tap) at `group * group_stride + m * m_stride + c
-    /// * c_stride + taps[tap]`, and its other parts `part_stride` behind each other.
+    /// * c_stride + taps[tap]`.
     struct Source {
         float const* w;
         int64_t group_stride, m_stride, c_stride;
         std::span<int64_t const> taps;
-        int64_t part_stride = 0;
     };
     /// Weights may be at any address.
     void pack(Chunk const&, Source const&, float* packed) const;
@@ -48,10 +45,6 @@ struct ChunkList {
     void describe_part(Chunk const&, int64_t first, int64_t end, RowJob&) const;
 
 private:
-    ChunkList(int block, int parts, bool whole_units, bool planar, int64_t in_channels, int64_t out_channels,
-              int64_t group, int64_t taps);
-    /// The weights of a chunk, or one part of them, from `packed` on.
-    void pack_part(Chunk const&, Source const&, float* packed) const;
     /// The same by squares of registers, for a chunk of one group; false: not for these.
     bool pack_group(Chunk const&, Source const&, float* packed) const;
     /// Channels [first, end) of unit `u` that a chunk depends on.
@@ -64,21 +57,17 @@ private:
     }
 };
 
-/// Weights [outer, channels, inner] as tiles of these lanes multiply them, [parts][outer, lanes, inner]: with `channels`
-/// of a lane in one float, or as they are.
+/// Weights [outer, channels, inner] as tiles of these lanes multiply them: with `channels` of a lane, rounded, in one
+/// float, or as they are.
 class LaneWeights {
-    std::vector<float> pairs_;
+    std::vector<float> rounded_;
     float const* data_;
-    int64_t part_stride_ = 0;
 
 public:
     LaneWeights(TileIsa const&, float const* w, int64_t outer, int64_t channels, int64_t inner);
     float const* data() const { return data_; }
-    int64_t part_stride() const { return part_stride_; }
 };
 /// In front of the format of weights over lanes.
-inline std::string lanes_format(TileIsa const& isa) {
-    return isa.parts > 1 ? "parts:" : isa.channels > 1 ? "pairs:" : "";
-}
+inline std::string lanes_format(TileIsa const& isa) { return isa.channels > 1 ? "pairs:" : ""; }
 
 }  // namespace refactor::kernel

@@ -13,8 +13,15 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Floats before the band in a thread's scratch memory: the number of the band that it holds, alone in its cache line.
-constexpr int64_t kTagFloats = 16;
+/// In front of the band in a thread's scratch memory: the number of the band that it holds, and its panels.
+struct alignas(64) Held {
+    int64_t band = -1;
+    PanelsInParts panels{};
+};
+constexpr int64_t kTagFloats = sizeof(Held) / sizeof(float);
+
+/// Bytes of two panels of weights in parts that stay in L2 beside the band.
+constexpr int64_t kPanelBytes = 512 << 10;
 
 /// Weights of so many times the input are read by two threads in the time that it takes to write over an input which
 /// both have read.
@@ -47,15 +54,15 @@ struct TapRun {
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed)
-    : g_(g.over_lanes(isa)),
+    : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
-      list_(isa, planar, g_.in_channels, g.out_channels, g.group, g.taps()),
+      list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps(), isa.whole_units),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
-      unit_(planar ? 1 : isa.block * isa.parts),
-      x_units_(ceil_div(g.in_channels, planar ? 1 : isa.block)),
+      unit_(planar ? 1 : isa.block),
+      x_units_(ceil_div(g.in_channels, unit_)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
       skips_(skips_taps(g_, planar, isa)) {
@@ -68,13 +75,15 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
     int64_t units = list_.in_units();
     auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
     auto planes = copies_ ? g_.kernel[0] : g_.in[0];
+    if (in_parts()) x_part_ = planes * rows * phases_ * pitch * unit_;
     taps_.resize(static_cast<size_t>(units * g_.taps()));
     int64_t tap = 0;
     for (int64_t d = 0; d < g_.kernel[0]; ++d)
         for (int64_t h = 0; h < g_.kernel[1]; ++h)
             for (int64_t v = 0; v < g_.kernel[2]; ++v, ++tap)
                 for (int64_t u = 0; u < units; ++u) {
-                    auto plane = u * planes + (copies_ ? d : d * g_.dilation[0]);
+                    auto unit = in_parts() ? u / 2 * isa_->parts : u;
+                    auto plane = unit * planes + (copies_ ? d : d * g_.dilation[0]);
                     auto shift = v * g_.dilation[2];
                     auto row = (plane * rows + h * (row_step_ > 1 ? 1 : g_.dilation[1])) * phases_;
                     auto offset =
@@ -84,7 +93,7 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
 }
 
 bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) {
-    if (planar || isa.whole_units || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1)
+    if (planar || isa.whole_units || isa.parts > 1 || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1)
         return false;
     int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
     for (int64_t plane = 0; plane < g.out[0]; ++plane)
@@ -96,7 +105,7 @@ bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) 
 void DirectTask::plan_input() {
     bool rows_only = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0 && g_.pad[2] == 0 && g_.pad_end[2] == 0;
     bool flat = g_.taps() == 1 && !g_.padded() && g_.stride[2] == 1 && std::equal(g_.in, g_.in + 3, g_.out);
-    copies_ = isa_->channels > 1 || g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
+    copies_ = isa_->channels > 1 || in_parts() || g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
     if (flat) {
         planes_ = rows_ = 1, columns_ = g_.out_size();
@@ -111,13 +120,17 @@ void DirectTask::plan_input() {
     }
 }
 
+int64_t DirectTask::panel_floats() const {
+    return PanelsInParts::floats(ceil_div(std::min(part_units_, list_.in_units()), 2), g_.taps(), 2);
+}
+
 int64_t DirectTask::input_rows(int64_t rows) const {
     if (row_step_ > 1) return rows + g_.kernel[1] - 1;
     return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
 }
 
 int64_t DirectTask::band_floats(int64_t rows, int64_t columns) const {
-    return list_.in_units() * g_.kernel[0] * input_rows(rows) * phases_ * (columns + reach_) * unit_;
+    return band_units() * g_.kernel[0] * input_rows(rows) * phases_ * (columns + reach_) * unit_;
 }
 
 /// The largest number of bands up to `most` that gives the threads as much as any, but for 2 %.
@@ -140,6 +153,7 @@ void DirectTask::plan_bands() {
     for (auto const& chunk : list_.chunks)
         panel = std::max(
             panel, std::min<int64_t>(chunk.in_blocks, part_units_) * unit_ * g_.taps() * chunk.blocks * list_.block);
+    if (in_parts()) panel = 2 * panel_floats();
     // The weights of a part and the input of a band stay in L2 together.
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
     bool by_columns = rows_ == 1;
@@ -173,6 +187,12 @@ void DirectTask::plan_bands() {
 
 void DirectTask::plan_parts() {
     part_units_ = list_.in_units();
+    if (in_parts()) {
+        auto most = std::max<int64_t>(1, kPanelBytes / 2 / PanelsInParts::floats(1, g_.taps(), 2) / 4);
+        auto pairs = ceil_div(part_units_, 2);
+        part_units_ = 2 * ceil_div(pairs, ceil_div(pairs, most));
+        return;
+    }
     if (skips_ || isa_->columns > 8) return;
     // AVX2: a vector of weights serves so few positions that it is read again all the time: as much of them as two L1
     // hold, which stays in L2 beside the input and arrives in time from there.
@@ -200,13 +220,12 @@ DirectTask::Band DirectTask::band_at(int64_t index) const {
 }
 
 float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, Pointers const& p) const {
-    int64_t const element = list_.planar ? 1 : list_.block;
-    auto plane = g_.in[1] * g_.in[2] * element, row = g_.in[2] * element;
+    auto plane = g_.in[1] * g_.in[2] * unit_, row = g_.in[2] * unit_;
     auto* image = p.x + band.image * x_units_ * g_.in[0] * plane;
     if (!copies_)
         return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
-               band.column * element;
-    auto& held = *reinterpret_cast<int64_t*>(scratch);
+               band.column * unit_;
+    auto& held = reinterpret_cast<Held*>(scratch)->band;
     auto* copy = scratch + kTagFloats;
     if (splits_ > 1 && held == index) return copy;
     held = index;
@@ -216,7 +235,7 @@ float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, 
                 .x_plane = plane,
                 .x_row = row,
                 .band = copy,
-                .units = list_.in_units(),
+                .units = in_parts() ? band_units() / isa_->parts : band_units(),
                 .planes = g_.kernel[0],
                 .rows = input_rows(band_rows_),
                 .phases = phases_,
@@ -236,48 +255,69 @@ float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, 
     return copy;
 }
 
+RowJob DirectTask::job_of(Band const& band) const {
+    RowJob job{};
+    job.x_row = copies_ ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
+                        : g_.stride[1] * g_.in[2] * unit_;
+    job.x_part = x_part_;
+    job.unit_taps = g_.taps();
+    job.y_block = g_.out_size() * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;
+    job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
+    job.residual_last = epilogue_.residual_last;
+    job.far = far_;
+    return job;
+}
+
+RowJob DirectTask::part_of(RowJob const& whole, Band const& band, float const* x, Chunk const& chunk, int64_t first,
+                           Pointers const& p) const {
+    auto job = whole;
+    auto end = std::min<int64_t>(first + part_units_, chunk.in_blocks);
+    auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
+    auto position = ((band.plane * g_.out[1] + band.row) * columns_ + band.column) * list_.block;
+    auto at = (band.image * ceil_div(g_.out_channels, list_.block) + chunk.first) * job.y_block + position;
+    job.x = x + (in_parts() ? chunk.in_first / 2 * isa_->parts : chunk.in_first) * x_unit * unit_;
+    job.taps = taps_.data();
+    job.w = p.w + chunk.weights;
+    job.y = p.y + at;
+    job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
+    job.add = first > 0;
+    if (end == chunk.in_blocks)
+        job.residual = p.residual ? p.residual + at : nullptr, job.activation = epilogue_.activation;
+    if (first == 0 && end == chunk.in_blocks)
+        list_.describe(chunk, job);
+    else
+        list_.describe_part(chunk, first, end, job);
+    return job;
+}
+
 void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const {
     auto index = task / splits_, split = task % splits_;
     auto band = band_at(index);
     if (band.rows <= 0) return;
     auto* x = fetch(band, index, scratch, p);
-    auto blocks = ceil_div(g_.out_channels, list_.block), out = g_.out_size();
-    auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
-    RowJob job{};
-    job.x_row = copies_ ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
-                        : g_.stride[1] * g_.in[2] * unit_;
-    job.taps = taps_.data();
-    job.y_block = out * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;
-    job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
-    job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
-    job.far = far_;
-    auto position = ((band.plane * g_.out[1] + band.row) * columns_ + band.column) * list_.block;
+    auto const whole = job_of(band);
     auto chunks = static_cast<int64_t>(list_.chunks.size());
-    for (auto c = chunks * split / splits_; c < chunks * (split + 1) / splits_; ++c) {
-        auto const& chunk = list_.chunks[static_cast<size_t>(c)];
-        auto at = (band.image * blocks + chunk.first) * job.y_block + position;
-        job.x = x + chunk.in_first * x_unit * unit_;
-        list_.describe(chunk, job);
-        job.w = p.w + chunk.weights;
-        job.y = p.y + at;
-        job.bias = p.bias ? p.bias + chunk.first * list_.block : nullptr;
-        job.residual = p.residual ? p.residual + at : nullptr;
-        for (int64_t first = 0; first < chunk.in_blocks; first += part_units_) {
-            auto end = std::min<int64_t>(first + part_units_, chunk.in_blocks);
-            bool last = end == chunk.in_blocks && c + 1 == chunks;
-            job.ahead = last ? nullptr : job.w + end * unit_ * g_.taps() * chunk.blocks * list_.block;
-            run_part(job, band, chunk, first, end);
-        }
+    auto const begin = chunks * split / splits_, end = chunks * (split + 1) / splits_;
+    struct Place {
+        int64_t chunk, unit;
+    };
+    auto part = [&](Place at) {
+        return part_of(whole, band, x, list_.chunks[static_cast<size_t>(at.chunk)], at.unit, p);
+    };
+    auto& panels = reinterpret_cast<Held*>(scratch)->panels;
+    bool const again = row_bands_ * column_bands_ > 1;
+    Place const first{begin, 0};
+    auto job = part(first);
+    for (auto at = first; at.chunk < end;) {
+        auto const& chunk = list_.chunks[static_cast<size_t>(at.chunk)];
+        if ((at.unit += part_units_) >= chunk.in_blocks) ++at.chunk, at.unit = 0;
+        bool const more = at.chunk < end;
+        auto const next = part(more ? at : first);
+        job.ahead = more ? next.w : nullptr;
+        if (in_parts()) job.panels = &panels, job.following = more || again ? &next : nullptr;
+        run_rows(job, band, chunk);
+        job = next;
     }
-}
-
-void DirectTask::run_part(RowJob const& whole, Band const& band, Chunk const& chunk, int64_t first, int64_t end) const {
-    if (first == 0 && end == chunk.in_blocks) return run_rows(whole, band, chunk);
-    auto job = whole;
-    list_.describe_part(chunk, first, end, job);
-    job.add = first > 0;
-    if (end < chunk.in_blocks) job.residual = nullptr, job.activation = {};
-    isa_->rows(job);
 }
 
 void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chunk) const {
@@ -299,19 +339,22 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
 }
 
 size_t DirectTask::scratch_bytes() const {
-    auto behind = isa_->read_behind * unit_;
-    return copies_ ? static_cast<size_t>(kTagFloats + band_floats(band_rows_, band_columns_) + behind) * sizeof(float)
-                   : 0;
+    if (!copies_) return 0;
+    return static_cast<size_t>(panels_at() + (in_parts() ? 2 * panel_floats() : 0)) * sizeof(float);
+}
+
+int64_t DirectTask::panels_at() const {
+    return kTagFloats + band_floats(band_rows_, band_columns_) + isa_->read_behind * unit_;
 }
 
 size_t DirectTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(list_.floats) * sizeof(float); }
 
-void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, int64_t part_stride,
-                      Chunk const& chunk, float* packed) {
+void DirectTask::pack(ChunkList const& list, Geometry const& g, float const* weights, Chunk const& chunk,
+                      float* packed) {
     auto taps = g.tap_indices();
     auto all = g.all_taps[0] * g.all_taps[1] * g.all_taps[2];
     auto in_group = list.in_channels / list.group, out_group = list.out_channels / list.group;
-    list.pack(chunk, {weights, out_group * in_group * all, in_group * all, all, taps, part_stride}, packed);
+    list.pack(chunk, {weights, out_group * in_group * all, in_group * all, all, taps}, packed);
 }
 
 void DirectTask::run(void* const* arguments, runtime::RunContext const& context) const {
@@ -324,12 +367,14 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
         auto* packed = reinterpret_cast<float*>(context.workspace);
         p.w = packed;
         context.pool.parallel_for(static_cast<int64_t>(list_.chunks.size()), [&](int64_t c, int) {
-            pack(list_, g_, input(1), 0, list_.chunks[static_cast<size_t>(c)], packed);
+            pack(list_, g_, input(1), list_.chunks[static_cast<size_t>(c)], packed);
         });
     }
     auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };
-    for (int t = 0; copies_ && splits_ > 1 && t < context.pool.threads(); ++t)
-        *reinterpret_cast<int64_t*>(scratch_of(t)) = -1;
+    for (int t = 0; copies_ && (splits_ > 1 || in_parts()) && t < context.pool.threads(); ++t) {
+        auto* panels = scratch_of(t) + panels_at();
+        *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + (in_parts() ? panel_floats() : 0)}};
+    }
     auto tasks = g_.batch * planes_ * row_step_ * row_bands_ * column_bands_ * splits_;
     context.pool.parallel_for(tasks, [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
 }

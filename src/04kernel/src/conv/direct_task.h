@@ -20,8 +20,7 @@ public:
     double operations() const override { return operations_; }
 
     /// Packs the Plain weights of a convolution, both over lanes.
-    static void pack(ChunkList const&, Geometry const&, float const* weights, int64_t part_stride, Chunk const&,
-                     float* packed);
+    static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
     /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
     static bool skips_taps(Geometry const&, bool planar, TileIsa const&);
 
@@ -38,15 +37,23 @@ private:
     void plan_bands();
     int64_t even_bands(int64_t extent, int64_t most) const;
     void plan_parts();
+    bool in_parts() const { return isa_->parts > 1; }
+    /// Of a band: of blocks of input, of two in parts.
+    int64_t band_units() const { return in_parts() ? (list_.in_units() + 1) / 2 * isa_->parts : list_.in_units(); }
+    /// Floats of a panel of weights in parts, of the units that are added up at a time.
+    int64_t panel_floats() const;
+    /// Where panels lie behind a band, in floats.
+    int64_t panels_at() const;
     /// Floats of input that a band reads.
     int64_t band_floats(int64_t rows, int64_t columns) const;
     int64_t input_rows(int64_t rows) const;
     Band band_at(int64_t index) const;
     void run_rows(RowJob const&, Band const&, Chunk const&) const;
-    /// Input units [first, end) of a chunk.
-    void run_part(RowJob const&, Band const&, Chunk const&, int64_t first, int64_t end) const;
     float const* fetch(Band const&, int64_t index, float* scratch, Pointers const&) const;
     void run_task(int64_t task, float* scratch, Pointers const&) const;
+    RowJob job_of(Band const&) const;
+    /// Some input units of a chunk of a band, from unit `first` on.
+    RowJob part_of(RowJob const&, Band const&, float const* x, Chunk const&, int64_t first, Pointers const&) const;
 
     Geometry g_;
     Epilogue epilogue_;
@@ -55,7 +62,7 @@ private:
     ChunkList list_;
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t unit_;     ///< floats of an input unit: a block in its parts, or 1 if planar
+    int64_t unit_;     ///< floats of an input unit: a block, or 1 if planar
     int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
     double operations_;
     bool skips_;           ///< see `skips_taps`
@@ -69,6 +76,7 @@ private:
     int64_t row_step_ = 1;
     int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
     int64_t part_units_ = 1;  ///< input units that a chunk adds up at a time
+    int64_t x_part_ = 0;      ///< floats between parts of the copy
     std::vector<int64_t> taps_;
 };
 

@@ -1,7 +1,5 @@
 #include "conv/geometry.h"
 
-#include "conv/tile.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -57,9 +55,9 @@ void Geometry::crop(int axis) {
     pad_end[axis] = std::max<int64_t>(0, end - in[axis]);
 }
 
-Geometry Geometry::over_lanes(TileIsa const& isa) const {
+Geometry Geometry::over_lanes(int64_t channels) const {
     auto g = *this;
-    g.in_channels = group * lanes_of(isa, in_channels / group);
+    g.in_channels = group * ((in_channels / group + channels - 1) / channels);
     return g;
 }
 

@@ -3,8 +3,6 @@
 
 namespace refactor::kernel {
 
-struct TileIsa;
-
 /// Sizes of a sliding-window operator with every size known. Spatial axes are always three (depth, height, width):
 /// missing leading ones have size 1, stride 1 and no padding,
 /// and axes of one element come before the others, wherever the operator has them.
@@ -32,8 +30,8 @@ struct Geometry {
     void crop(int axis);
     /// Makes one axis of neighbours whose window is one element: a kernel (3, 1, 1) then slides over [D, H · W].
     void merge_axes();
-    /// The same with lanes of these tiles instead of channels, of which the last of a group may be partly empty.
-    Geometry over_lanes(TileIsa const&) const;
+    /// The same with so many channels of a group in a lane, of which the last may have fewer.
+    Geometry over_lanes(int64_t channels) const;
     /// Index in the weights of each tap, in order.
     SmallVector<int64_t, 64> tap_indices() const;
     /// Text that tells which of the weights' taps are read; empty if all.

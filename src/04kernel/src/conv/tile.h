@@ -12,6 +12,20 @@
 
 namespace refactor::kernel {
 
+/// Weights in parts, [unit of two blocks][tap][parts][lanes][blocks × block]: those that are multiplied with, and those
+/// wanted next, which are made meanwhile.
+struct PanelsInParts {
+    float *now, *next;
+    float const *now_w = nullptr, *next_w = nullptr;  ///< that they are made of; null: none
+    int64_t next_steps = 0;                           ///< of the next that are done
+
+    /// Floats of a panel of so many units of two blocks.
+    static constexpr int64_t floats(int64_t units, int64_t taps, int64_t blocks) {
+        constexpr int64_t kParts = 3, kTile = 256;
+        return units * taps * kParts * kTile * blocks;
+    }
+};
+
 /// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.
 struct RowJob {
     float const* x;
@@ -39,6 +53,11 @@ struct RowJob {
     /// The last block has at most half as many lanes as vectors, which half a vector multiplies in half the time.
     bool half = false;
     bool far = false;  ///< y and residual are asked for while sums are made, where tiles do so
+    /// Of numbers in parts: floats between parts of `x`, taps of a unit, a place for weights in parts, and the job
+    /// behind this one (null: none). `taps` has those of each block.
+    int64_t x_part = 0, unit_taps = 1;
+    PanelsInParts* panels = nullptr;
+    RowJob const* following = nullptr;
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks
@@ -66,13 +85,12 @@ struct TileIsa {
     /// Channels of X in a lane of what `rows` reads: 1, or 2 that `band` turns into numbers of bf16, whose products
     /// VDPBF16PS or tiles add. Weights are then pairs as well; bias, residual and Y are f32.
     int channels = 1;
-    /// Of two: channels of a lane are so many apart, as weights are.
-    int apart = 1;
-    /// Of two: numbers of bf16 that a number is the sum of, 1 (it is rounded) or 3, side by side in the band:
-    /// [position][parts][lanes]. Weights are [tap][parts][lanes][blocks × block].
+    /// Numbers of bf16 that `rows` takes a number for the sum of: 1, or 3. Of three `band` makes [unit of two
+    /// blocks][parts] planes of pairs, a channel of each block in a lane, and `rows` panels of the weights of single
+    /// channels.
     int parts = 1;
-    /// Of two: pairs[part * part_step + i] = {even[i], odd[i]}; null: zeros.
-    void (*make_pairs)(float const* even, float const* odd, float* pairs, int64_t part_step, int64_t count) = nullptr;
+    /// Of two that are rounded: pairs[i] = {even[i], odd[i]}; `odd` null: zeros.
+    void (*round_pairs)(float const* even, float const* odd, float* pairs, int64_t count) = nullptr;
     int read_behind = 0;       ///< positions behind those of a job that are read, and nothing made of them
     bool whole_units = false;  ///< weights of units that are not full come with zeros; no `first_inner`, none planar
     double speed = 1;          ///< products in a time, over those of vectors of one channel in a lane
@@ -89,7 +107,5 @@ TileIsa const& tile_split_avx512amx();
 /// The same two with other rows.
 TileIsa with_tiles(void (*rows)(RowJob const&));
 TileIsa with_split_tiles(void (*rows)(RowJob const&));
-/// Lanes that so many channels take, of a group.
-int64_t lanes_of(TileIsa const&, int64_t channels);
 
 }  // namespace refactor::kernel

@@ -2,7 +2,7 @@
 
 namespace refactor::kernel {
 
-void run_rows_avx512amx(RowJob const& j) { run_rows_by_tiles<1>(j); }
-void run_rows_split_avx512amx(RowJob const& j) { run_rows_by_tiles<kParts>(j); }
+void run_rows_avx512amx(RowJob const& j) { run_rows_by_tiles<RoundedTaps>(j); }
+void run_rows_split_avx512amx(RowJob const& j) { run_rows_by_tiles<SplitTaps>(j); }
 
 }  // namespace refactor::kernel

@@ -8,12 +8,6 @@
 namespace refactor::kernel {
 namespace {
 
-void round_blocks(PairOfUnits x, float* y, int64_t columns, int64_t first, int64_t step, int64_t limit) {
-    pair_blocks<W>(x, y, columns, first, step, limit, [](Vec low, Vec high, float* to) __attribute__((always_inline)) {
-        round_to_pairs(low, high).store(to);
-    });
-}
-
 /// Of a row of floats, `n` columns in steps; zeros outside of [0, limit), and everywhere without a row.
 RG_SIMD Vec columns_of(float const* x, int64_t first, int64_t step, int64_t limit, int n) {
     if (!x) return Vec::zero();
@@ -40,7 +34,16 @@ void round_floats(PairOfUnits x, float* y, int64_t columns, int64_t first, int64
     }
 }
 
-void round_pairs(float const* even, float const* odd, float* pairs, int64_t, int64_t count) {
+void round_blocks_of(BandJob const& j) {
+    pair_band(j, W, 0, [](auto... row) __attribute__((always_inline)) {
+        pair_blocks(row..., [](Vec low, Vec high, float* y) __attribute__((always_inline)) {
+            round_to_pairs(low, high).store(y);
+        });
+    });
+}
+void round_floats_of(BandJob const& j) { pair_band(j, 1, 0, round_floats); }
+
+void round_pairs(float const* even, float const* odd, float* pairs, int64_t count) {
     for (int64_t i = 0; i < count; i += W) {
         int left = count - i < W ? static_cast<int>(count - i) : W;
         Vec second = odd ? Vec::load_first(odd + i, left) : Vec::zero();
@@ -51,10 +54,10 @@ void round_pairs(float const* even, float const* odd, float* pairs, int64_t, int
 constexpr TileIsa kRounded{.block = W,
                            .columns = kMaxColumns,
                            .rows = run_rows,
-                           .band = pair_band<round_blocks, W>,
-                           .planar_band = pair_band<round_floats, 1>,
+                           .band = round_blocks_of,
+                           .planar_band = round_floats_of,
                            .channels = 2,
-                           .make_pairs = round_pairs};
+                           .round_pairs = round_pairs};
 
 }  // namespace
 

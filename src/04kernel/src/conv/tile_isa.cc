@@ -8,11 +8,6 @@ bool ends_in_half(int block, int64_t out_channels) {
     return cpu_features().halves_512 && block == 16 && last <= block / 2;
 }
 
-int64_t lanes_of(TileIsa const& isa, int64_t channels) {
-    auto units = (channels + isa.channels * isa.apart - 1) / (isa.channels * isa.apart);
-    return units * isa.apart;
-}
-
 }  // namespace refactor::kernel
 
 #if RG_X86
@@ -22,7 +17,6 @@ namespace refactor::kernel {
 void run_rows_avx512amx(RowJob const&);
 void run_rows_split_avx512amx(RowJob const&);
 void split_band_avx512(BandJob const&);
-void split_pairs_avx512(float const* even, float const* odd, float* pairs, int64_t part_step, int64_t count);
 
 namespace {
 
@@ -44,12 +38,8 @@ TileIsa with_split_tiles(void (*rows)(RowJob const&)) {
             .rows = rows,
             .band = split_band_avx512,
             .planar_band = nullptr,
-            .channels = 2,
-            .apart = 16,
             .parts = 3,
-            .make_pairs = split_pairs_avx512,
             .read_behind = kReadBehind,
-            .whole_units = true,
             .speed = 2};
 }
 

@@ -33,7 +33,7 @@ public:
         CostModel cost(isa_, args.threads);
         auto round = [&](int64_t a) { return static_cast<double>((a + tile_.block - 1) / tile_.block * tile_.block); };
         auto flops = cost.multiply_adds(tile_);
-        auto lanes = g->over_lanes(tile_).in_channels;
+        auto lanes = g->over_lanes(tile_.channels).in_channels;
         auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
         auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
         return (2 * taps * round(lanes / g->group) * round(g->out_channels) / (0.8 * flops) +
@@ -44,7 +44,7 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        auto lanes = g->over_lanes(tile_);
+        auto lanes = g->over_lanes(tile_.channels);
         PhasePlan plan(lanes, tile_);
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {

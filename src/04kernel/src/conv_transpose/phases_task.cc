@@ -37,7 +37,7 @@ PhasePlan::PhasePlan(Geometry const& g, TileIsa const& isa) {
                     for (auto k : rows.taps)
                         for (auto v : cols.taps) index.push_back((d * g.kernel[1] + k) * g.kernel[2] + v);
                 auto taps = static_cast<int64_t>(index.size());
-                ChunkList list(isa, false, g.in_channels, g.out_channels, g.group, taps);
+                ChunkList list(isa.block, false, g.in_channels, g.out_channels, g.group, taps, isa.whole_units);
                 auto at = floats;
                 floats += list.floats;
                 phases.push_back({planes, rows, cols, std::move(list), at, std::move(index)});
@@ -54,7 +54,7 @@ void PhasePlan::pack(Geometry const& g, float const* w, float* packed) const {
 
 PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, int threads,
                        std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan)
-    : g_(g.over_lanes(isa)),
+    : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),

@@ -47,6 +47,7 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
                           Ahead& ahead, int32_t* sums) {
     clear_sums<kBoth, kWide>();
     constexpr int64_t kRow = 4 * kPanel;
+    StoresNowAndThen stores;
     for (int64_t tap = 0; tap < t.taps; ++tap) {
         int64_t offset = t.tap_offsets[tap];
         for (int64_t d = 0; d < t.depth; d += dwords, offset += 4 * dwords, b += dwords * kPanel) {
@@ -63,6 +64,7 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
                 _tile_dpbusd(2, 5, 6);
                 if constexpr (kWide) _tile_dpbusd(3, 5, 7);
             }
+            stores.after((kBoth ? 2 : 1) * (kWide ? 2 : 1));
         }
     }
     store_sums<kBoth, kWide>(sums, sums + a[0].rows * kPanel, kRow);

@@ -86,16 +86,20 @@ RG_SIMD void add_products(TilePair const& t, Meanwhile& meanwhile, float* sums) 
     clear_sums<kBoth, kWide>();
     float const *first = t.first, *second = t.second, *b = t.b;
     int64_t const whole = t.last_b ? t.steps - 1 : t.steps, row = 4 * t.b_row;
+    constexpr int kTiles = (kBoth ? 2 : 1) * (kWide ? 2 : 1);
+    StoresNowAndThen stores;
     for (int64_t s = 0; s < whole; ++s) {
         if constexpr (parts == 1) {
             meanwhile.ahead.prefetch(kTilePairs);
             add_pairs<kBoth, kWide>(first, second, kTileRow, b, row);
+            stores.after(kTiles);
         } else {
 #ifndef RG_BF16_PAIRS
             add_parts<kBoth, kWide>({first, second, kTileRow, kTileFloats, b, row, kTilePairs * t.b_row},
                                     [&]() __attribute__((always_inline)) {
                                         for (int64_t i = meanwhile.vectors; i > 0; --i) meanwhile.panel.split_vector();
                                     });
+            stores.after(kProductsOfParts * kTiles);
 #endif
         }
         first += parts * kTileFloats, second += parts * kTileFloats, b += parts * kTilePairs * t.b_row;

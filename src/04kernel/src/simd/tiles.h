@@ -51,6 +51,21 @@ public:
     }
 };
 
+/// Stores a tile of B now and then, for nothing but the time: a TILESTORED that comes more than 700 ns behind the one
+/// before takes 240 ns longer (a loop of its own, not kept; ADR 28). 64 products take 1,024 cycles.
+class StoresNowAndThen {
+    static constexpr int kMostProducts = 64;
+    alignas(64) float nowhere_[kTileRows * kTileColumns];
+    int products_ = 0;
+
+public:
+    RG_SIMD void after(int products) {
+        if ((products_ += products) < kMostProducts) return;
+        products_ = 0;
+        _tile_stored(6, nowhere_, 4 * kTileColumns);
+    }
+};
+
 /// Of two tiles of rows (`kBoth`) and of columns (`kWide`), or one.
 template <bool kBoth, bool kWide>
 RG_SIMD void clear_sums() {
@@ -104,6 +119,7 @@ struct TilesInParts {
     int64_t b_row, b_part;
 };
 
+constexpr int kProductsOfParts = 6;
 /// Adds the six largest of their nine products, smaller ones first where that takes no load more.
 template <bool kBoth, bool kWide>
 RG_SIMD void add_parts(TilesInParts const& t, auto&& between) {
