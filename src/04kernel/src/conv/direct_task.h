@@ -47,11 +47,14 @@ private:
     /// Floats of input that a band reads.
     int64_t band_floats(int64_t rows, int64_t columns) const;
     int64_t input_rows(int64_t rows) const;
+    int64_t bands() const { return g_.batch * planes_ * row_step_ * row_bands_ * column_bands_; }
     Band band_at(int64_t index) const;
     void run_rows(RowJob const&, Band const&, Chunk const&) const;
     float const* fetch(Band const&, int64_t index, float* scratch, Pointers const&) const;
     void run_task(int64_t task, float* scratch, Pointers const&) const;
     RowJob job_of(Band const&) const;
+    /// What a band reads, while so many pairs of tiles of chunks are multiplied.
+    AheadSegments input_of(Band const&, int64_t chunks, Pointers const&) const;
     /// Some input units of a chunk of a band, from unit `first` on.
     RowJob part_of(RowJob const&, Band const&, float const* x, Chunk const&, int64_t first, Pointers const&) const;
 

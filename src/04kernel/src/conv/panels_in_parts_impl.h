@@ -30,45 +30,58 @@ struct UnitWeights {
 /// Asked for ahead of where weights are split, in floats: from L3 or memory they come no sooner by themselves.
 constexpr int64_t kWeightsAhead = 2048;
 
-/// Makes a panel, a vector at a time.
+/// Makes a panel, some channels at a time.
 template <int B>
 class PanelMaker {
-    static constexpr int64_t kVectors = W * B;  // of a channel each
+    static constexpr int64_t kStep = int64_t{W} * B * W;  // floats of a part of a unit and a tap
     UnitWeights<B> from_;
     float* to_;
     float const *low_ = nullptr, *high_ = nullptr;
-    int64_t unit_ = 0, tap_ = 0, vector_ = 0, low_vectors_ = 0, high_vectors_ = 0;
+    int64_t unit_ = 0, tap_ = 0;
+    int channel_ = 0, low_channels_ = 0, high_channels_ = 0;  // of a block
 
-    RG_SIMD void begin_step() {
-        low_ = from_.at(unit_, tap_), low_vectors_ = from_.channels(unit_) * B;
-        high_vectors_ = from_.channels(unit_ + 1) * B;
-        high_ = high_vectors_ ? from_.at(unit_ + 1, tap_) : low_;
+    void begin_step() {
+        channel_ = 0;
+        if (!any()) return;
+        low_ = from_.at(unit_, tap_), low_channels_ = from_.channels(unit_);
+        high_channels_ = from_.channels(unit_ + 1), high_ = high_channels_ ? from_.at(unit_ + 1, tap_) : low_;
     }
 
 public:
-    PanelMaker(RowJob const& j, float* to, int64_t steps_done) : from_(j), to_(to + steps_done * kParts * kVectors * W) {
-        unit_ = steps_done / from_.taps * 2, tap_ = steps_done % from_.taps;
-        if (any()) begin_step();
+    PanelMaker(RowJob const& j, float* to, int64_t steps_done)
+        : from_(j),
+          to_(to + steps_done * kParts * kStep),
+          unit_(steps_done / from_.taps * 2),
+          tap_(steps_done % from_.taps) {
+        begin_step();
     }
     RG_SIMD bool any() const { return unit_ < from_.units; }
-    RG_SIMD int64_t steps() const { return unit_ / 2 * from_.taps + tap_; }
-    RG_SIMD int64_t vectors() const { return (from_.units + 1) / 2 * from_.taps * kVectors; }
-    RG_SIMD void make_vector() {
-        __builtin_prefetch(low_ + vector_ * W + kWeightsAhead, 0, 2);
-        __builtin_prefetch(high_ + vector_ * W + kWeightsAhead, 0, 2);
-        Vec low = vector_ < low_vectors_ ? Vec::load(low_ + vector_ * W) : Vec::zero();
-        Vec high = vector_ < high_vectors_ ? Vec::load(high_ + vector_ * W) : Vec::zero();
-        store_parts(low, high, to_ + vector_ * W, kVectors * W);
-        if (++vector_ < kVectors) return;
-        vector_ = 0, to_ += kParts * kVectors * W;
+    int64_t steps() const { return unit_ / 2 * from_.taps + tap_; }
+    int64_t channels() const { return (from_.units + 1) / 2 * from_.taps * W; }
+    /// Up to `count` channels of a step.
+    [[gnu::noinline]] void make(int64_t count) {
+        float const *low = low_ + channel_ * B * W, *high = high_ + channel_ * B * W;
+        float* to = to_ + channel_ * B * W;
+        int const end = channel_ + count < W ? channel_ + static_cast<int>(count) : W;
+        for (int c = channel_; c < end; ++c, low += B * W, high += B * W, to += B * W)
+#pragma GCC unroll 2
+            for (int b = 0; b < B; ++b) {
+                __builtin_prefetch(low + b * W + kWeightsAhead, 0, 2);
+                __builtin_prefetch(high + b * W + kWeightsAhead, 0, 2);
+                Vec even = c < low_channels_ ? Vec::load(low + b * W) : Vec::zero();
+                Vec odd = c < high_channels_ ? Vec::load(high + b * W) : Vec::zero();
+                store_parts(even, odd, to + b * W, kStep);
+            }
+        if ((channel_ = end) < W) return;
+        to_ += kParts * kStep;
         if (++tap_ == from_.taps) tap_ = 0, unit_ += 2;
-        if (any()) begin_step();
+        begin_step();
     }
     void finish_step() {
-        while (any() && vector_) make_vector();
+        if (channel_) make(W);
     }
     void finish() {
-        while (any()) make_vector();
+        while (any()) make(W);
     }
 };
 

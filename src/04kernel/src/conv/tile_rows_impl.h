@@ -60,7 +60,7 @@ class SplitTaps {
     RowJob const& j_;
     PanelsInParts& panels_;
     PanelMaker<B> next_;
-    int64_t at_once_ = 0;  ///< vectors of the next panel that are made at a time
+    int64_t at_once_ = 0;  ///< channels of the next panel that are made at a time
 
     /// Makes what is missing of this job's panel, and what is to make the next one.
     static PanelMaker<B> prepare(RowJob const& j) {
@@ -84,7 +84,7 @@ public:
         if (!has_next(j)) return;
         // A step of a pair of tiles has six moments.
         int64_t const moments = 6 * tiles * ((j.tap_count / j.unit_taps + 1) / 2 * j.unit_taps);
-        at_once_ = (next_.vectors() + moments - 1) / moments;
+        at_once_ = (next_.channels() + moments - 1) / moments;
     }
     template <bool kBoth>
     RG_SIMD void add(float const* x, PendingSums<B, kParts>& pending) {
@@ -101,8 +101,8 @@ public:
                                              if ((other = !other)) {
                                                  if (pending.any()) pending.store_a_few();
                                              } else {
-                                                 for (int64_t i = at_once_; i > 0 && next_.any(); --i)
-                                                     next_.make_vector();
+                                                 j_.input->ask();
+                                                 if (at_once_ && next_.any()) next_.make(at_once_);
                                              }
                                          });
                 stores.after(kProductsOfParts * (kBoth ? 2 : 1) * B);
