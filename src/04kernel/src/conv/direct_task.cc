@@ -120,10 +120,6 @@ void DirectTask::plan_input() {
     }
 }
 
-int64_t DirectTask::panel_floats() const {
-    return PanelsInParts::floats(ceil_div(std::min(part_units_, list_.in_units()), 2), g_.taps(), 2);
-}
-
 int64_t DirectTask::input_rows(int64_t rows) const {
     if (row_step_ > 1) return rows + g_.kernel[1] - 1;
     return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
@@ -153,7 +149,7 @@ void DirectTask::plan_bands() {
     for (auto const& chunk : list_.chunks)
         panel = std::max(
             panel, std::min<int64_t>(chunk.in_blocks, part_units_) * unit_ * g_.taps() * chunk.blocks * list_.block);
-    if (in_parts()) panel = 2 * panel_floats();
+    if (in_parts()) panel = 2 * panel_steps_ * PanelsInParts::floats(2);
     // The weights of a part and the input of a band stay in L2 together.
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
     bool by_columns = rows_ == 1;
@@ -188,9 +184,10 @@ void DirectTask::plan_bands() {
 void DirectTask::plan_parts() {
     part_units_ = list_.in_units();
     if (in_parts()) {
-        auto most = std::max<int64_t>(1, kPanelBytes / 2 / PanelsInParts::floats(1, g_.taps(), 2) / 4);
+        auto most = std::max<int64_t>(1, kPanelBytes / 2 / 4 / (PanelsInParts::floats(2) * g_.taps()));
         auto pairs = ceil_div(part_units_, 2);
         part_units_ = 2 * ceil_div(pairs, ceil_div(pairs, most));
+        panel_steps_ = part_units_ / 2 * g_.taps();
         return;
     }
     if (skips_ || isa_->columns > 8) return;
@@ -360,7 +357,7 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
 
 size_t DirectTask::scratch_bytes() const {
     if (!copies_) return 0;
-    return static_cast<size_t>(panels_at() + (in_parts() ? 2 * panel_floats() : 0)) * sizeof(float);
+    return static_cast<size_t>(panels_at() + 2 * panel_steps_ * PanelsInParts::floats(2)) * sizeof(float);
 }
 
 int64_t DirectTask::panels_at() const {
@@ -393,7 +390,7 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
     auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };
     for (int t = 0; copies_ && (splits_ > 1 || in_parts()) && t < context.pool.threads(); ++t) {
         auto* panels = scratch_of(t) + panels_at();
-        *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + (in_parts() ? panel_floats() : 0)}};
+        *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + panel_steps_ * PanelsInParts::floats(2)}};
     }
     context.pool.parallel_for(bands() * splits_, [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
 }

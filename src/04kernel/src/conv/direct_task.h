@@ -40,8 +40,6 @@ private:
     bool in_parts() const { return isa_->parts > 1; }
     /// Of a band: of blocks of input, of two in parts.
     int64_t band_units() const { return in_parts() ? (list_.in_units() + 1) / 2 * isa_->parts : list_.in_units(); }
-    /// Floats of a panel of weights in parts, of the units that are added up at a time.
-    int64_t panel_floats() const;
     /// Where panels lie behind a band, in floats.
     int64_t panels_at() const;
     /// Floats of input that a band reads.
@@ -80,6 +78,7 @@ private:
     int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
     int64_t part_units_ = 1;  ///< input units that a chunk adds up at a time
     int64_t x_part_ = 0;      ///< floats between parts of the copy
+    int64_t panel_steps_ = 0;  ///< of weights in parts
     std::vector<int64_t> taps_;
 };
 

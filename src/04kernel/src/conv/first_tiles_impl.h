@@ -58,7 +58,7 @@ template <int B>
 void run_first_chunk(FirstRow const& r, RowJob const& j, float const* w) {
     constexpr int64_t kBoth = 2 * kTileRows;
     alignas(64) float sums[2][kBoth * B * W];
-    Positions const p{1, j.cols, 0};
+    TilePositions const p{1, j.cols, 0};
     PendingSums<B, 1> pending(j, p);
     int at = 0;
     for (int64_t first = 0; first < p.cols; first += kBoth, at ^= 1) {

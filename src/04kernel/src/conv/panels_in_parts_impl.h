@@ -37,7 +37,7 @@ class PanelMaker {
     UnitWeights<B> from_;
     float* to_;
     float const *low_ = nullptr, *high_ = nullptr;
-    int64_t unit_ = 0, tap_ = 0;
+    int64_t unit_, tap_;
     int channel_ = 0, low_channels_ = 0, high_channels_ = 0;  // of a block
 
     void begin_step() {
@@ -48,6 +48,7 @@ class PanelMaker {
     }
 
 public:
+    /// Of which some steps are done.
     PanelMaker(RowJob const& j, float* to, int64_t steps_done)
         : from_(j),
           to_(to + steps_done * kParts * kStep),
@@ -57,7 +58,6 @@ public:
     }
     RG_SIMD bool any() const { return unit_ < from_.units; }
     int64_t steps() const { return unit_ / 2 * from_.taps + tap_; }
-    int64_t channels() const { return (from_.units + 1) / 2 * from_.taps * W; }
     /// Up to `count` channels of a step.
     [[gnu::noinline]] void make(int64_t count) {
         float const *low = low_ + channel_ * B * W, *high = high_ + channel_ * B * W;

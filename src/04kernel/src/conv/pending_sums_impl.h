@@ -8,21 +8,6 @@
 namespace refactor::kernel {
 namespace {
 
-/// Positions of a job: rows of `pitch`, of which the first `cols` are wanted, one after the other, or each for itself.
-struct Positions {
-    int64_t rows, cols, pitch;
-
-    static Positions of(RowJob const& j) {
-        int64_t const rows = j.rows, cols = j.cols, pitch = j.x_row / W;
-        auto tiles = [](int64_t n) { return (n + kTileRows - 1) / kTileRows; };
-        bool together = rows > 1 && tiles((rows - 1) * pitch + cols) <= rows * tiles(cols);
-        return {rows, cols, together ? pitch : 0};
-    }
-    /// That tiles walk through before they start anew.
-    int64_t run() const { return pitch ? (rows - 1) * pitch + cols : cols; }
-    int64_t runs() const { return pitch ? 1 : rows; }
-};
-
 /// Sums of `count` neighbouring positions, [position][block], by vectors, of the numbers that parts are of.
 template <int B>
 [[gnu::noinline]] void sum_by_vectors(RowJob const& j, float const* x, int count, float* sums) {
@@ -46,7 +31,7 @@ template <int B, int parts>
 class PendingSums {
     static constexpr int kAtOnce = 4;
     RowJob const& j_;
-    Positions const p_;
+    TilePositions const p_;
     float *sums_ = nullptr, *y_ = nullptr;
     float const *x_ = nullptr, *residual_ = nullptr;
     int64_t left_ = 0, wanted_ = 0;  // positions, and of this row those that are wanted
@@ -84,7 +69,7 @@ class PendingSums {
     }
 
 public:
-    PendingSums(RowJob const& j, Positions const& p) : j_(j), p_(p) {}
+    PendingSums(RowJob const& j, TilePositions const& p) : j_(j), p_(p) {}
     /// Those of `count` positions from position `first` on of a run that begins with row `row`, whose input is `x` (of
     /// one part: is not read).
     RG_SIMD void begin_tiles(float* sums, float const* x, int64_t row, int64_t first, int64_t count) {

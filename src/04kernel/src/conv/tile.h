@@ -12,18 +12,36 @@
 
 namespace refactor::kernel {
 
-/// Weights in parts, [unit of two blocks][tap][parts][lanes][blocks × block]: those that are multiplied with, and those
-/// wanted next, which are made meanwhile.
+/// Weights in parts, [step][parts][lanes][blocks × block], where a step is a unit of two blocks and a tap: those that
+/// are multiplied with, and those wanted next, which are made meanwhile.
 struct PanelsInParts {
     float *now, *next;
     float const *now_w = nullptr, *next_w = nullptr;  ///< that they are made of; null: none
-    int64_t next_steps = 0;                           ///< of the next that are done
+    int64_t next_steps = 0;                           ///< that are done
 
-    /// Floats of a panel of so many units of two blocks.
-    static constexpr int64_t floats(int64_t units, int64_t taps, int64_t blocks) {
+    /// Floats of a step.
+    static constexpr int64_t floats(int64_t blocks) {
         constexpr int64_t kParts = 3, kTile = 256;
-        return units * taps * kParts * kTile * blocks;
+        return kParts * kTile * blocks;
     }
+};
+
+/// Positions of a job by tiles of 16: rows of `pitch`, of which the first `cols` are wanted, one after the other, or
+/// each for itself (`pitch` 0).
+struct TilePositions {
+    int64_t rows, cols, pitch;
+
+    static constexpr int64_t kTile = 16, kPair = 2 * kTile;
+    static TilePositions of(int64_t rows, int64_t cols, int64_t pitch) {
+        auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
+        bool together = rows > 1 && tiles((rows - 1) * pitch + cols) <= rows * tiles(cols);
+        return {rows, cols, together ? pitch : 0};
+    }
+    /// That tiles walk through before they start anew.
+    int64_t run() const { return pitch ? (rows - 1) * pitch + cols : cols; }
+    int64_t runs() const { return pitch ? 1 : rows; }
+    /// Of two tiles.
+    int64_t pairs() const { return runs() * ((run() + kPair - 1) / kPair); }
 };
 
 /// Memory that is asked for some lines at a time: segments of `segment` bytes, `stride` bytes apart.

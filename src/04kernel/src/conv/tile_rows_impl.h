@@ -51,10 +51,10 @@ public:
             stores.after((kBoth ? 2 : 1) * B);
         }
     }
-    RG_SIMD void finish() {}
+    void finish() {}
 };
 
-/// Numbers in parts.
+/// Numbers in parts, whose weights become panels meanwhile.
 template <int B>
 class SplitTaps {
     RowJob const& j_;
@@ -62,6 +62,7 @@ class SplitTaps {
     PanelMaker<B> next_;
     int64_t at_once_ = 0;  ///< channels of the next panel that are made at a time
 
+    static bool has_next(RowJob const& j) { return j.following && j.following->blocks == B && j.following->w != j.w; }
     /// Makes what is missing of this job's panel, and what is to make the next one.
     static PanelMaker<B> prepare(RowJob const& j) {
         auto& p = *j.panels;
@@ -71,42 +72,40 @@ class SplitTaps {
             p.now_w = j.w, p.next_w = nullptr;
             PanelMaker<B>(j, p.now, done).finish();
         }
-        bool const wanted = has_next(j) && p.next_w != j.following->w;
-        if (wanted) p.next_w = j.following->w, p.next_steps = 0;
-        return PanelMaker<B>(has_next(j) ? *j.following : j, p.next, wanted ? 0 : p.next_steps);
+        if (!has_next(j)) return {j, p.next, 0};
+        if (p.next_w != j.following->w) p.next_w = j.following->w, p.next_steps = 0;
+        return {*j.following, p.next, p.next_steps};
     }
-    static bool has_next(RowJob const& j) { return j.following && j.following->blocks == B && j.following->w != j.w; }
 
 public:
     static constexpr int parts = kParts;
 
-    SplitTaps(RowJob const& j, int64_t tiles) : j_(j), panels_(*j.panels), next_(prepare(j)) {
-        if (!has_next(j)) return;
+    /// `passes`: pairs of tiles of rows.
+    SplitTaps(RowJob const& j, int64_t passes) : j_(j), panels_(*j.panels), next_(prepare(j)) {
         // A step of a pair of tiles has six moments.
-        int64_t const moments = 6 * tiles * ((j.tap_count / j.unit_taps + 1) / 2 * j.unit_taps);
-        at_once_ = (next_.channels() + moments - 1) / moments;
+        if (has_next(j)) at_once_ = (W + 6 * passes - 1) / (6 * passes);
     }
     template <bool kBoth>
     RG_SIMD void add(float const* x, PendingSums<B, kParts>& pending) {
         constexpr int64_t kColumn = 4 * W, kPart = B * W * W;
         float const* w = panels_.now;
-        int64_t const units = j_.tap_count / j_.unit_taps, taps = j_.unit_taps;
+        int64_t const taps = j_.unit_taps, units = j_.tap_count / taps;
         StoresNowAndThen stores;
-        for (int64_t u = 0; u < units; u += 2)
-            for (int64_t t = 0; t < taps; ++t, w += kParts * kPart) {
-                float const* from = x + j_.taps[u * taps + t];
-                bool other = false;
-                add_parts<kBoth, B == 2>({from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart},
-                                         [&]() __attribute__((always_inline)) {
-                                             if ((other = !other)) {
-                                                 if (pending.any()) pending.store_a_few();
-                                             } else {
-                                                 j_.input->ask();
-                                                 if (at_once_ && next_.any()) next_.make(at_once_);
-                                             }
-                                         });
-                stores.after(kProductsOfParts * (kBoth ? 2 : 1) * B);
-            }
+        for (int64_t unit = 0, tap = 0; unit < units; w += kParts * kPart) {
+            float const* from = x + j_.taps[unit * taps + tap];
+            bool other = false;
+            add_parts<kBoth, B == 2>({from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart},
+                                     [&]() __attribute__((always_inline)) {
+                                         if ((other = !other)) {
+                                             if (pending.any()) pending.store_a_few();
+                                         } else {
+                                             j_.input->ask();
+                                             if (at_once_ && next_.any()) next_.make(at_once_);
+                                         }
+                                     });
+            stores.after(kProductsOfParts * (kBoth ? 2 : 1) * B);
+            if (++tap == taps) tap = 0, unit += 2;
+        }
     }
     void finish() {
         if (at_once_ == 0) return;
@@ -125,10 +124,10 @@ RG_SIMD void add_taps_of(Taps& taps, float const* x, PendingSums<B, Taps::parts>
 
 template <int B, class Taps>
 void run_tiles(RowJob const& j) {
-    constexpr int64_t kBoth = 2 * kTileRows;
-    auto const p = Positions::of(j);
+    constexpr int64_t kBoth = TilePositions::kPair;
+    auto const p = TilePositions::of(j.rows, j.cols, j.x_row / W);
     int64_t const run = p.run();
-    Taps taps(j, p.runs() * ((run + kBoth - 1) / kBoth));
+    Taps taps(j, p.pairs());
     alignas(64) float sums[2][kBoth * B * W];
     PendingSums<B, Taps::parts> pending(j, p);
     int at = 0;

@@ -3,10 +3,10 @@
 //
 #include "matmul/rounded_product_impl.h"
 //
-#include "matmul/product_tiles_impl.h"
+#include "matmul/rounded_tiles_impl.h"
 
 namespace refactor::kernel {
 
-void multiply_rounded_on_emulated_tiles(ProductBlock const& t) { multiply_by_tiles<1>(t); }
+void multiply_rounded_on_emulated_tiles(ProductBlock const& t) { multiply_by_tiles<ByRoundedTiles>(t); }
 
 }  // namespace refactor::kernel

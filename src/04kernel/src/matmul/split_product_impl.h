@@ -10,5 +10,5 @@
 #include "matmul/widen.h"
 #include "matmul/widen_rows.h"
 #include "matmul/product_impl.h"
-#include "matmul/product_tiles_impl.h"
+#include "matmul/split_tiles_impl.h"
 // clang-format on

@@ -53,52 +53,17 @@ void split_rows(float const* x, int64_t x_row, int64_t rows, int64_t k, TilesOfR
         }
 }
 
-/// What a panel that is split is asked for before it is needed, in floats: from L3 it comes no sooner by itself.
-constexpr int64_t kSplitAhead = 1024;
-
-/// From `first` of the steps on, a panel [k][n] becomes [steps][parts][16 pairs][wide], zeros behind k.
-void split_panel(float const* b, int64_t b_row, int64_t first, int64_t k, int64_t n, int64_t wide, float* y) {
-    int64_t const part = kTilePairs * wide;
-    for (int64_t step = first; step * kTileDepth < k; ++step)
-        for (int64_t i = 0; i < kTilePairs; ++i) {
-            int64_t const p = step * kTileDepth + i, q = p + kTilePairs;
-            for (int64_t v = 0; v < wide; v += kWidth) {
-                int lanes = static_cast<int>(smaller(kWidth, n - v));
-                auto row = [&](int64_t at) __attribute__((always_inline)) {
-                    return at < k ? load_part(b + at * b_row + v, lanes) : Vec::zero();
-                };
-                store_parts(row(p), row(q), y + 3 * step * part + i * wide + v, part);
-            }
-        }
-}
-
-/// Whole steps of a packed panel, split a vector at a time.
-struct PanelInParts {
-    float const* b = nullptr;  ///< the panel
-    float* y = nullptr;
-    int64_t steps = 0, part = 0;  ///< that are split, or will be; floats of a part of a step
-    float const* from = nullptr;
-    float* to = nullptr;
-    int64_t columns = 0, left = 0;  ///< floats of a part of this step that are left; steps with it
-
-    void begin(float const* panel, int64_t k, int64_t wide) {
-        b = from = panel, to = y, left = steps = k / kTileDepth, part = columns = kTilePairs * wide;
-    }
-    RG_SIMD void split_vector() {
-        if (left == 0) return;
-        // Of two lines that lie side by side the processor brings the other.
-        if (columns % (2 * kWidth) == 0)
-            __builtin_prefetch(from + kSplitAhead, 0, 2), __builtin_prefetch(from + part + kSplitAhead, 0, 2);
-        store_parts(Vec::load(from), Vec::load(from + part), to, part);
-        from += kWidth, to += kWidth;
-        if ((columns -= kWidth) == 0) columns = part, --left, from += part, to += 2 * part;
-    }
-    void flush() {
-        while (left > 0) split_vector();
-    }
-};
-
 #endif
+
+/// Multiplies a block by tiles in one of the two ways.
+template <class Tiles>
+void multiply_by_tiles(Block const& t) {
+    TileRegisters registers(kTilePairs);
+    registers.shape(kTileRows, kTileRows);
+    Tiles tiles;
+    multiply_blocks(t, tiles);
+    tiles.finish();
+}
 
 }  // namespace
 }  // namespace refactor::kernel
