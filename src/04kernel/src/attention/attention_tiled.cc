@@ -76,7 +76,7 @@ class TiledAttention final : public runtime::Task {
     ProductFunctions const& packed_product() const {
         return functions_.rounded ? functions_.rounded->product : functions_.product;
     }
-    bool has_tiles() const { return packed_product().multiply_tiles; }
+    bool has_tiles() const { return packed_product().tiles.multiply; }
     /// Whether so many rows are multiplied with what is packed by tiles.
     bool takes_tiles(int64_t rows) const { return has_tiles() && rows > kFewRows; }
     /// Steps of a sum over `n`.
@@ -92,7 +92,7 @@ class TiledAttention final : public runtime::Task {
         if (!in_place) t.k = steps_of(t.k);
         t.block_k = std::max<int64_t>(1, t.k), t.scratch = p.tiles;
         auto const& product = in_place ? functions_.product : packed_product();
-        (tiles ? product.multiply_tiles : product.multiply)(t);
+        (tiles ? product.tiles.multiply : product.multiply)(t);
     }
 
     void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
@@ -330,7 +330,7 @@ public:
         auto steps = steps_of(std::max(keys_, shape.depth));
         tile_bytes_ = !has_tiles() || rows_ <= kFewRows
                           ? 0
-                          : static_cast<size_t>(packed_product().tile_scratch(block_, steps)) * sizeof(float);
+                          : static_cast<size_t>(packed_product().tiles.scratch(block_, steps, false)) * sizeof(float);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(
@@ -357,7 +357,7 @@ public:
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
         auto rate = functions_.product.width * (!functions_.rounded                          ? 4.
-                                                : functions_.rounded->product.multiply_tiles ? 12.
+                                                : functions_.rounded->product.tiles.multiply ? 12.
                                                 : cpu_features().fast_bf16                   ? 6.
                                                                                              : 2.);
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;

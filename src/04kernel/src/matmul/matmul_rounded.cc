@@ -49,7 +49,7 @@ class RoundedKernel final : public Kernel {
     Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        if (product_.multiply_tiles && !takes_tiles(product_, info_, shape, WeightType::Pairs))
+        if (product_.tiles.multiply && !takes_tiles(product_, info_, shape, WeightType::Pairs))
             return reject("tiles are for more rows or columns");
         if (shape.n < kLeastColumns) return reject("is for columns that fill most of a vector");
         if (!constant_ && (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows)
@@ -77,7 +77,7 @@ public:
         if (!found) return Err{found.error()};
         auto const& shape = *found;
         // Registers' rate is 14 times that of f32; what is around products takes half of the time and more.
-        auto rate = product_.width * (product_.multiply_tiles ? 40. : cpu_features().fast_bf16 ? 10. : 2.5);
+        auto rate = product_.width * (product_.tiles.multiply ? 40. : cpu_features().fast_bf16 ? 10. : 2.5);
         auto b = static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rounded = static_cast<double>(shape.batches * shape.m) * static_cast<double>(shape.k) +
                        (constant_ ? 0 : static_cast<double>(shape.batches) * b);

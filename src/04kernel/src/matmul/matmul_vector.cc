@@ -54,7 +54,7 @@ public:
         auto bytes =
             static_cast<double>(storage_bytes(dtype_, 1)) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rate = functions_.width * 5.;
-        if (functions_.multiply_tiles) {
+        if (functions_.tiles.multiply) {
             if (!takes_tiles(functions_, info_, shape, weight_type_of(dtype_))) return reject(kFew);
             rate *= kTilesOverVectors;
         }
@@ -64,7 +64,7 @@ public:
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto type = weight_type_of(dtype_);
-        if (functions_.multiply_tiles && !takes_tiles(functions_, info_, shape, type)) return reject(kFew);
+        if (functions_.tiles.multiply && !takes_tiles(functions_, info_, shape, type)) return reject(kFew);
         return make_product_task(functions_, info_, shape, type, pack(shape, type, args.packs), args.threads);
     }
 };

@@ -51,6 +51,7 @@ struct ProductBlockOf {
     int64_t block_m, block_k;  ///< rows and depth that are worked on at a time
     T* scratch;  ///< `block_k * panel` elements, and `block_m * block_k` in front of them for pairs, or what
                  ///< `multiply_strassen` asks for
+    T* a_tiles;  ///< of all of A; null: made in `scratch`
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed
@@ -58,6 +59,19 @@ struct ProductBlockOf {
     int64_t y_vector;       ///< between the vectors of a row of Y
 };
 using ProductBlock = ProductBlockOf<float>;
+
+/// Products by tiles (AMX), of f32 and pairs only.
+template <class T>
+struct TileFunctionsOf {
+    void (*multiply)(ProductBlockOf<T> const&) = nullptr;  ///< null: none
+    /// Elements of `scratch`; whether A is made tiles of beforehand.
+    int64_t (*scratch)(int64_t block_m, int64_t block_k, bool shared) = nullptr;
+    /// A beforehand: elements of `a_tiles`, and rows [first, first + rows) of it, `first` a multiple of 16, of a block
+    /// that is all of A. block_k is then a multiple of 32, or k.
+    int64_t (*tiles_of_a)(int64_t m, int64_t k) = nullptr;
+    void (*make_tiles)(ProductBlockOf<T> const&, int64_t first, int64_t rows) = nullptr;
+};
+using TileFunctions = TileFunctionsOf<float>;
 
 template <class T>
 struct ProductFunctionsOf {
@@ -81,9 +95,7 @@ struct ProductFunctionsOf {
     void (*multiply_strassen)(ProductBlockOf<T> const&);
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(T* target, T const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
-    /// `multiply` by tiles (AMX), for which `scratch` holds so many elements; f32 and pairs only. Null: none.
-    void (*multiply_tiles)(ProductBlockOf<T> const&) = nullptr;
-    int64_t (*tile_scratch)(int64_t block_m, int64_t block_k) = nullptr;
+    TileFunctionsOf<T> tiles{};
 };
 using ProductFunctions = ProductFunctionsOf<float>;
 
@@ -97,8 +109,12 @@ ProductFunctions const& product_functions_avx512();
 /// Those of AVX-512, and products of three parts by tiles.
 ProductFunctions const& product_functions_avx512amx();
 /// These, with products by tiles.
-ProductFunctions with_tiles(ProductFunctions, void (*multiply)(ProductBlock const&),
-                            int64_t (*scratch)(int64_t block_m, int64_t block_k));
+inline ProductFunctions with_tiles(ProductFunctions functions, TileFunctions const& tiles) {
+    functions.tiles = tiles;
+    return functions;
+}
+TileFunctions split_tiles_avx512amx();
+TileFunctions rounded_tiles_avx512amx();
 ProductFunctionsOf<double> const& product_functions_f64_avx2();
 ProductFunctionsOf<double> const& product_functions_f64_avx512();
 

@@ -37,6 +37,11 @@ constexpr int64_t kMostOfA = 512 << 10;
 /// Rows of a part from which on tiles repay their configuration and, of f32, the parts of a panel made for them.
 constexpr int64_t kTileRows = 16, kSplitRows = 24;
 
+/// Of k in a tile, in floats or in pairs.
+constexpr int64_t kTileDepth = 32;
+/// Rows of A that become tiles at a time.
+constexpr int64_t kRowsAtOnce = 16;
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
@@ -52,6 +57,7 @@ class ProductTask final : public runtime::Task {
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
     size_t scratch_bytes_ = 0;
+    bool shares_a_ = false;  // tiles of A are made once for all parts
     int threads_;
 
     int64_t bytes_of_weight() const {
@@ -79,6 +85,7 @@ class ProductTask final : public runtime::Task {
             deepest = std::min<int64_t>(deepest, cpu_features().l1d * 2 / sizeof(T) / functions_.panel);
         auto reused = shape_.m > functions_.rows;
         block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
+        if (by_tiles()) block_.block_k = std::min(block_.k, round_up(block_.block_k, kTileDepth));
         auto most = std::max<int64_t>(functions_.rows, std::min(elements / 2, kMostOfA / int64_t{sizeof(T)}) /
                                                            std::max<int64_t>(1, block_.block_k));
         block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
@@ -109,8 +116,9 @@ class ProductTask final : public runtime::Task {
             columns_ = per_part * panel, column_parts_ = ceil_div(panels, per_part);
         }
         if (parts * column_parts_ < wanted) balance();
+        shares_a_ = by_tiles() && column_parts_ > 1 && shape_.batches * row_parts_ == 1;
     }
-    bool by_tiles() const { return multiply_ == functions_.multiply_tiles; }
+    bool by_tiles() const { return multiply_ == functions_.tiles.multiply; }
     bool reads_in_place() const {
         using enum ProductSource;
         return block_.source == Packed || block_.source == Rows || block_.source == Columns;
@@ -171,7 +179,7 @@ public:
         multiply_ = columns                                            ? functions_.multiply_columns
                     : dots                                             ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
-                    : takes_tiles(functions, info, shape, weight_type) ? functions_.multiply_tiles
+                    : takes_tiles(functions, info, shape, weight_type) ? functions_.tiles.multiply
                     : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
                                                                        : functions_.multiply;
         if (columns && packed_) block_.b_row = round_up(shape.k, functions_.width);
@@ -180,14 +188,15 @@ public:
         if (columns && block_.source != Columns)
             scratch_bytes_ = static_cast<size_t>(shape.n * round_up(shape.k, functions_.width)) * sizeof(T);
         else if (by_tiles())
-            scratch_bytes_ = static_cast<size_t>(functions_.tile_scratch(block_.block_m, block_.block_k)) * sizeof(T);
+            scratch_bytes_ =
+                static_cast<size_t>(functions_.tiles.scratch(block_.block_m, block_.block_k, shares_a_)) * sizeof(T);
         else if (multiply_ == functions_.multiply && block_.source != Packed && block_.source != Rows)
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
         if (pairs && !by_tiles())
             scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
     }
 
-    void run_part(void* const* arguments, int64_t part, std::byte* scratch) const {
+    void run_part(void* const* arguments, int64_t part, T* a_tiles, std::byte* scratch) const {
         auto t = block_;
         int64_t batch = 0, row = 0, column = 0, a = 0, b = 0;
         if (part) {
@@ -212,12 +221,25 @@ public:
         if (has_residual_) t.residual = static_cast<T const*>(*next++) + y;
         t.y = static_cast<T*>(*next) + y;
         t.scratch = reinterpret_cast<T*>(scratch);
+        t.a_tiles = a_tiles;
         multiply_(t);
     }
+    T* make_a(void* const* arguments, runtime::RunContext const& context) const {
+        auto t = block_;
+        t.m = shape_.m, t.a = static_cast<T const*>(arguments[0]), t.a_tiles = reinterpret_cast<T*>(context.workspace);
+        context.pool.parallel_for(ceil_div(t.m, kRowsAtOnce), [&](int64_t i, int) {
+            functions_.tiles.make_tiles(t, i * kRowsAtOnce, std::min(kRowsAtOnce, t.m - i * kRowsAtOnce));
+        });
+        return t.a_tiles;
+    }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* a_tiles = shares_a_ ? make_a(arguments, context) : nullptr;
         auto parts = shape_.batches * row_parts_ * column_parts_;
         context.pool.parallel_for(
-            parts, [&](int64_t part, int worker) { run_part(arguments, part, context.scratch_of(worker)); });
+            parts, [&](int64_t part, int worker) { run_part(arguments, part, a_tiles, context.scratch_of(worker)); });
+    }
+    size_t workspace_bytes() const override {
+        return shares_a_ ? static_cast<size_t>(functions_.tiles.tiles_of_a(shape_.m, block_.k)) * sizeof(T) : 0;
     }
     size_t scratch_bytes() const override { return scratch_bytes_; }
     uint64_t unread_inputs() const override { return packed_ ? 2 : 0; }
@@ -245,7 +267,7 @@ template bool takes_columns(ProductFunctionsOf<double> const&, MatMulInfo const&
 template <class T>
 bool takes_tiles(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
                  WeightType weight_type) {
-    if (!functions.multiply_tiles || info.trans_a) return false;
+    if (!functions.tiles.multiply || info.trans_a) return false;
     auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
     return m >= (weight_type == WeightType::Pairs ? kTileRows : kSplitRows) && shape.n > functions.width / 2;
 }

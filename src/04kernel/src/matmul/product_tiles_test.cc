@@ -13,23 +13,19 @@
 
 namespace refactor::kernel {
 
-void multiply_split_on_emulated_tiles(ProductBlock const&);
-void multiply_rounded_on_emulated_tiles(ProductBlock const&);
-int64_t split_scratch_avx512amx(int64_t block_m, int64_t block_k);
-int64_t rounded_scratch_avx512amx(int64_t block_m, int64_t block_k);
+TileFunctions emulated_split_tiles();
+TileFunctions emulated_rounded_tiles();
 
 namespace test {
 namespace {
 
 /// Products by tiles (AMX), which this processor need not have, on emulated ones.
 ProductFunctions const& split() {
-    static auto const kAll =
-        with_tiles(product_functions_avx512(), multiply_split_on_emulated_tiles, split_scratch_avx512amx);
+    static auto const kAll = with_tiles(product_functions_avx512(), emulated_split_tiles());
     return kAll;
 }
 ProductFunctions const& rounded() {
-    static auto const kAll = with_tiles(rounded_functions_avx512bf16().product, multiply_rounded_on_emulated_tiles,
-                                        rounded_scratch_avx512amx);
+    static auto const kAll = with_tiles(rounded_functions_avx512bf16().product, emulated_rounded_tiles());
     return kAll;
 }
 
@@ -46,7 +42,7 @@ struct Product {
         PackCache packs;
         MatMulShape shape;
         EXPECT_EQ(shape.init(info, {of.in, of.out, {}, packs, threads}), "");
-        EXPECT_TRUE(!functions.multiply_tiles || takes_tiles(functions, info, shape, type));
+        EXPECT_TRUE(!functions.tiles.multiply || takes_tiles(functions, info, shape, type));
         std::shared_ptr<mem_manager::Blob const> b;
         if (packed) {
             auto width = int64_t{functions.width}, rows = type == WeightType::Pairs ? pairs_of(k) : k;

@@ -10,7 +10,7 @@ namespace refactor::kernel {
 constexpr int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
 struct RoundedFunctions {
-    /// `multiply` and `multiply_tiles` alone, with k and panels of pairs: of A in pairs and packed B, or, with
+    /// `multiply` and `tiles` alone, with k and panels of pairs: of A in pairs and packed B, or, with
     /// `ProductBlock::elements`, of f32, which it rounds. `pack` takes B and k in f32 and makes `pairs_of(k)` rows, the
     /// last of an odd number with zeros.
     ProductFunctions product;

@@ -4,7 +4,6 @@
 
 namespace refactor::kernel {
 
-void multiply_rounded_avx512amx(ProductBlock const& t) { multiply_by_tiles<ByRoundedTiles>(t); }
-int64_t rounded_scratch_avx512amx(int64_t block_m, int64_t block_k) { return ByRoundedTiles::scratch(block_m, block_k); }
+TileFunctions rounded_tiles_avx512amx() { return kTileFunctions<ByRoundedTiles>; }
 
 }  // namespace refactor::kernel

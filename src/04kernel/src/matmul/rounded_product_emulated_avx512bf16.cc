@@ -7,6 +7,6 @@
 
 namespace refactor::kernel {
 
-void multiply_rounded_on_emulated_tiles(ProductBlock const& t) { multiply_by_tiles<ByRoundedTiles>(t); }
+TileFunctions emulated_rounded_tiles() { return kTileFunctions<ByRoundedTiles>; }
 
 }  // namespace refactor::kernel

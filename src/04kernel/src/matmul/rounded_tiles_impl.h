@@ -88,6 +88,7 @@ RG_SIMD void add_products(TilePair t, int64_t vectors, Ahead& ahead, float* sums
 /// A block by tiles, whose registers are configured meanwhile.
 class ByRoundedTiles {
     TilesOfRows<1> a_{};
+    int64_t steps_ = 0;
     alignas(64) float sums_[2 * kTileFloats * kVectors], last_[kTilePairs * kPanel];
 
     /// What has been made for `rows` rows from row `first` of the range on.
@@ -105,21 +106,34 @@ class ByRoundedTiles {
     }
 
 public:
-    static int64_t scratch(int64_t block_m, int64_t block_k) {
-        return TilesOfRows<1>{nullptr, tiles_of(block_k, kTilePairs)}.floats(block_m) + block_k * kPanel;
+    static int64_t scratch(int64_t block_m, int64_t block_k, bool shared) {
+        return (shared ? 0 : tiles_of_a(block_m, block_k)) + block_k * kPanel;
+    }
+    /// `k` pairs.
+    static int64_t tiles_of_a(int64_t m, int64_t k) { return TilesOfRows<1>::floats(m, tiles_of(k, kTilePairs)); }
+    static void make_tiles(Block const& t, int64_t first, int64_t rows) {
+        TilesOfRows<1> all{t.a_tiles, tiles_of(t.k, kTilePairs)};
+        copy_rows(t.a + first * t.a_row, t.a_row, rows, t.k, t.elements, {all.tile(first / kTileRows, 0), all.steps});
     }
     void begin(Block& t, Block const& whole, Range const& r) {
-        a_ = {whole.scratch, tiles_of(r.k, kTilePairs)};
+        steps_ = tiles_of(r.k, kTilePairs);
+        a_ = {whole.scratch, steps_};
+        t.scratch = whole.scratch;
+        if (whole.a_tiles) {
+            a_ = {whole.a_tiles, tiles_of(whole.k, kTilePairs)};
+            a_.at = a_.tile(r.row / kTileRows, r.depth / kTilePairs);
+            return;
+        }
         float const* a = whole.a + r.row * whole.a_row;
         bool rounds = whole.elements;
         copy_rows(a + (rounds ? 2 : 1) * r.depth, whole.a_row, r.rows, r.k, rounds ? elements_of(whole, r) : 0, a_);
-        t.scratch = whole.scratch + a_.floats(whole.block_m);
+        t.scratch += tiles_of_a(whole.block_m, r.k);
     }
     void multiply(Block const& t, Range const& r, int64_t j, float const* b, int64_t b_row, float const* next) {
         constexpr int64_t kBoth = 2 * kTileRows;
         int64_t const n = smaller(kPanel, t.n - j), wide = width_of(n), vectors = wide / kWidth;
         int64_t const passes = tiles_of(r.rows, kBoth);
-        TilePair pair{nullptr, nullptr, b, b_row, a_.steps, nullptr};
+        TilePair pair{nullptr, nullptr, b, b_row, steps_, nullptr};
         Ahead ahead{};
         if (int64_t pairs = r.k % kTilePairs) {
             float const* from = b + (r.k - pairs) * b_row;

@@ -2,7 +2,6 @@
 
 namespace refactor::kernel {
 
-void multiply_split_avx512amx(ProductBlock const& t) { multiply_by_tiles<BySplitTiles>(t); }
-int64_t split_scratch_avx512amx(int64_t block_m, int64_t block_k) { return BySplitTiles::scratch(block_m, block_k); }
+TileFunctions split_tiles_avx512amx() { return kTileFunctions<BySplitTiles>; }
 
 }  // namespace refactor::kernel

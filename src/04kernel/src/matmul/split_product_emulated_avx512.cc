@@ -5,6 +5,6 @@
 
 namespace refactor::kernel {
 
-void multiply_split_on_emulated_tiles(ProductBlock const& t) { multiply_by_tiles<BySplitTiles>(t); }
+TileFunctions emulated_split_tiles() { return kTileFunctions<BySplitTiles>; }
 
 }  // namespace refactor::kernel

@@ -157,6 +157,7 @@ public:
 class BySplitTiles {
     static constexpr int64_t kPair = 2 * kTileRows, kColumns = 2 * kWidth;
     TilesOfRows<3> a_{};
+    int64_t steps_ = 0;
     float *now_ = nullptr, *next_ = nullptr;
     TilesOfColumns maker_;
     float const* next_b_ = nullptr;  // the columns that `maker_` makes to `next_`; null: none
@@ -173,7 +174,7 @@ class BySplitTiles {
         clear_sums<kBoth, kWide>();
         float const* b = now_;
         StoresNowAndThen stores;
-        for (int64_t s = 0; s < a_.steps; ++s, b += 3 * kPart) {
+        for (int64_t s = 0; s < steps_; ++s, b += 3 * kPart) {
             bool other = false;
             add_parts<kBoth, kWide>(
                 {a_.tile(tile, s), a_.tile(kBoth ? tile + 1 : tile, s), kTileRow, kTileFloats, b, 4 * kRow, kPart},
@@ -216,16 +217,29 @@ class BySplitTiles {
     }
 
 public:
-    static int64_t scratch(int64_t block_m, int64_t block_k) {
-        int64_t const steps = tiles_of(block_k, kTileDepth);
-        return TilesOfRows<3>{nullptr, steps}.floats(block_m) + 2 * columns_floats(steps) + block_k * kPanel;
+    static int64_t scratch(int64_t block_m, int64_t block_k, bool shared) {
+        return (shared ? 0 : tiles_of_a(block_m, block_k)) + 2 * columns_floats(tiles_of(block_k, kTileDepth)) +
+               block_k * kPanel;
+    }
+    static int64_t tiles_of_a(int64_t m, int64_t k) { return TilesOfRows<3>::floats(m, tiles_of(k, kTileDepth)); }
+    static void make_tiles(Block const& t, int64_t first, int64_t rows) {
+        TilesOfRows<3> all{t.a_tiles, tiles_of(t.k, kTileDepth)};
+        split_rows(t.a + first * t.a_row, t.a_row, rows, t.k, {all.tile(first / kTileRows, 0), all.steps});
     }
     void begin(Block& t, Block const& whole, Range const& r) {
         pending_.store_all();
-        a_ = {whole.scratch, tiles_of(r.k, kTileDepth)};
-        split_rows(whole.a + r.row * whole.a_row + r.depth, whole.a_row, r.rows, r.k, a_);
-        now_ = whole.scratch + a_.floats(whole.block_m), next_ = now_ + columns_floats(a_.steps);
-        t.scratch = next_ + columns_floats(a_.steps);
+        steps_ = tiles_of(r.k, kTileDepth);
+        a_ = {whole.scratch, steps_};
+        now_ = whole.scratch;
+        if (whole.a_tiles) {
+            a_ = {whole.a_tiles, tiles_of(whole.k, kTileDepth)};
+            a_.at = a_.tile(r.row / kTileRows, r.depth / kTileDepth);
+        } else {
+            split_rows(whole.a + r.row * whole.a_row + r.depth, whole.a_row, r.rows, r.k, a_);
+            now_ += tiles_of_a(whole.block_m, r.k);
+        }
+        next_ = now_ + columns_floats(steps_);
+        t.scratch = next_ + columns_floats(steps_);
         next_b_ = nullptr;
     }
     void multiply(Block const& t, Range const& r, int64_t j, float const* b, int64_t b_row, float const*) {

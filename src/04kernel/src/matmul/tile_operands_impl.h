@@ -22,8 +22,8 @@ struct TilesOfRows {
     float* at;
     int64_t steps;
 
+    static int64_t floats(int64_t rows, int64_t steps) { return tiles_of(rows, kTileRows) * steps * parts * kTileFloats; }
     RG_SIMD float* tile(int64_t tile, int64_t step) const { return at + (tile * steps + step) * parts * kTileFloats; }
-    RG_SIMD int64_t floats(int64_t rows) const { return tiles_of(rows, kTileRows) * steps * parts * kTileFloats; }
 };
 
 #ifdef RG_BF16_PAIRS
@@ -64,6 +64,9 @@ void multiply_by_tiles(Block const& t) {
     multiply_blocks(t, tiles);
     tiles.finish();
 }
+
+template <class Tiles>
+constexpr TileFunctions kTileFunctions{multiply_by_tiles<Tiles>, Tiles::scratch, Tiles::tiles_of_a, Tiles::make_tiles};
 
 }  // namespace
 }  // namespace refactor::kernel
