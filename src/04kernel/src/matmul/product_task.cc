@@ -90,7 +90,7 @@ class ProductTask final : public runtime::Task {
                                                            std::max<int64_t>(1, block_.block_k));
         block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
     }
-    /// Parts for the threads: about four each, if a part has some 20 µs of work; cut along N at panels first, for that
+    /// Parts for the threads: about four each, of tiles two, which begin slowly, if a part has some 20 µs of work; cut along N at panels first, for that
     /// shares no reading of B.
     void split() {
         constexpr double kPartOperations = 1e6;
@@ -99,7 +99,8 @@ class ProductTask final : public runtime::Task {
         // Few rows are bound by reading B (4 bytes or less for 2 m operations).
         auto work = std::max(shape_.operations(), static_cast<double>(shape_.batches * shape_.k) *
                                                       static_cast<double>(shape_.n * bytes_of_weight()) * 3);
-        auto wanted = threads_ <= 1 ? 1 : std::min<int64_t>(4 * threads_, static_cast<int64_t>(work / kPartOperations));
+        auto most = (by_tiles() ? 2 : 4) * threads_;
+        auto wanted = threads_ <= 1 ? 1 : std::min<int64_t>(most, static_cast<int64_t>(work / kPartOperations));
         if (wanted <= 1) rows_ = shape_.m;
         // Threads that keep to their rows find them in their own caches, from one product to the next; then all of them
         // read B, which is asked for ahead and comes several times as fast as what another core has just written.

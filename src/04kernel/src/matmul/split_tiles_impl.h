@@ -21,8 +21,8 @@ constexpr int64_t kPairsAhead = 64;
 
 /// Up to two vectors of columns of B.
 struct ColumnsOfB {
-    float const* b = nullptr;  ///< null: none
-    int64_t row = 0, n = 0;    ///< floats between rows; columns
+    float const* b = nullptr;      ///< null: none
+    int64_t row = 0, k = 0, n = 0;  ///< floats between rows; rows; columns
 
     RG_SIMD int64_t vectors() const { return n > kWidth ? 2 : 1; }
 };
@@ -58,14 +58,13 @@ class TilesOfColumns {
 
 public:
     TilesOfColumns() = default;
-    /// Of `k` rows.
-    TilesOfColumns(ColumnsOfB const& c, int64_t k, float* to)
+    TilesOfColumns(ColumnsOfB const& c, float* to)
         : b_(c.b),
           to_(to),
           row_(c.row),
-          k_(k),
+          k_(c.k),
           vectors_(c.vectors()),
-          left_(tiles_of(k, kTileDepth)),
+          left_(tiles_of(c.k, kTileDepth)),
           tail_(static_cast<int>(c.n - (c.vectors() - 1) * kWidth)) {}
     RG_SIMD bool any() const { return left_ > 0; }
     /// Up to `count` pairs of rows of a step.
@@ -199,14 +198,14 @@ class BySplitTiles {
 
     void multiply_columns(Block const& t, Range const& r, int64_t column, ColumnsOfB const& c, ColumnsOfB const& next) {
         int64_t const passes = tiles_of(r.rows, kPair);
-        if (next_b_ != c.b) maker_ = {c, r.k, next_};
+        if (next_b_ != c.b) maker_ = {c, next_};
         maker_.finish();
         std::swap(now_, next_);
         next_b_ = next.b, at_once_ = 0;
         if (next.b) {
-            maker_ = {next, r.k, next_};
+            maker_ = {next, next_};
             // A step of two tiles of rows has six moments.
-            at_once_ = tiles_of(kTilePairs, 6 * passes);
+            at_once_ = tiles_of(kTilePairs * tiles_of(next.k, kTileDepth), 6 * passes * steps_);
         }
         for (int64_t pass = 0; pass < passes; ++pass) {
             int64_t const row = pass * kPair, rows = smaller(kPair, r.rows - row);
@@ -214,6 +213,20 @@ class BySplitTiles {
             add_products(2 * pass, rows, c.vectors() == 2, sums);
             pending_.begin(t, r, c, column, row, rows, sums);
         }
+    }
+
+    /// The first columns of the packed panel that is multiplied with after that of column `j`.
+    static ColumnsOfB panel_behind(Block const& t, Range const& r, int64_t j) {
+        int64_t depth = r.depth, k = r.k;
+        if ((j += kPanel) >= t.n) {
+            j = 0, depth += k;
+            if (depth >= t.k) depth = 0;
+            k = smaller(t.block_k, t.k - depth);
+            // The same columns again, of other rows.
+            if (depth == 0 && r.row + r.rows >= t.m) return {};
+        }
+        int64_t const n = smaller(kPanel, t.n - j);
+        return {panel_at(t, j, depth), width_of(n), k, smaller(kColumns, n)};
     }
 
 public:
@@ -230,34 +243,32 @@ public:
         pending_.store_all();
         steps_ = tiles_of(r.k, kTileDepth);
         a_ = {whole.scratch, steps_};
-        now_ = whole.scratch;
+        auto* columns = whole.scratch;
         if (whole.a_tiles) {
             a_ = {whole.a_tiles, tiles_of(whole.k, kTileDepth)};
             a_.at = a_.tile(r.row / kTileRows, r.depth / kTileDepth);
         } else {
             split_rows(whole.a + r.row * whole.a_row + r.depth, whole.a_row, r.rows, r.k, a_);
-            now_ += tiles_of_a(whole.block_m, r.k);
+            columns += tiles_of_a(whole.block_m, whole.block_k);
         }
-        next_ = now_ + columns_floats(steps_);
-        t.scratch = next_ + columns_floats(steps_);
-        next_b_ = nullptr;
+        int64_t const floats = columns_floats(tiles_of(whole.block_k, kTileDepth));
+        t.scratch = columns + 2 * floats;
+        if (!now_) now_ = columns, next_ = columns + floats;
     }
     void multiply(Block const& t, Range const& r, int64_t j, float const* b, int64_t b_row, float const*) {
         int64_t const n = smaller(kPanel, t.n - j);
-        bool const packed = t.source == ProductSource::Packed, stays = packed || t.source == ProductSource::Rows;
+        bool const stays = t.source == ProductSource::Packed || t.source == ProductSource::Rows;
         for (int64_t v = 0; v < n; v += kColumns) {
-            ColumnsOfB const c{b + v, b_row, smaller(kColumns, n - v)};
+            ColumnsOfB const c{b + v, b_row, r.k, smaller(kColumns, n - v)};
             ColumnsOfB next;
-            if (v + kColumns < n) {
-                next = {b + v + kColumns, b_row, smaller(kColumns, n - v - kColumns)};
-            } else if (int64_t after = j + kPanel; packed && after < t.n) {
-                int64_t const columns = smaller(kPanel, t.n - after);
-                next = {panel_at(t, after, r.depth), width_of(columns), smaller(kColumns, columns)};
-            }
+            if (v + kColumns < n)
+                next = {b + v + kColumns, b_row, r.k, smaller(kColumns, n - v - kColumns)};
+            else if (t.source == ProductSource::Packed)
+                next = panel_behind(t, r, j);
             multiply_columns(t, r, j + v, c, next);
         }
         // Panels that are made overwrite each other.
-        if (!stays) pending_.store_all();
+        if (!stays) pending_.store_all(), next_b_ = nullptr;
     }
     void finish() { pending_.store_all(); }
 };
