@@ -3,6 +3,8 @@
 #include "conv/cost.h"
 #include "conv/direct_task.h"
 
+#include <cmath>
+
 namespace refactor::kernel {
 
 namespace {
@@ -62,11 +64,27 @@ public:
             ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1, tile_.whole_units);
             depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
         }
-        auto outputs = static_cast<double>(g->batch * g->out_size() * blocks * tile_.block);
+        auto positions = g->batch * g->out_size();
+        if (tile_.parts > 1) {
+            auto pairs = int64_t{2} * tile_.block;
+            depth = std::ceil(depth / static_cast<double>(pairs)) * static_cast<double>(pairs);
+            auto share = int64_t{cost.threads} * tile_.columns;
+            positions = (positions + share - 1) / share * share;
+        }
+        auto outputs = static_cast<double>(positions * blocks * tile_.block);
         auto share =
             g->group == 1 && tile_.channels == 1 ? CostModel::share_of_blocks(tile_.block, g->out_channels) : 1;
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
         auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
+        if (tile_.parts > 1) {
+            // Two vectors become parts in 18 cycles: those of X, and of weights for each band, which tiles hide little of.
+            constexpr double kOfFloat = 0.25, kBand = 512;
+            auto taps = static_cast<double>(g->taps());
+            auto bands = std::max(1., static_cast<double>(positions) / (cost.threads * kBand));
+            auto made = depth * taps * static_cast<double>(blocks * tile_.block) * bands;
+            auto read = std::min(inputs, static_cast<double>(g->batch * g->in_channels * g->out_size()) * taps);
+            work += kOfFloat * (read / cost.threads + made);
+        }
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
         auto bytes = 4 * (outputs + inputs * (tile_.channels > 1 || tile_.parts > 1 ? 2 : 1));  // a copy is read once more
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +

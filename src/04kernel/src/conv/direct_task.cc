@@ -20,6 +20,9 @@ struct alignas(64) Held {
 };
 constexpr int64_t kTagFloats = sizeof(Held) / sizeof(float);
 
+/// Positions of a band whose products take longer than the parts of weights.
+constexpr int64_t kLeastInParts = 128;
+
 /// Bytes of two panels of weights in parts that stay in L2 beside the band.
 constexpr int64_t kPanelBytes = 512 << 10;
 
@@ -152,6 +155,7 @@ void DirectTask::plan_bands() {
     if (in_parts()) panel = 2 * panel_steps_ * PanelsInParts::floats(2);
     // The weights of a part and the input of a band stay in L2 together.
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
+    if (in_parts()) budget = std::min(budget, std::max(l2 / 4, band_floats(1, 2 * kLeastInParts)));
     bool by_columns = rows_ == 1;
     auto extent = by_columns ? ceil_div(columns_, isa_->columns) : rows_;
     auto floats = [&](int64_t n) { return by_columns ? band_floats(1, n * isa_->columns) : band_floats(n, columns_); };
@@ -161,7 +165,10 @@ void DirectTask::plan_bands() {
         size = std::clamp<int64_t>((budget - floats(1)) / marginal + 1, 1, extent);
     }
     auto count = ceil_div(extent, size), images = g_.batch * planes_ * row_step_;
-    auto wanted = threads_ == 1 ? 1 : 4 * threads_;
+    auto wanted = int64_t{threads_ == 1 ? 1 : 4 * threads_};
+    // Of weights in parts bands make all again.
+    if (in_parts() && threads_ > 1)
+        wanted = std::clamp<int64_t>(images * rows_ * columns_ / kLeastInParts, threads_, wanted);
     // With few tasks, divide what costs less to read twice: the input between chunks, or the weights between bands.
     auto most = cut_at_positions(g_.batch, g_.out_size(), threads_) ? kWeightsPerInput : 1;
     if (images * count < wanted && list_.floats <= most * band_floats(rows_, columns_))

@@ -40,7 +40,7 @@ TileIsa with_split_tiles(void (*rows)(RowJob const&)) {
             .planar_band = nullptr,
             .parts = 3,
             .read_behind = kReadBehind,
-            .speed = 2};
+            .speed = 2.2};
 }
 
 TileIsa const& tile_avx512amx() {
