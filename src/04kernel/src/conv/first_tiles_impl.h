@@ -46,9 +46,10 @@ RG_SIMD void add_window(FirstRow const& r, int64_t first, float const* w, Pendin
     int64_t const step = 2 * r.position;
     clear_sums<kBoth, B == 2>();
     uint16_t const* from = r.x + first * r.position;
+    int64_t const times = (PendingSums<B, 1>::kTimes + r.window_rows - 1) / r.window_rows;
     for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W) {
         add_pairs<kBoth, B == 2>(from, from + kTileRows * r.position, step, w, kRow);
-        if (pending.any()) pending.store_a_few();
+        if (pending.any()) pending.store_a_few(times);
     }
     pending.store_all();
     store_sums<kBoth, B == 2>(sums, sums + kTileRows * B * W, kRow);

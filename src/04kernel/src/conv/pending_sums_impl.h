@@ -69,6 +69,8 @@ class PendingSums {
     }
 
 public:
+    static constexpr int64_t kTimes = TilePositions::kPair / kAtOnce;  ///< until all are stored
+
     PendingSums(RowJob const& j, TilePositions const& p) : j_(j), p_(p) {}
     /// Those of `count` positions from position `first` on of a run that begins with row `row`, whose input is `x` (of
     /// one part: is not read).
@@ -79,17 +81,20 @@ public:
         left_ = count, wanted_ = p_.cols - col;
         if (wanted_ <= 0) skip(p_.pitch - col), next_row(col);
     }
-    [[gnu::noinline]] void store_a_few() {
-        int64_t const n = left_ < wanted_ ? left_ : wanted_;
-        if (n >= kAtOnce)
-            store_some<kAtOnce>();
-        else
-            for (int64_t i = 0; i < n; ++i) store_some<1>();
-        if (wanted_ == 0 && any()) skip(p_.pitch - p_.cols), next_row(p_.cols);
+    /// `times` times up to four.
+    [[gnu::noinline]] void store_a_few(int64_t times = 1) {
+        for (; times > 0 && any(); --times) {
+            int64_t const n = left_ < wanted_ ? left_ : wanted_;
+            if (n >= kAtOnce)
+                store_some<kAtOnce>();
+            else
+                for (int64_t i = 0; i < n; ++i) store_some<1>();
+            if (wanted_ == 0 && any()) skip(p_.pitch - p_.cols), next_row(p_.cols);
+        }
     }
     RG_SIMD bool any() const { return left_ > 0; }
     RG_SIMD void store_all() {
-        while (any()) store_a_few();
+        if (any()) store_a_few(left_);
     }
 };
 

@@ -41,13 +41,13 @@ public:
     RG_SIMD void add(float const* x, PendingSums<B, 1>& pending) {
         constexpr int64_t kColumn = 4 * W;
         float const* w = j_.w;
-        int64_t const taps = j_.tap_count;
+        int64_t const taps = j_.tap_count, times = (PendingSums<B, 1>::kTimes + taps - 1) / taps;
         StoresNowAndThen stores;
         for (int64_t t = 0; t < taps; ++t, w += B * W * W) {
             ahead_.prefetch(W);
             float const* from = x + (j_.taps ? j_.taps[t] : t * j_.tap_step);
             add_pairs<kBoth, B == 2>(from, from + kTileRows * W, kColumn, w, kRow);
-            if (pending.any()) pending.store_a_few();
+            if (pending.any()) pending.store_a_few(times);
             stores.after((kBoth ? 2 : 1) * B);
         }
     }
