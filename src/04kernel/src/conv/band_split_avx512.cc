@@ -7,11 +7,12 @@ namespace refactor::kernel {
 
 void split_band_avx512(BandJob const& j) {
     int64_t const part = j.planes * j.rows * j.phases * j.columns * W;
-    pair_band(j, W, (kParts - 1) * part, [part](auto... row) __attribute__((always_inline)) {
-        pair_blocks(row..., [part](Vec low, Vec high, float* y) __attribute__((always_inline)) {
-            store_parts(low, high, y, part);
+    pair_band(
+        j, W, (kParts - 1) * part, [part](auto... row) __attribute__((always_inline)) {
+            pair_blocks(
+                row..., [part](Vec low, Vec high, float* y)
+                            __attribute__((always_inline)) { store_parts(low, high, y, part); });
         });
-    });
 }
 
 }  // namespace refactor::kernel

@@ -69,8 +69,8 @@ void add_emulated([[maybe_unused]] std::vector<std::unique_ptr<Kernel>>& kernels
     static TileIsa const kTiles = with_tiles(run_rows_on_emulated_tiles),
                          kSplit = with_split_tiles(run_split_rows_on_emulated_tiles);
     if (request.isa == Isa::Avx512)
-        return add(make_split_direct(
-            info, request, {kSplitTiles, Isa::Avx512, []() -> TileIsa const& { return kSplit; }, false}));
+        return add(make_split_direct(info, request,
+                                     {kSplitTiles, Isa::Avx512, []() -> TileIsa const& { return kSplit; }, false}));
     add(make_rounded_direct(info, request,
                             {kDirectTiles, Isa::Avx512Bf16, []() -> TileIsa const& { return kTiles; }, false}));
     add(make_first_tiles(info, request, Isa::Avx512Bf16, emulated_first_tiles));

@@ -77,7 +77,8 @@ public:
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
         auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
         if (tile_.parts > 1) {
-            // Two vectors become parts in 18 cycles: those of X, and of weights for each band, which tiles hide little of.
+            // Two vectors become parts in 18 cycles: those of X, and of weights for each band, which tiles hide little
+            // of.
             constexpr double kOfFloat = 0.25, kBand = 512;
             auto taps = static_cast<double>(g->taps());
             auto bands = std::max(1., static_cast<double>(positions) / (cost.threads * kBand));
@@ -86,7 +87,8 @@ public:
             work += kOfFloat * (read / cost.threads + made);
         }
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
-        auto bytes = 4 * (outputs + inputs * (tile_.channels > 1 || tile_.parts > 1 ? 2 : 1));  // a copy is read once more
+        auto bytes =
+            4 * (outputs + inputs * (tile_.channels > 1 || tile_.parts > 1 ? 2 : 1));  // a copy is read once more
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
                bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
     }
@@ -124,8 +126,7 @@ KernelResult make_rounded_direct(ConvInfo const& info, Request const& request, D
 }
 
 KernelResult make_split_direct(ConvInfo const& info, Request const& request, DirectForm const& form) {
-    if (request.precision == Precision::Exact)
-        return Err{Rejection{"exact precision allows no sums of parts of bf16"}};
+    if (request.precision == Precision::Exact) return Err{Rejection{"exact precision allows no sums of parts of bf16"}};
     return make(info, request, form);
 }
 

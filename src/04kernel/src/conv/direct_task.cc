@@ -96,7 +96,8 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
 }
 
 bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) {
-    if (planar || isa.whole_units || isa.parts > 1 || g.group != 1 || g.in_channels % isa.block || g.kernel[0] * g.kernel[1] == 1)
+    if (planar || isa.whole_units || isa.parts > 1 || g.group != 1 || g.in_channels % isa.block ||
+        g.kernel[0] * g.kernel[1] == 1)
         return false;
     int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
     for (int64_t plane = 0; plane < g.out[0]; ++plane)
@@ -276,15 +277,19 @@ AheadSegments DirectTask::input_of(Band const& band, int64_t chunks, Pointers co
     if (band.rows <= 0) return {};
     auto const block = static_cast<int64_t>(list_.block * sizeof(float));
     auto row = band.row * g_.stride[1] - g_.pad[1], column = rows_ == 1 ? band.column * g_.stride[2] : 0;
-    auto first = std::clamp<int64_t>(row, 0, g_.in[1]), end = std::clamp<int64_t>(row + input_rows(band.rows), first, g_.in[1]);
+    auto first = std::clamp<int64_t>(row, 0, g_.in[1]),
+         end = std::clamp<int64_t>(row + input_rows(band.rows), first, g_.in[1]);
     AheadSegments input;
     input.stride = g_.in[0] * g_.in[1] * g_.in[2] * block, input.segments = x_units_;
     auto plane = std::clamp<int64_t>(band.plane * g_.stride[0] - g_.pad[0], 0, g_.in[0] - 1);
-    input.at = reinterpret_cast<char const*>(p.x) + band.image * x_units_ * input.stride + ((plane * g_.in[1] + first) * g_.in[2] + column) * block;
-    input.segment = (rows_ == 1 ? std::min(band.columns * g_.stride[2], g_.in[2] - column) : (end - first) * g_.in[2]) * block;
+    input.at = reinterpret_cast<char const*>(p.x) + band.image * x_units_ * input.stride +
+               ((plane * g_.in[1] + first) * g_.in[2] + column) * block;
+    input.segment =
+        (rows_ == 1 ? std::min(band.columns * g_.stride[2], g_.in[2] - column) : (end - first) * g_.in[2]) * block;
     if (input.segment <= 0) return {};
     auto const lines = input.segment / 64 * input.segments;
-    auto const steps = ceil_div(list_.in_units(), 2) * g_.taps(), tiles = ceil_div(band.rows * band.columns, isa_->columns);
+    auto const steps = ceil_div(list_.in_units(), 2) * g_.taps(),
+               tiles = ceil_div(band.rows * band.columns, isa_->columns);
     constexpr int64_t kMoments = 6;
     input.lines = ceil_div(lines, kMoments * steps * tiles * chunks);
     return input;
@@ -330,7 +335,8 @@ void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const
     bool const again = row_bands_ * column_bands_ > 1;
     Place const first{begin, 0};
     AheadSegments input;
-    if (in_parts() && split + 1 == splits_ && (task + 1) / splits_ < bands()) input = input_of(band_at(index + 1), end - begin, p);
+    if (in_parts() && split + 1 == splits_ && (task + 1) / splits_ < bands())
+        input = input_of(band_at(index + 1), end - begin, p);
     auto job = part(first);
     for (auto at = first; at.chunk < end;) {
         auto const& chunk = list_.chunks[static_cast<size_t>(at.chunk)];
@@ -399,7 +405,8 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
         auto* panels = scratch_of(t) + panels_at();
         *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + panel_steps_ * PanelsInParts::floats(2)}};
     }
-    context.pool.parallel_for(bands() * splits_, [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
+    context.pool.parallel_for(bands() * splits_,
+                              [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
 }
 
 }  // namespace refactor::kernel

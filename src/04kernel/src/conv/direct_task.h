@@ -76,8 +76,8 @@ private:
     /// every such row: the copy then holds no rows between the taps.
     int64_t row_step_ = 1;
     int64_t band_rows_, band_columns_, row_bands_, column_bands_, splits_ = 1;
-    int64_t part_units_ = 1;  ///< input units that a chunk adds up at a time
-    int64_t x_part_ = 0;      ///< floats between parts of the copy
+    int64_t part_units_ = 1;   ///< input units that a chunk adds up at a time
+    int64_t x_part_ = 0;       ///< floats between parts of the copy
     int64_t panel_steps_ = 0;  ///< of weights in parts
     std::vector<int64_t> taps_;
 };

@@ -51,8 +51,7 @@ class PendingSums {
         if constexpr (parts > 1) {
             Mask finite = first_lanes(W);
 #pragma GCC unroll 8
-            for (int i = 0; i < Q * B; ++i)
-                finite = finite & (abs(Vec::load(sums_ + i * W)) <= Vec::set(__FLT_MAX__));
+            for (int i = 0; i < Q * B; ++i) finite = finite & (abs(Vec::load(sums_ + i * W)) <= Vec::set(__FLT_MAX__));
             if (finite.m != first_lanes(W).m) [[unlikely]]
                 sum_by_vectors<B>(j_, x_, Q, sums_);
         }

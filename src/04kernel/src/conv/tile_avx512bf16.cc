@@ -35,11 +35,12 @@ void round_floats(PairOfUnits x, float* y, int64_t columns, int64_t first, int64
 }
 
 void round_blocks_of(BandJob const& j) {
-    pair_band(j, W, 0, [](auto... row) __attribute__((always_inline)) {
-        pair_blocks(row..., [](Vec low, Vec high, float* y) __attribute__((always_inline)) {
-            round_to_pairs(low, high).store(y);
+    pair_band(
+        j, W, 0, [](auto... row) __attribute__((always_inline)) {
+            pair_blocks(
+                row...,
+                [](Vec low, Vec high, float* y) __attribute__((always_inline)) { round_to_pairs(low, high).store(y); });
         });
-    });
 }
 void round_floats_of(BandJob const& j) { pair_band(j, 1, 0, round_floats); }
 

@@ -3,9 +3,9 @@
 // where they are.
 //
 // A band holds pairs of channels, [unit][parts][row][column][16 pairs], so that 16 neighbouring positions of a unit are
-// a tile of A where they lie; 16 pairs of channels by a block of output channels are a tile of B. Where rows of the band
-// follow each other, tiles go on from one to the next through the columns between them, which are computed in vain: 2
-// of 58 where that leaves no tile half empty.
+// a tile of A where they lie; 16 pairs of channels by a block of output channels are a tile of B. Where rows of the
+// band follow each other, tiles go on from one to the next through the columns between them, which are computed in
+// vain: 2 of 58 where that leaves no tile half empty.
 //
 // Products of three parts are those of f32 (`three_parts.h`), whose weights become panels meanwhile.
 #include "conv/panels_in_parts_impl.h"
@@ -94,15 +94,16 @@ public:
         for (int64_t unit = 0, tap = 0; unit < units; w += kParts * kPart) {
             float const* from = x + j_.taps[unit * taps + tap];
             bool other = false;
-            add_parts<kBoth, B == 2>({from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart},
-                                     [&]() __attribute__((always_inline)) {
-                                         if ((other = !other)) {
-                                             if (pending.any()) pending.store_a_few();
-                                         } else {
-                                             j_.input->ask();
-                                             if (at_once_ && next_.any()) next_.make(at_once_);
-                                         }
-                                     });
+            add_parts<kBoth, B == 2>(
+                {from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart}, [&]() __attribute__((
+                                                                                           always_inline)) {
+                    if ((other = !other)) {
+                        if (pending.any()) pending.store_a_few();
+                    } else {
+                        j_.input->ask();
+                        if (at_once_ && next_.any()) next_.make(at_once_);
+                    }
+                });
             stores.after(kProductsOfParts * (kBoth ? 2 : 1) * B);
             if (++tap == taps) tap = 0, unit += 2;
         }

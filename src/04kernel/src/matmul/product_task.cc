@@ -90,8 +90,8 @@ class ProductTask final : public runtime::Task {
                                                            std::max<int64_t>(1, block_.block_k));
         block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
     }
-    /// Parts for the threads: about four each, of tiles two, which begin slowly, if a part has some 20 µs of work; cut along N at panels first, for that
-    /// shares no reading of B.
+    /// Parts for the threads: about four each, of tiles two, which begin slowly, if a part has some 20 µs of work; cut
+    /// along N at panels first, for that shares no reading of B.
     void split() {
         constexpr double kPartOperations = 1e6;
         auto panel = static_cast<int64_t>(functions_.panel), panels = ceil_div(shape_.n, panel);

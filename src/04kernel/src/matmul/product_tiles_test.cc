@@ -140,7 +140,8 @@ TEST(SplitTiles, NumbersThatAreNoThreeParts) {
         for (unsigned bits : {0u, 3u}) {
             auto p = product_of(70, 150, 96, bits, random, any_f32);
             auto *a = p.inputs[0].as<float>(), *b = p.inputs[1].as<float>();
-            a[3 * 96 + 5] = INFINITY, a[40 * 96 + 95] = NAN, a[50 * 96 + 7] = 3.4e38f, a[50 * 96 + 6] = 0, a[60 * 96] = -INFINITY;
+            a[3 * 96 + 5] = INFINITY, a[40 * 96 + 95] = NAN, a[50 * 96 + 7] = 3.4e38f, a[50 * 96 + 6] = 0,
+                       a[60 * 96] = -INFINITY;
             b[9] = -INFINITY, b[1000] = FLT_MAX;
             auto want = p.run(product_functions_avx512(), WeightType::F32, packed, 1);
             auto got = p.run(split(), WeightType::F32, packed, 2);

@@ -21,7 +21,7 @@ constexpr int64_t kPairsAhead = 64;
 
 /// Up to two vectors of columns of B.
 struct ColumnsOfB {
-    float const* b = nullptr;      ///< null: none
+    float const* b = nullptr;       ///< null: none
     int64_t row = 0, k = 0, n = 0;  ///< floats between rows; rows; columns
 
     RG_SIMD int64_t vectors() const { return n > kWidth ? 2 : 1; }

@@ -22,7 +22,9 @@ struct TilesOfRows {
     float* at;
     int64_t steps;
 
-    static int64_t floats(int64_t rows, int64_t steps) { return tiles_of(rows, kTileRows) * steps * parts * kTileFloats; }
+    static int64_t floats(int64_t rows, int64_t steps) {
+        return tiles_of(rows, kTileRows) * steps * parts * kTileFloats;
+    }
     RG_SIMD float* tile(int64_t tile, int64_t step) const { return at + (tile * steps + step) * parts * kTileFloats; }
 };
 

@@ -34,8 +34,8 @@ RG_SIMD void store_parts(Vec low, Vec high, float* y, int64_t step) {
     }
 }
 
-/// The numbers that are lanes of `low` (not `odd`) or of `high` of what `store_parts` made; infinities and NaN are in the
-/// third part.
+/// The numbers that are lanes of `low` (not `odd`) or of `high` of what `store_parts` made; infinities and NaN are in
+/// the third part.
 RG_SIMD Vec from_parts(float const* parts, int64_t step, bool odd) {
     auto part = [&](int i) __attribute__((always_inline)) {
         auto pairs = _mm512_loadu_si512(parts + i * step);
