@@ -3,7 +3,7 @@
 #include "conv/cost.h"
 #include "conv/direct_task.h"
 
-#include <cmath>
+#include <algorithm>
 
 namespace refactor::kernel {
 
@@ -45,6 +45,18 @@ class DirectKernel final : public NamedKernel {
                          static_cast<size_t>(list.floats) * sizeof(float), fill);
     }
 
+    template <class T>
+    static T rounded(T a, int64_t unit) {
+        return static_cast<T>((static_cast<int64_t>(a) + unit - 1) / unit * unit);
+    }
+    /// ns that tiles wait for parts of X, and of so many weights for each band: two vectors take 18 cycles.
+    static double making_parts(Geometry const& g, double weights, int threads) {
+        constexpr double kOfFloat = 0.25, kBand = 512;
+        auto per_thread = static_cast<double>(g.batch * g.out_size()) / threads;
+        auto read = static_cast<double>(g.batch * g.in_channels * std::min(g.in_size(), g.out_size() * g.taps()));
+        return kOfFloat * (read / threads + weights * std::max(1., per_thread / kBand));
+    }
+
 public:
     DirectKernel(Form const& form, ConvInfo info, std::shared_ptr<mem_manager::Blob const> weights)
         : NamedKernel(form.id), info_(std::move(info)), form_(form), tile_(form.tile()), weights_(std::move(weights)) {}
@@ -65,30 +77,18 @@ public:
             depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
         }
         auto positions = g->batch * g->out_size();
-        if (tile_.parts > 1) {
-            auto pairs = int64_t{2} * tile_.block;
-            depth = std::ceil(depth / static_cast<double>(pairs)) * static_cast<double>(pairs);
-            auto share = int64_t{cost.threads} * tile_.columns;
-            positions = (positions + share - 1) / share * share;
-        }
+        if (tile_.parts > 1)
+            depth = rounded(depth, 2 * tile_.block), positions = rounded(positions, cost.threads * tile_.columns);
         auto outputs = static_cast<double>(positions * blocks * tile_.block);
         auto share =
             g->group == 1 && tile_.channels == 1 ? CostModel::share_of_blocks(tile_.block, g->out_channels) : 1;
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
         auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
-        if (tile_.parts > 1) {
-            // Two vectors become parts in 18 cycles: those of X, and of weights for each band, which tiles hide little
-            // of.
-            constexpr double kOfFloat = 0.25, kBand = 512;
-            auto taps = static_cast<double>(g->taps());
-            auto bands = std::max(1., static_cast<double>(positions) / (cost.threads * kBand));
-            auto made = depth * taps * static_cast<double>(blocks * tile_.block) * bands;
-            auto read = std::min(inputs, static_cast<double>(g->batch * g->in_channels * g->out_size()) * taps);
-            work += kOfFloat * (read / cost.threads + made);
-        }
+        if (tile_.parts > 1)
+            work += making_parts(*g, depth * static_cast<double>(g->taps() * blocks * tile_.block), cost.threads);
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
-        auto bytes =
-            4 * (outputs + inputs * (tile_.channels > 1 || tile_.parts > 1 ? 2 : 1));  // a copy is read once more
+        bool copied = tile_.channels > 1 || tile_.parts > 1;  // and read once more
+        auto bytes = 4 * (outputs + inputs * (copied ? 2 : 1));
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
                bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
     }

@@ -273,28 +273,6 @@ RowJob DirectTask::job_of(Band const& band) const {
     return job;
 }
 
-AheadSegments DirectTask::input_of(Band const& band, int64_t chunks, Pointers const& p) const {
-    if (band.rows <= 0) return {};
-    auto const block = static_cast<int64_t>(list_.block * sizeof(float));
-    auto row = band.row * g_.stride[1] - g_.pad[1], column = rows_ == 1 ? band.column * g_.stride[2] : 0;
-    auto first = std::clamp<int64_t>(row, 0, g_.in[1]),
-         end = std::clamp<int64_t>(row + input_rows(band.rows), first, g_.in[1]);
-    AheadSegments input;
-    input.stride = g_.in[0] * g_.in[1] * g_.in[2] * block, input.segments = x_units_;
-    auto plane = std::clamp<int64_t>(band.plane * g_.stride[0] - g_.pad[0], 0, g_.in[0] - 1);
-    input.at = reinterpret_cast<char const*>(p.x) + band.image * x_units_ * input.stride +
-               ((plane * g_.in[1] + first) * g_.in[2] + column) * block;
-    input.segment =
-        (rows_ == 1 ? std::min(band.columns * g_.stride[2], g_.in[2] - column) : (end - first) * g_.in[2]) * block;
-    if (input.segment <= 0) return {};
-    auto const lines = input.segment / 64 * input.segments;
-    auto const steps = ceil_div(list_.in_units(), 2) * g_.taps(),
-               tiles = ceil_div(band.rows * band.columns, isa_->columns);
-    constexpr int64_t kMoments = 6;
-    input.lines = ceil_div(lines, kMoments * steps * tiles * chunks);
-    return input;
-}
-
 RowJob DirectTask::part_of(RowJob const& whole, Band const& band, float const* x, Chunk const& chunk, int64_t first,
                            Pointers const& p) const {
     auto job = whole;
@@ -331,12 +309,8 @@ void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const
     auto part = [&](Place at) {
         return part_of(whole, band, x, list_.chunks[static_cast<size_t>(at.chunk)], at.unit, p);
     };
-    auto& panels = reinterpret_cast<Held*>(scratch)->panels;
     bool const again = row_bands_ * column_bands_ > 1;
     Place const first{begin, 0};
-    AheadSegments input;
-    if (in_parts() && split + 1 == splits_ && (task + 1) / splits_ < bands())
-        input = input_of(band_at(index + 1), end - begin, p);
     auto job = part(first);
     for (auto at = first; at.chunk < end;) {
         auto const& chunk = list_.chunks[static_cast<size_t>(at.chunk)];
@@ -344,7 +318,8 @@ void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const
         bool const more = at.chunk < end;
         auto const next = part(more ? at : first);
         job.ahead = more ? next.w : nullptr;
-        if (in_parts()) job.panels = &panels, job.input = &input, job.following = more || again ? &next : nullptr;
+        if (in_parts())
+            job.panels = &reinterpret_cast<Held*>(scratch)->panels, job.following = more || again ? &next : nullptr;
         run_rows(job, band, chunk);
         job = next;
     }

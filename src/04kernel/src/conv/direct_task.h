@@ -51,8 +51,6 @@ private:
     float const* fetch(Band const&, int64_t index, float* scratch, Pointers const&) const;
     void run_task(int64_t task, float* scratch, Pointers const&) const;
     RowJob job_of(Band const&) const;
-    /// What a band reads, while so many pairs of tiles of chunks are multiplied.
-    AheadSegments input_of(Band const&, int64_t chunks, Pointers const&) const;
     /// Some input units of a chunk of a band, from unit `first` on.
     RowJob part_of(RowJob const&, Band const&, float const* x, Chunk const&, int64_t first, Pointers const&) const;
 

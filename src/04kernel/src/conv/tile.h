@@ -44,23 +44,6 @@ struct TilePositions {
     int64_t pairs() const { return runs() * ((run() + kPair - 1) / kPair); }
 };
 
-/// Memory that is asked for some lines at a time: segments of `segment` bytes, `stride` bytes apart.
-struct AheadSegments {
-    char const* at = nullptr;
-    int64_t segment = 0, stride = 0, segments = 0;  ///< of which so many are left
-    int64_t lines = 0, done = 0;                    ///< at a time; bytes of this segment that are
-
-    void ask() {
-        constexpr int64_t kLine = 64;
-        for (auto i = segments ? lines : 0; i > 0; --i) {
-            __builtin_prefetch(at + done, 0, 2);
-            if ((done += kLine) < segment) continue;
-            done = 0, at += stride;
-            if (--segments == 0) return;
-        }
-    }
-};
-
 /// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.
 struct RowJob {
     float const* x;
@@ -93,7 +76,6 @@ struct RowJob {
     int64_t x_part = 0, unit_taps = 1;
     PanelsInParts* panels = nullptr;
     RowJob const* following = nullptr;
-    AheadSegments* input = nullptr;  ///< of the next band
 };
 
 /// Fills a zero-padded copy of the input that the positions of a band read, [unit][plane][row][phase][column] of blocks

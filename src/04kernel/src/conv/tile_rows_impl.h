@@ -41,7 +41,8 @@ public:
     RG_SIMD void add(float const* x, PendingSums<B, 1>& pending) {
         constexpr int64_t kColumn = 4 * W;
         float const* w = j_.w;
-        int64_t const taps = j_.tap_count, times = (PendingSums<B, 1>::kTimes + taps - 1) / taps;
+        int64_t const taps = j_.tap_count;
+        int64_t const times = taps > 0 ? (PendingSums<B, 1>::kTimes + taps - 1) / taps : 0;
         StoresNowAndThen stores;
         for (int64_t t = 0; t < taps; ++t, w += B * W * W) {
             ahead_.prefetch(W);
@@ -94,13 +95,12 @@ public:
         for (int64_t unit = 0, tap = 0; unit < units; w += kParts * kPart) {
             float const* from = x + j_.taps[unit * taps + tap];
             bool other = false;
+            TilesInParts const tiles{from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart};
             add_parts<kBoth, B == 2>(
-                {from, from + kTileRows * W, kColumn, j_.x_part, w, B * 4 * W, kPart}, [&]() __attribute__((
-                                                                                           always_inline)) {
+                tiles, [&]() __attribute__((always_inline)) {
                     if ((other = !other)) {
                         if (pending.any()) pending.store_a_few();
                     } else {
-                        j_.input->ask();
                         if (at_once_ && next_.any()) next_.make(at_once_);
                     }
                 });
