@@ -127,6 +127,17 @@ RG_EMULATED __m512 _mm512_permutexvar_ps(__m512i index, __m512 a) {
     return z.vector();
 }
 
+/// Of its kinds the smaller magnitude with the sign of the first operand.
+RG_EMULATED __m512 _mm512_range_ps(__m512 a, __m512 b, int kind) {
+    if (kind != 0b0010) __builtin_trap();
+    Elements<float, __m512> x(a), y(b), z(a);
+    for (int i = 0; i < 16; ++i) {
+        float first = __builtin_fabsf(x.x[i]), second = __builtin_fabsf(y.x[i]);
+        z.x[i] = __builtin_copysignf(first < second || second != second ? first : second, x.x[i]);
+    }
+    return z.vector();
+}
+
 RG_EMULATED float _mm512_cvtss_f32(__m512 a) { return Elements<float, __m512>(a).x[0]; }
 RG_EMULATED __m128 _mm512_castps512_ps128(__m512 a) { return _mm256_castps256_ps128(halves(a).low); }
 RG_EMULATED __m512i _mm512_castps_si512(__m512 a) {

@@ -62,6 +62,9 @@ RG_EMULATED __mmask64 _mm512_movepi8_mask(__m512i a) {
 }
 
 RG_EMULATED __m512 _mm512_mask_blend_ps(__mmask16 mask, __m512 a, __m512 b) { return chosen<float>(mask, b, a); }
+RG_EMULATED __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
+    return chosen<uint16_t>(mask, b, a);
+}
 RG_EMULATED __m512i _mm512_mask_blend_epi8(__mmask64 mask, __m512i a, __m512i b) { return chosen<uint8_t>(mask, b, a); }
 RG_EMULATED __m512i _mm512_maskz_mov_epi8(__mmask64 mask, __m512i a) {
     return chosen<uint8_t>(mask, a, _mm512_setzero_si512());
