@@ -158,8 +158,10 @@ void DirectTask::plan_bands() {
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
     if (in_parts()) budget = std::min(budget, std::max(l2 / 4, band_floats(1, 2 * kLeastInParts)));
     bool by_columns = rows_ == 1;
-    auto extent = by_columns ? ceil_div(columns_, isa_->columns) : rows_;
-    auto floats = [&](int64_t n) { return by_columns ? band_floats(1, n * isa_->columns) : band_floats(n, columns_); };
+    // Bands of weights in parts are few, and end where those of other steps do rather than with a tile.
+    auto const unit = int64_t{in_parts() ? 2 : isa_->columns};
+    auto extent = by_columns ? ceil_div(columns_, unit) : rows_;
+    auto floats = [&](int64_t n) { return by_columns ? band_floats(1, n * unit) : band_floats(n, columns_); };
     int64_t size = extent;
     if (floats(size) > budget) {
         auto marginal = std::max<int64_t>(1, floats(2) - floats(1));
@@ -176,8 +178,7 @@ void DirectTask::plan_bands() {
         count = even_bands(extent, ceil_div(wanted, images));
     size = ceil_div(extent, count), count = ceil_div(extent, size);
     splits_ = std::clamp<int64_t>(ceil_div(wanted, images * count), 1, static_cast<int64_t>(list_.chunks.size()));
-    band_rows_ = by_columns ? 1 : size,
-    band_columns_ = by_columns ? std::min(columns_, size * isa_->columns) : columns_;
+    band_rows_ = by_columns ? 1 : size, band_columns_ = by_columns ? std::min(columns_, size * unit) : columns_;
     row_bands_ = by_columns ? 1 : count, column_bands_ = by_columns ? count : 1;
     if (by_columns || size > 1 || floats(1) <= budget) return;
     // Even one row is too much, so that it is cut as well; at least four tiles long, for what bands read twice.
