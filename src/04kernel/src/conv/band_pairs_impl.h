@@ -1,6 +1,5 @@
 #pragma once
 // Bands whose units are made of two units of X, as pairs of numbers of bf16; include a wrapper first.
-#include "conv/store_impl.h"
 #include "conv/tile.h"
 
 namespace refactor::kernel {
@@ -14,11 +13,12 @@ struct PairOfUnits {
 /// Blocks: columns first, first + step, … of a row; `store(low, high, y)` stores a pair of vectors.
 RG_SIMD void pair_blocks(PairOfUnits x, float* y, int64_t columns, int64_t first, int64_t step, int64_t limit,
                          auto&& store) {
-    for (int64_t i = 0, column = first; i < columns; ++i, column += step, y += W) {
+    for (int64_t i = 0, column = first; i < columns; ++i, column += step, y += Vec::width) {
         if (column < 0 || column >= limit)
             store(Vec::zero(), Vec::zero(), y);
         else
-            store(Vec::load(x.low + column * W), x.high ? Vec::load(x.high + column * W) : Vec::zero(), y);
+            store(Vec::load(x.low + column * Vec::width),
+                  x.high ? Vec::load(x.high + column * Vec::width) : Vec::zero(), y);
     }
 }
 

@@ -6,9 +6,9 @@
 namespace refactor::kernel {
 
 void split_band_avx512(BandJob const& j) {
-    int64_t const part = j.planes * j.rows * j.phases * j.columns * W;
+    int64_t const part = j.planes * j.rows * j.phases * j.columns * Vec::width;
     pair_band(
-        j, W, (kParts - 1) * part, [part](auto... row) __attribute__((always_inline)) {
+        j, Vec::width, (kParts - 1) * part, [part](auto... row) __attribute__((always_inline)) {
             pair_blocks(
                 row..., [part](Vec low, Vec high, float* y)
                             __attribute__((always_inline)) { store_parts(low, high, y, part); });
