@@ -153,7 +153,7 @@ void DirectTask::plan_bands() {
     for (auto const& chunk : list_.chunks)
         panel = std::max(
             panel, std::min<int64_t>(chunk.in_blocks, part_units_) * unit_ * g_.taps() * chunk.blocks * list_.block);
-    if (in_parts()) panel = 2 * panel_steps_ * PanelsInParts::floats(2);
+    if (in_parts()) panel = 2 * panel_steps_ * PanelsInParts::kStepFloats;
     // The weights of a part and the input of a band stay in L2 together.
     auto budget = std::max(l2 * 4 / 5 - panel, l2 / 4);
     if (in_parts()) budget = std::min(budget, std::max(l2 / 4, band_floats(1, 2 * kLeastInParts)));
@@ -193,7 +193,7 @@ void DirectTask::plan_bands() {
 void DirectTask::plan_parts() {
     part_units_ = list_.in_units();
     if (in_parts()) {
-        auto most = std::max<int64_t>(1, kPanelBytes / 2 / 4 / (PanelsInParts::floats(2) * g_.taps()));
+        auto most = std::max<int64_t>(1, kPanelBytes / 2 / 4 / (PanelsInParts::kStepFloats * g_.taps()));
         auto pairs = ceil_div(part_units_, 2);
         part_units_ = 2 * ceil_div(pairs, ceil_div(pairs, most));
         panel_steps_ = part_units_ / 2 * g_.taps();
@@ -346,7 +346,7 @@ void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chun
 
 size_t DirectTask::scratch_bytes() const {
     if (!copies_) return 0;
-    return static_cast<size_t>(panels_at() + 2 * panel_steps_ * PanelsInParts::floats(2)) * sizeof(float);
+    return static_cast<size_t>(panels_at() + 2 * panel_steps_ * PanelsInParts::kStepFloats) * sizeof(float);
 }
 
 int64_t DirectTask::panels_at() const {
@@ -379,7 +379,7 @@ void DirectTask::run(void* const* arguments, runtime::RunContext const& context)
     auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };
     for (int t = 0; copies_ && (splits_ > 1 || in_parts()) && t < context.pool.threads(); ++t) {
         auto* panels = scratch_of(t) + panels_at();
-        *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + panel_steps_ * PanelsInParts::floats(2)}};
+        *reinterpret_cast<Held*>(scratch_of(t)) = {-1, {panels, panels + panel_steps_ * PanelsInParts::kStepFloats}};
     }
     context.pool.parallel_for(bands() * splits_,
                               [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });

@@ -8,6 +8,24 @@
 namespace refactor::kernel {
 namespace {
 
+/// Positions of a job by tiles of 16: rows of `pitch`, of which the first `cols` are wanted, one after the other, or
+/// each for itself (`pitch` 0).
+struct TilePositions {
+    int64_t rows, cols, pitch;
+
+    static constexpr int64_t kTile = 16, kPair = 2 * kTile;
+    static TilePositions of(int64_t rows, int64_t cols, int64_t pitch) {
+        auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
+        bool together = rows > 1 && tiles((rows - 1) * pitch + cols) <= rows * tiles(cols);
+        return {rows, cols, together ? pitch : 0};
+    }
+    /// That tiles walk through before they start anew.
+    int64_t run() const { return pitch ? (rows - 1) * pitch + cols : cols; }
+    int64_t runs() const { return pitch ? 1 : rows; }
+    /// Of two tiles.
+    int64_t pairs() const { return runs() * ((run() + kPair - 1) / kPair); }
+};
+
 /// Sums of `count` neighbouring positions, [position][block], by vectors, of the numbers that parts are of.
 template <int B>
 [[gnu::noinline]] void sum_by_vectors(RowJob const& j, float const* x, int count, float* sums) {

@@ -19,29 +19,7 @@ struct PanelsInParts {
     float const *now_w = nullptr, *next_w = nullptr;  ///< that they are made of; null: none
     int64_t next_steps = 0;                           ///< that are done
 
-    /// Floats of a step.
-    static constexpr int64_t floats(int64_t blocks) {
-        constexpr int64_t kParts = 3, kTile = 256;
-        return kParts * kTile * blocks;
-    }
-};
-
-/// Positions of a job by tiles of 16: rows of `pitch`, of which the first `cols` are wanted, one after the other, or
-/// each for itself (`pitch` 0).
-struct TilePositions {
-    int64_t rows, cols, pitch;
-
-    static constexpr int64_t kTile = 16, kPair = 2 * kTile;
-    static TilePositions of(int64_t rows, int64_t cols, int64_t pitch) {
-        auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
-        bool together = rows > 1 && tiles((rows - 1) * pitch + cols) <= rows * tiles(cols);
-        return {rows, cols, together ? pitch : 0};
-    }
-    /// That tiles walk through before they start anew.
-    int64_t run() const { return pitch ? (rows - 1) * pitch + cols : cols; }
-    int64_t runs() const { return pitch ? 1 : rows; }
-    /// Of two tiles.
-    int64_t pairs() const { return runs() * ((run() + kPair - 1) / kPair); }
+    static constexpr int64_t kStepFloats = 3 * 256 * 2;  ///< of two blocks
 };
 
 /// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.

@@ -162,6 +162,8 @@ struct ByVectors {
                   Element const* next) const {
         multiply_panel(t, r, j, b, b_row, next);
     }
+    /// Nothing that was multiplied is waiting to be stored.
+    void finish() const {}
 };
 
 template <class Panels>
@@ -199,6 +201,7 @@ void multiply_blocks(Block const& whole, Panels& panels) {
             r.depth += r.k;
         } while (r.depth < t.k);
     }
+    panels.finish();
 }
 
 [[maybe_unused]] void multiply(Block const& whole) {

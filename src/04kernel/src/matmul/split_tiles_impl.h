@@ -13,11 +13,13 @@
 // that L1 keeps, with sums that go through memory, took 10 to 20 % longer.)
 #include "matmul/tile_operands_impl.h"
 
+#include <utility>
+
 namespace refactor::kernel {
 namespace {
 
-/// What the processor brings no sooner by itself from L3, in rows of B.
-constexpr int64_t kPairsAhead = 64;
+/// Asked for ahead, in rows of B: from L3 they come no sooner by themselves.
+constexpr int64_t kRowsOfBAhead = 64;
 
 /// Up to two vectors of columns of B.
 struct ColumnsOfB {
@@ -43,8 +45,8 @@ class TilesOfColumns {
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; ++v) {
                 float const* at = b + v * kWidth;
-                __builtin_prefetch(at + kPairsAhead * row_, 0, 2);
-                __builtin_prefetch(at + kPairsAhead * row_ + second, 0, 2);
+                __builtin_prefetch(at + kRowsOfBAhead * row_, 0, 2);
+                __builtin_prefetch(at + kRowsOfBAhead * row_ + second, 0, 2);
                 if constexpr (whole) {
                     store_parts(Vec::load(at), Vec::load(at + second), to + v * kWidth, part);
                 } else {

@@ -64,7 +64,6 @@ void multiply_by_tiles(Block const& t) {
     registers.shape(kTileRows, kTileRows);
     Tiles tiles;
     multiply_blocks(t, tiles);
-    tiles.finish();
 }
 
 template <class Tiles>
