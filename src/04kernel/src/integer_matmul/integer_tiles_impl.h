@@ -10,6 +10,8 @@
 #include "integer_matmul/integer_lanes_avx512.h"
 // Written against what is above.
 #include "integer_matmul/integer_sums.h"
+// Written against that.
+#include "integer_matmul/integer_rows_avx512.h"
 #include "simd/ahead.h"
 #include "simd/tiles.h"
 
@@ -95,19 +97,8 @@ RG_SIMD Lanes whole_sum(IntegerBlock const& t, int32_t const* sums, int64_t row,
 template <int vectors>
 void finish_rows(IntegerBlock const& t, Finish const& f, int32_t const* sums, int64_t rows, int64_t first,
                  int64_t column) {
-    constexpr int kAtOnce = 4;
-    int64_t i = 0;
-    if (f.kind != Finish::Kind::Any)
-        for (; i + kAtOnce <= rows; i += kAtOnce) {
-            Lanes c[kAtOnce][vectors];
-#pragma GCC unroll 4
-            for (int r = 0; r < kAtOnce; ++r)
-#pragma GCC unroll 4
-                for (int v = 0; v < vectors; ++v)
-                    c[r][v] = whole_sum(t, sums + (i + r) * kPanel + v * kWidth, first + i + r, column + v * kWidth);
-            store_tile(t, f, c, first + i, column);
-        }
-    for (; i < rows; ++i)
+    if (store_frequent_rows<vectors>(t, f, sums, rows, first, column)) return;
+    for (int64_t i = 0; i < rows; ++i)
         for (int v = 0; v < vectors; ++v) {
             int64_t j = column + v * kWidth;
             store_lanes(t, whole_sum(t, sums + i * kPanel + v * kWidth, first + i, j), j, (first + i) * t.y_row + j,
