@@ -21,6 +21,16 @@ TEST_F(RoundedConv, Operands) {
     EXPECT_EQ(ran.contains("conv:cpu:direct:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Amx);
 }
 
+TEST_F(RoundedConv, GroupsOfPartsOfTiles) {
+    for (int64_t in_group : {2, 4, 8, 16, 24, 40})
+        for (int64_t groups : {3, 8}) {
+            auto c = square_case(rng_, 3, pick(rng_, 1, 2), groups, in_group, pick(rng_, 0, 1) ? in_group : 7);
+            c.info.may_round = c.constant_weights = true;
+            auto ran = check_all({c}, rng_);
+            EXPECT_EQ(ran.contains(kDirectTiles), cpu_features().isa >= Isa::Avx512Bf16) << in_group;
+        }
+}
+
 TEST_F(RoundedConv, FirstLayersByTiles) {
     std::vector<Case> cases;
     // Channels of one and two pairs; windows of up to 16 pairs; strides that leave columns out; more than two tiles.

@@ -24,9 +24,8 @@ class DirectKernel final : public NamedKernel {
         for (int axis = 0; axis < 3; ++axis)
             if (g->pad[axis] < 0 || g->pad_end[axis] < 0) return Err{Rejection{"does not handle negative pads"}};
         auto lanes = g->over_lanes(tile_.channels);
-        auto depth = lanes.in_channels / g->group, unit = int64_t{tile_.parts > 1 ? 2 * tile_.block : tile_.block};
-        if ((tile_.whole_units || tile_.parts > 1) && g->group > 1 &&
-            (depth % unit || g->out_channels / g->group % tile_.block))
+        auto depth = lanes.in_channels / g->group, outputs = g->out_channels / g->group;
+        if (tile_.parts > 1 && g->group > 1 && (depth % (2 * tile_.block) || outputs % tile_.block))
             return Err{Rejection{"is for groups of whole tiles"}};
         return g;
     }

@@ -62,7 +62,7 @@ public:
         auto const &w = request.inputs[I::kB], &zero = request.inputs[I::kBZero];
         if (w.constant && w.count() > 0) w_ = w.constant;
         w_zero_ = zero.constant, zero_known_ = zero.absent() || zero.constant;
-        weights_->centred = f_.few_columns && is_centred(w.dtype, zero);
+        weights_->centred = (f_.few_columns || f_.tile_rows) && is_centred(w.dtype, zero);
         if (!f_.spills || !w_) return;
         if (auto spills = most_spills(w))
             weights_->spills = *spills;
@@ -84,7 +84,7 @@ public:
         auto lanes = static_cast<double>(plan.columns());
         auto padded = std::ceil(lanes / f_.width) * f_.width;
         auto rate = (plan.tile_dwords ? f_.speed : 1.) * f_.width * f_.group * 5. / slowdown_of_spills(f_, plan.size);
-        return 200 + (shape.operations() * padded / lanes / rate + staging) / args.threads;
+        return 200 + (plan.s.operations() * padded / lanes / rate + staging) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         IntegerConvShape shape;

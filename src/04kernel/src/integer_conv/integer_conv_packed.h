@@ -7,10 +7,9 @@
 
 namespace refactor::kernel {
 
-/// Whether X is read with the channels of several groups together, as it lies: `channels` of a group fill dwords. Tiles
-/// want longer runs.
+/// Whether X is read with the channels of several groups together, as it lies: `channels` of a group fill dwords.
 inline bool keeps_groups_together(IntegerFunctions const& f, int64_t groups, int64_t channels, bool channels_last) {
-    return groups > 1 && channels_last && channels % f.group == 0 && f.tile_rows == 0;
+    return groups > 1 && channels_last && channels % f.group == 0;
 }
 
 /// The window of a convolution as rows of A: `runs` runs of `run` elements of X that are next to each other.
@@ -39,9 +38,10 @@ struct ColumnTerms {
 
 /// What convolutions of an instruction set share: types, sizes, and W in the form that the loops want.
 struct IntegerConvPlan {
-    IntegerConvShape s;
     /// See `IntegerFunctions::few_columns`; groups that are blocks of channels are multiplied as one.
     enum class Narrow : uint8_t { No, Block, Groups } narrow;
+    int64_t joined;      ///< groups that tiles multiply as one, with zeros where a channel is not of a column's group
+    IntegerConvShape s;  ///< with so many fewer groups
     IntegerFunctions const& f;
     IntegerResult result;
     bool depthwise;  ///< one channel in, one out, for each group
@@ -70,6 +70,7 @@ struct IntegerConvPlan {
     int64_t group_offset(int64_t group) const {
         return group * (image.groups > 1 ? image.group_bytes() : s.group_in() * image.element);
     }
+    double operations() const { return s.operations() / static_cast<double>(joined); }
     /// Bytes of W when packed, for all groups.
     size_t packed_bytes() const;
     /// W for `strips`; null if it is not bytes. `packed` is what `pack` filled.

@@ -1,6 +1,7 @@
 #include "integer_conv/integer_conv_packed.h"
 
 #include <cstring>
+#include <vector>
 
 namespace refactor::kernel {
 
@@ -27,6 +28,27 @@ IntegerConvPlan::Narrow narrow_of(IntegerFunctions const& f, IntegerConvShape co
     return s.channels_last && fills && fits ? Narrow::Groups : Narrow::No;
 }
 
+/// So many that tiles of 64 bytes by 16 columns have the fewest zeros, and as many of these as fill a panel.
+int64_t joined_groups(IntegerFunctions const& f, IntegerConvShape const& s) {
+    if (f.tile_rows == 0 || !s.channels_last || s.group == 1 || is_depthwise(s)) return 1;
+    auto tiles_of = [](int64_t n, int64_t tile) { return (n + tile - 1) / tile; };
+    auto products = [&](int64_t count) {
+        auto columns = count * s.group_out();
+        return static_cast<double>(tiles_of(count * s.group_in(), 64) * tiles_of(columns, f.width)) /
+               static_cast<double>(columns);
+    };
+    int64_t best = 1;
+    for (int64_t count = 2; count * s.group_out() <= f.panel; ++count)
+        if (s.group % count == 0 && count * s.group_in() % f.group == 0 && products(count) <= products(best))
+            best = count;
+    return best;
+}
+
+IntegerConvShape with_groups(IntegerConvShape shape, int64_t groups) {
+    shape.group = groups;
+    return shape;
+}
+
 }  // namespace
 
 WindowRuns::WindowRuns(int64_t all_taps, int64_t width, bool adjacent, int64_t channels_of_group)
@@ -47,16 +69,17 @@ std::vector<int64_t> WindowRuns::offsets(IntegerFunctions const& f) const {
 
 IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvInfo const& info,
                                  IntegerConvShape const& shape, Weights weights)
-    : s(shape),
-      narrow(weights.centred ? narrow_of(functions, s) : Narrow::No),
+    : narrow(weights.centred ? narrow_of(functions, shape) : Narrow::No),
+      joined(weights.centred && narrow == Narrow::No ? joined_groups(functions, shape) : 1),
+      s(with_groups(shape, shape.group / joined)),
       f(narrow == Narrow::No ? functions : *functions.few_columns),
       result(info.result),
       depthwise(is_depthwise(shape)),
       together(depthwise || keeps_groups_together(f, s.group, s.group_in(), s.channels_last)),
-      image(shape, depthwise ? 1 : functions.element_bytes(), together,
+      image(s, depthwise ? 1 : functions.element_bytes(), together,
             // Whole dwords or vectors are read.
-            depthwise ? shape.in_channels % functions.width == 0
-                      : (shape.dilation[2] == 1 ? shape.kernel[2] : 1) * shape.group_in() % functions.group == 0),
+            depthwise ? s.in_channels % functions.width == 0
+                      : (s.dilation[2] == 1 ? s.kernel[2] : 1) * s.group_in() % functions.group == 0),
       window(s.taps(), s.kernel[2], s.dilation[2] == 1 && !together, s.group_in()),
       run_depth(window.depth(f)),
       tile_dwords(depthwise ? 0 : tile_dwords_of(f, window.runs, run_depth)),
@@ -80,7 +103,8 @@ int8_t const* IntegerConvPlan::strip_weights(void const* packed) const {
 std::string IntegerConvPlan::format() const {
     return "integer_conv:" + (depthwise ? "words" : std::to_string(f.group)) + ":" + std::to_string(f.panel) + ":" +
            (s.w_signed ? "i8:" : "u8:") + std::to_string(s.group) + ":" + std::to_string(window.run) +
-           (narrow == Narrow::Groups ? ":blocks" : "") + (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
+           (joined > 1 ? ":joined" + std::to_string(joined) : "") + (narrow == Narrow::Groups ? ":blocks" : "") +
+           (f.spills ? ":spills" : "") + (strips ? strips->format() : "");
 }
 
 void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, void* target) const {
@@ -103,7 +127,17 @@ void IntegerConvPlan::pack(void const* w, void const* w_zero, int64_t group, voi
     }
     auto step = s.group_in() * s.taps();
     auto offsets = window.offsets(f);
-    auto const* first = static_cast<uint8_t const*>(w) + group * columns() * step;
+    auto const* first = static_cast<uint8_t const*>(w) + group * columns() * step / joined;
+    std::vector<uint8_t> dense;
+    if (joined > 1) {
+        // Those of each column stand behind zeros for the groups in front of its own.
+        auto part = step / joined, columns_of_group = columns() / joined;
+        dense.assign(static_cast<size_t>(columns() * step), static_cast<uint8_t>(-b_shift(f, s.w_signed)));
+        for (int64_t j = 0; j < columns(); ++j)
+            std::memcpy(dense.data() + j * step + j / columns_of_group * part, first + j * part,
+                        static_cast<size_t>(part));
+        first = dense.data();
+    }
     pack_columns(f, {first, s.w_signed, static_cast<int64_t>(offsets.size()), columns(), offsets, step}, size,
                  run_depth, words + static_cast<size_t>(group) * size.bytes() / sizeof(int32_t));
 }

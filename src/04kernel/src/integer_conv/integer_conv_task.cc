@@ -273,7 +273,7 @@ public:
     size_t workspace_bytes() const override { return end_; }
     size_t scratch_bytes() const override { return scratch_bytes_; }
     uint64_t unread_inputs() const override { return packed_ ? uint64_t{1} << I::kB : 0; }
-    double operations() const override { return p_.s.operations(); }
+    double operations() const override { return p_.operations(); }
 };
 
 }  // namespace

@@ -83,10 +83,10 @@ TEST_F(IntegerTiles, MultiplyMatrices) {
 TEST_F(IntegerTiles, Convolve) {
     std::mt19937 random(seed_of(332));
     struct Sizes {
-        int64_t height, width, channels, out, taps, stride;
+        int64_t height, width, channels, out, taps, stride, groups = 1;
     };
     // Rows of a window of few bytes; lines of less than a tile, of several, and longer than a part; windows and strides
-    // whose rows jump between lines.
+    // whose rows jump between lines; groups that are multiplied together, as zero points allow, and by themselves.
     for (auto p : {Sizes{7, 7, 64, 64, 3, 1},
                    {14, 14, 32, 80, 3, 2},
                    {9, 28, 64, 33, 1, 1},
@@ -95,18 +95,29 @@ TEST_F(IntegerTiles, Convolve) {
                    {5, 1, 64, 64, 1, 1},
                    {6, 40, 24, 40, 3, 1},
                    {20, 21, 3, 40, 7, 2},
-                   {10, 33, 7, 33, 3, 1}}) {
+                   {10, 33, 7, 33, 3, 1},
+                   {9, 20, 96, 96, 3, 1, 6},
+                   {14, 15, 144, 144, 3, 2, 6},
+                   {7, 7, 96, 48, 3, 1, 8},
+                   {5, 30, 100, 60, 1, 1, 5},
+                   {6, 7, 128, 64, 3, 1, 2}}) {
         auto pad = p.taps / 2, y_height = (p.height + 2 * pad - p.taps) / p.stride + 1,
              y_width = (p.width + 2 * pad - p.taps) / p.stride + 1;
         int variant = 0;
         for (auto c : integer_cases()) {
             ++variant;
-            Dims x{2, p.height, p.width, p.channels}, w{p.out, p.channels, p.taps, p.taps},
+            Dims x{2, p.height, p.width, p.channels}, w{p.out, p.channels / p.groups, p.taps, p.taps},
                 y{2, y_height, y_width, p.out}, w_zeros;
             if (variant % 3 == 0) w_zeros = {p.out};
             auto inputs = with_operands(c, random_bytes(c.a, x, random), random_bytes(c.b, w, random), {}, w_zeros,
-                                        p.out, p.channels * p.taps * p.taps, variant % 2 == 0, y, random);
-            IntegerConvInfo info{{{p.stride, p.stride}, {1, 1}, {pad, pad}, {pad, pad}}, 1, c.result(), true};
+                                        p.out, element_count(w) / p.out, variant % 2 == 0, y, random);
+            // What products of u8 and i8 read as zero.
+            if (p.groups > 1 && variant % 3) {
+                auto& zero = inputs[3];
+                zero = c.b == DataType::I8 ? Tensor() : zero;
+                if (c.b == DataType::U8) zero.bytes[0] = std::byte{128}, zero.constant = true;
+            }
+            IntegerConvInfo info{{{p.stride, p.stride}, {1, 1}, {pad, pad}, {pad, pad}}, p.groups, c.result(), true};
             check(info, inputs, Tensor(c.y, y), make_integer_conv,
                   std::to_string(p.height) + "x" + std::to_string(p.width) + "x" + std::to_string(p.channels) +
                       " variant " + std::to_string(variant));
