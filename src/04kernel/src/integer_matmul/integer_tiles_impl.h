@@ -21,6 +21,18 @@ namespace {
 /// Rows below which B arrives no sooner for tiles than for vectors.
 constexpr int64_t kLeastRows = 8;
 
+/// How many of `count` offsets are `step` from the one before, with the first.
+RG_SIMD int64_t run_of(int64_t const* offset, int64_t count, int64_t step) {
+    int64_t run = 1;
+    for (int64_t others = 0; run + 8 <= count; run += 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) others |= (offset[run + i] - offset[run + i - 1]) ^ step;
+        if (others) break;
+    }
+    while (run < count && offset[run] - offset[run - 1] == step) ++run;
+    return run;
+}
+
 /// Rows of A at one distance from each other.
 struct TileOfRows {
     int rows = 0;
@@ -35,7 +47,7 @@ struct TileOfRows {
         if (t.a_offsets) {
             int64_t const* offset = t.a_offsets + first;
             step = left > 1 ? offset[1] - offset[0] : 0;
-            for (run = 1; run < left && offset[run] - offset[run - 1] == step;) ++run;
+            run = run_of(offset, left, step);
         }
         int64_t parts = (run + kTileRows - 1) / kTileRows;
         return {static_cast<int>((run + parts - 1) / parts), step,
@@ -70,6 +82,33 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
         }
     }
     store_sums<kBoth, kWide>(sums, sums + a[0].rows * kPanel, kRow);
+}
+
+/// The same of four tiles of 16 rows and one of columns: four sums hide how long each product takes, and share B.
+RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[4], int64_t dwords, int32_t const* b,
+                          int32_t* sums) {
+    clear_sums<true, true>();
+    constexpr int64_t kRow = 4 * kPanel;
+    StoresNowAndThen stores;
+    for (int64_t tap = 0; tap < t.taps; ++tap) {
+        int64_t offset = t.tap_offsets[tap];
+        for (int64_t d = 0; d < t.depth; d += dwords, offset += 4 * dwords, b += dwords * kPanel) {
+            _tile_loadd(6, b, kRow);
+            _tile_loadd(4, a[0].at + offset, a[0].step);
+            _tile_dpbusd(0, 4, 6);
+            _tile_loadd(5, a[1].at + offset, a[1].step);
+            _tile_dpbusd(1, 5, 6);
+            _tile_loadd(4, a[2].at + offset, a[2].step);
+            _tile_dpbusd(2, 4, 6);
+            _tile_loadd(5, a[3].at + offset, a[3].step);
+            _tile_dpbusd(3, 5, 6);
+            stores.after(4);
+        }
+    }
+    _tile_stored(0, sums, kRow);
+    _tile_stored(1, sums + kTileRows * kPanel, kRow);
+    _tile_stored(2, sums + 2 * kTileRows * kPanel, kRow);
+    _tile_stored(3, sums + 3 * kTileRows * kPanel, kRow);
 }
 
 /// The same of all columns of a panel.
@@ -129,14 +168,16 @@ struct Lines {
         int64_t const* offset = t.a_offsets;
         if (!offset || t.rows < 2) return {};
         int64_t const step = offset[1] - offset[0];
-        int64_t length = 1;
-        while (length < t.rows && offset[length] - offset[length - 1] == step) ++length;
+        int64_t const length = run_of(offset, t.rows, step);
         if (length == t.rows || step <= 0) return {};
         int64_t const jump = offset[length] - offset[length - 1];
         if (jump < step || jump % step) return {};
         Lines const lines{step, length, length + jump / step - 1};
-        for (int64_t i = length; i < t.rows; ++i)
-            if (offset[i] - offset[0] != (i / length * lines.pitch + i % length) * step) return {};
+        for (int64_t i = length, left; i < t.rows; i += length) {
+            left = t.rows - i < length ? t.rows - i : length;
+            if (offset[i] - offset[i - length] != lines.pitch * step || run_of(offset + i, left, step) < left)
+                return {};
+        }
         auto tiles = [](int64_t n) { return (n + kTileRows - 1) / kTileRows; };
         bool fewer = tiles(lines.places(t.rows)) < (t.rows + length - 1) / length * tiles(length);
         return fewer ? lines : Lines{};
@@ -162,8 +203,8 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
     if (!dwords || t.rows < kLeastRows) return by_vectors(t);
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
-    constexpr int64_t kBoth = 2 * kTileRows;
-    alignas(64) int32_t sums[kBoth * kPanel];
+    constexpr int64_t kBoth = 2 * kTileRows, kFour = 4 * kTileRows;
+    alignas(64) int32_t sums[kFour * kPanel];
     TileRegisters tiles(dwords);
     Lines const lines = Lines::of(t);
     int64_t const places = lines.pitch ? lines.places(t.rows) : t.rows;
@@ -183,7 +224,20 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
                 add_products<false>(t, a, dwords, column, vectors, ahead, sums);
             ahead.from += ahead.step * depth;
         };
+        /// Up to four tiles of rows and a narrow panel; how many rows, 0 where there are not four whole ones.
+        auto multiply_four = [&](int64_t row) -> int64_t {
+            TileOfRows a[4];
+            for (int64_t i = 0; i < 4; ++i) {
+                a[i] = TileOfRows::from(t, row + i * kTileRows);
+                if (a[i].rows != kTileRows) return 0;
+            }
+            tiles.shape(kTileRows, kTileRows);
+            add_products(t, a, dwords, t.b + column * depth, sums);
+            finish_rows(t, f, sums, kFour, row, column, vectors);
+            return kFour;
+        };
         for (int64_t row = 0, rows; row < places; row += rows) {
+            if (vectors == 1 && !lines.pitch && (rows = multiply_four(row))) continue;
             if (!lines.pitch) {
                 TileOfRows a[2] = {TileOfRows::from(t, row)};
                 a[1] = TileOfRows::from(t, row + a[0].rows);
