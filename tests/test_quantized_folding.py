@@ -318,6 +318,46 @@ def test_attention():
     assert not notes
 
 
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+def test_maxima_of_floats_become_those_of_bytes(activations):
+    """Quantising keeps the order of numbers."""
+    n = Network(718, activations)
+    y = n.node("Relu", n.node("Conv", n.fake(n.input((1, 5, 12, 11))), n.weights((6, 5, 3, 3), 0), n.bias(6)))
+    y = n.node("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
+    ops, notes = n.check([n.fake(n.node("Conv", n.fake(y), n.weights((4, 6, 1, 1), 0)))], 0.051, ["IntegerPool"])
+    assert "Pool" not in ops
+    assert ops.count("Transpose") == 2
+    assert not notes
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_parts_of_bytes(same):
+    """Channels are split, and brought together again, where they lie."""
+    n = Network(719)
+    quantum = n.quantum()
+    x = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((12, 5, 3, 3), 0)), quantum)
+    n.nodes.append(helper.make_node("Split", [x, n.constant(np.array([5, 7], np.int64))], ["one", "other"], axis=1))
+    one = n.fake("one", quantum if same else None)
+    one = n.fake(n.node("Conv", one, n.weights((6, 5, 3, 3), 0), pads=[1, 1, 1, 1]), quantum)
+    y = n.fake(n.node("Concat", one, n.fake("other", quantum if same else None), axis=1), quantum)
+    ops, notes = n.check([n.fake(n.node("Conv", y, n.weights((4, 13, 1, 1), 0)))], 0.101, ["Split", "Concat"])
+    assert ops.count("IntegerConv") == 3
+    assert ops.count("Transpose") == 2
+    assert ops.count("Elementwise") <= (2 if same else 5)
+    assert not notes
+
+
+def test_bytes_from_outside_join_those_with_channels_last():
+    n = Network(720)
+    quantum = n.quantum()
+    x = n.fake(n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), 0), pads=[1, 1, 1, 1]), quantum)
+    y = n.fake(n.node("Concat", x, n.fake(n.input((1, 4, 9, 8)), quantum), axis=1), quantum)
+    ops, notes = n.check([n.fake(n.node("Conv", y, n.weights((4, 10, 3, 3), 0)))], 0.051, ["Concat"])
+    # Of both inputs and the result.
+    assert ops.count("Transpose") == 3
+    assert not notes
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_moves(same):
     """What moves elements moves bytes; a Concat may bring quanta together."""

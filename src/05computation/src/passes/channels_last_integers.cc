@@ -129,18 +129,34 @@ class Region : ChannelsLastRegion {
         return !node->outputs().empty() && node->output()->value.dtype == DataType::F32 && convert_reduction(node);
     }
 
+    /// Whether floats that are made inside of the region are read there.
+    bool stays(EdgePtr edge) const {
+        auto const uses = edge->consumers();
+        return !edge->is_output() && std::all_of(uses.begin(), uses.end(), [&](auto const& use) {
+            auto const& op = *use.node->value.op;
+            return info_of<kernel::ElementwiseInfo>(op) || info_of<kernel::QuantizeInfo>(op) ||
+                   averaged_bytes(use.node);
+        });
+    }
+
     /// Elementwise nodes and those around bytes. Floats that leave the region would be transposed instead of bytes.
     bool follow_bytes(NodePtr node) {
-        if (info_of<kernel::DequantizeInfo>(*node->value.op)) {
-            auto const uses = node->output()->consumers();
-            bool stays = std::all_of(uses.begin(), uses.end(), [&](auto const& use) {
-                auto const& op = *use.node->value.op;
-                return info_of<kernel::ElementwiseInfo>(op) || info_of<kernel::QuantizeInfo>(op) ||
-                       averaged_bytes(use.node);
-            });
-            if (!stays || node->output()->is_output()) return false;
-        }
+        if (info_of<kernel::DequantizeInfo>(*node->value.op) && !stays(node->output())) return false;
         return follow(node, true);
+    }
+
+    /// Bytes for convolutions alone, which read them with the channels last: what comes from outside is moved before.
+    bool convert_concat_of_bytes(NodePtr node) {
+        if (!info_of<kernel::ConcatInfo>(*node->value.op) || node->output()->is_output() ||
+            bits_of(node->output()->value.dtype) != 8 || !is_image(node->output()))
+            return false;
+        auto const inputs = node->inputs();
+        if (std::none_of(inputs.begin(), inputs.end(), [&](EdgePtr input) { return last_.contains(input); }))
+            return false;
+        for (auto const& use : node->output()->consumers())
+            if (!info_of<kernel::IntegerConvInfo>(*use.node->value.op) || use.slot != I::kA) return false;
+        for (auto* input : inputs) with_channels_last(input);
+        return convert_concat(node);
     }
 
     /// Bytes, or what a convolution of the region made and others moved.
@@ -162,7 +178,8 @@ public:
     bool take(NodePtr node) {
         if (belongs(node) && adopt(node)) return false;
         return convert_conv(node) || convert_max_pool(node) || convert_average(node) || convert_concat(node) ||
-               convert_float_reduction(node) || read_in_any_order(node) || follow_bytes(node);
+               convert_concat_of_bytes(node) || convert_split(node) || convert_float_reduction(node) ||
+               read_in_any_order(node) || follow_bytes(node);
     }
 };
 

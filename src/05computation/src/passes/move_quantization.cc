@@ -29,6 +29,18 @@ bool is_max_pool(NodePtr node) {
     return pool && pool->kind == kernel::PoolKind::Max && node->outputs().size() == 1;
 }
 
+/// Every window meets the input, whose maximum is a number then.
+bool meets_input(NodePtr node) {
+    auto const& pool = *info_of<kernel::PoolInfo>(*node->value.op);
+    auto const &begin = pool.window.pads_begin, &end = pool.window.pads_end, &dilations = pool.window.dilations;
+    if (!node->value.op->params().empty()) return false;
+    for (size_t i = 0; i < pool.kernel.size(); ++i) {
+        auto reach = (pool.kernel[i] - 1) * (i < dilations.size() ? dilations[i] : 1);
+        if ((i < begin.size() && begin[i] > reach) || (i < end.size() && end[i] > reach)) return false;
+    }
+    return true;
+}
+
 Edge edge_like(EdgePtr edge, std::string name, DataType dtype) {
     return {std::move(name), dtype, edge->value.shape, {}, nullptr, false};
 }
@@ -62,6 +74,23 @@ class Mover {
         for (size_t i = 0; i < transpose->perm.size(); ++i)
             if (transpose->perm[i] == operand.granularity.axis) info.granularity.axis = static_cast<int64_t>(i);
         read_bytes(node, {operand}, info);
+        return true;
+    }
+
+    bool sink_split(NodePtr node) {
+        auto operand = dequantized(node->input(0));
+        if (!operand || !quantum_of(*operand)) return false;
+        std::vector<EdgePtr> const parts(node->outputs().begin(), node->outputs().end());
+        auto* moved = graph_.insert({node->value.name, node->value.op}, {operand->data}, parts.size());
+        for (size_t i = 0; i < parts.size(); ++i) {
+            auto* bytes = moved->output(i);
+            bytes->value = edge_like(parts[i], parts[i]->value.name + "/quantized", operand->data->value.dtype);
+            graph_.insert_producing({parts[i]->value.name + "/dequantize", make_operator(kernel::DequantizeInfo{})},
+                                    {bytes, operand->scale, operand->zero}, {parts[i]});
+        }
+        auto* before = node->input(0)->producer();
+        graph_.erase(node);
+        if (before->output()->use_count() == 0 && !before->output()->value.keep) graph_.erase(before);
         return true;
     }
 
@@ -109,6 +138,7 @@ public:
 
     bool sink(NodePtr node) {
         if (info_of<kernel::ConcatInfo>(*node->value.op)) return sink_concat(node);
+        if (info_of<kernel::SplitInfo>(*node->value.op)) return sink_split(node);
         if (!only_moves(node) && !is_max_pool(node)) return false;
         auto operand = dequantized(node->input(0));
         if (!operand) return false;
@@ -125,10 +155,14 @@ public:
         auto* mover = x->producer();
         if (!mover || x->value.keep || x->only_consumer() != node) return false;
         bool concat = info_of<kernel::ConcatInfo>(*mover->value.op) != nullptr;
-        // Others may drop elements.
-        if (!concat && !mover->value.op->is_alias() && !info_of<kernel::TransposeInfo>(*mover->value.op)) return false;
+        bool pool = is_max_pool(mover) && meets_input(mover);
+        // Others may drop elements; what pooling drops is quantised where it is made, and maxima are those of bytes.
+        if (!concat && !pool && !mover->value.op->is_alias() && !info_of<kernel::TransposeInfo>(*mover->value.op))
+            return false;
         if (mover->input(0)->is_source()) return false;
-        if (!quantizer(node)) {
+        auto quantum = quantizer(node);
+        if (pool && !(quantum && quantum->scale > 0)) return false;
+        if (!quantum) {
             auto* next = node->output()->only_consumer();
             if (concat || !next || !quantizer(next)) return false;
         }
