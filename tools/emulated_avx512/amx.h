@@ -12,6 +12,7 @@
 
 // They are macros.
 #undef _tile_dpbf16ps
+#undef _tile_dpbssd
 #undef _tile_dpbusd
 #undef _tile_loadd
 #undef _tile_stored
@@ -78,8 +79,9 @@ inline bool misfit(EmulatedTiles const& t, int c, int a, int b) {
            t.row_bytes[c] != t.row_bytes[b] || t.row_bytes[c] % 4;
 }
 
-/// c + a · b: rows of `a` are dwords of unsigned bytes, `b` has a row of dwords of signed ones for each.
-inline void _tile_dpbusd(int c, int a, int b) {
+/// c + a · b: rows of `a` are dwords of bytes, `b` has a row of dwords of signed ones for each.
+template <class Byte>
+void add_products_of_bytes(int c, int a, int b) {
     auto& t = EmulatedTiles::here();
     auto &sums = t.tile(c), &x = t.tile(a), &y = t.tile(b);
     if (misfit(t, c, a, b)) __builtin_trap();
@@ -88,10 +90,12 @@ inline void _tile_dpbusd(int c, int a, int b) {
             uint32_t sum;
             std::memcpy(&sum, &sums[i][4 * j], 4);
             for (int k = 0; k < t.row_bytes[a]; ++k)
-                sum += static_cast<uint32_t>(x[i][k] * static_cast<int8_t>(y[k / 4][4 * j + k % 4]));
+                sum += static_cast<uint32_t>(static_cast<Byte>(x[i][k]) * static_cast<int8_t>(y[k / 4][4 * j + k % 4]));
             std::memcpy(&sums[i][4 * j], &sum, 4);
         }
 }
+inline void _tile_dpbusd(int c, int a, int b) { add_products_of_bytes<uint8_t>(c, a, b); }
+inline void _tile_dpbssd(int c, int a, int b) { add_products_of_bytes<int8_t>(c, a, b); }
 
 /// c + a · b: of pairs of bf16, the even and the odd numbers of all pairs are summed for themselves in f32, and then
 /// with c ("Intel 64 and IA-32 Architectures Software Developer's Manual", TDPBF16PS). Denormals are zero.

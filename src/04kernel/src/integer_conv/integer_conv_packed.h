@@ -42,12 +42,12 @@ struct IntegerConvPlan {
     enum class Narrow : uint8_t { No, Block, Groups } narrow;
     int64_t joined;      ///< groups that tiles multiply as one, with zeros where a channel is not of a column's group
     IntegerConvShape s;  ///< with so many fewer groups
+    bool depthwise;      ///< one channel in, one out, for each group
+    bool together;       ///< X is staged with the channels of all groups next to each other
+    WindowRuns window;
     IntegerFunctions const& f;
     IntegerResult result;
-    bool depthwise;  ///< one channel in, one out, for each group
-    bool together;   ///< X is staged with the channels of all groups next to each other
     StagedImage image;
-    WindowRuns window;
     int64_t run_depth;                       ///< dwords of a run
     int64_t tile_dwords;                     ///< as in `IntegerBlock`
     PackedSize size;                         ///< of one group
@@ -83,6 +83,10 @@ struct IntegerConvPlan {
     void fill_terms(void* const* arguments, int32_t const* weights, int64_t group, ColumnTerms const&) const;
     /// Number that a zero point of X has among staged elements.
     int32_t x_zero(void const* zero) const;
+
+private:
+    IntegerFunctions const& functions_of(IntegerFunctions const& all) const;
+    bool may_stay() const;
 };
 
 /// The task for a plan; `packed` may be null. `shifted`: there is an input `shift`.

@@ -72,21 +72,31 @@ IntegerConvPlan::IntegerConvPlan(IntegerFunctions const& functions, IntegerConvI
     : narrow(weights.centred ? narrow_of(functions, shape) : Narrow::No),
       joined(weights.centred && narrow == Narrow::No ? joined_groups(functions, shape) : 1),
       s(with_groups(shape, shape.group / joined)),
-      f(narrow == Narrow::No ? functions : *functions.few_columns),
-      result(info.result),
       depthwise(is_depthwise(shape)),
-      together(depthwise || keeps_groups_together(f, s.group, s.group_in(), s.channels_last)),
-      image(s, depthwise ? 1 : functions.element_bytes(), together,
-            // Whole dwords or vectors are read.
-            depthwise ? s.in_channels % functions.width == 0
-                      : (s.dilation[2] == 1 ? s.kernel[2] : 1) * s.group_in() % functions.group == 0),
+      together(depthwise || keeps_groups_together(functions, s.group, s.group_in(), s.channels_last)),
       window(s.taps(), s.kernel[2], s.dilation[2] == 1 && !together, s.group_in()),
+      f(functions_of(functions)),
+      result(info.result),
+      image(s, depthwise ? 1 : functions.element_bytes(), together, may_stay()),
       run_depth(window.depth(f)),
       tile_dwords(depthwise ? 0 : tile_dwords_of(f, window.runs, run_depth)),
       size(f, columns(), depthwise ? s.taps() : window.runs * run_depth, weights.spills) {
     if (!depthwise || !f.depthwise_strips || !s.channels_last) return;
     DepthwiseWindows windows(s);
     if (windows.fits()) strips = std::move(windows);
+}
+
+IntegerFunctions const& IntegerConvPlan::functions_of(IntegerFunctions const& all) const {
+    if (narrow != Narrow::No) return *all.few_columns;
+    bool tiles = s.x_signed && !depthwise && all.of_signed && tile_dwords_of(all, window.runs, window.depth(all));
+    return tiles ? *all.of_signed : all;
+}
+
+bool IntegerConvPlan::may_stay() const {
+    if (s.x_signed && !f.a_signed) return false;
+    // Whole dwords or vectors are read.
+    if (depthwise) return s.in_channels % f.width == 0;
+    return (s.dilation[2] == 1 ? s.kernel[2] : 1) * s.group_in() % f.group == 0;
 }
 
 size_t IntegerConvPlan::packed_bytes() const {

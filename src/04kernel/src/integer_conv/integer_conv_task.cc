@@ -145,6 +145,7 @@ class IntegerConvTask final : public runtime::Task {
         b.rows = positions, b.columns = columns, b.a = b.grouped ? x + column : x, b.a_offsets = offsets;
         auto row = p_.image.channels * p_.image.element;
         if (linear_) b.a += first * row, b.a_row = row;
+        b.a_signed = p_.f.a_signed;
         b.depth = p_.run_depth, b.tile_dwords = p_.tile_dwords, b.b = w + column * p_.window.runs * p_.run_depth;
         b.largest_ahead = largest_ahead_, b.spills = p_.size.spills_of(w, column);
         if (sums) {

@@ -27,8 +27,8 @@ StagedImage::StagedImage(IntegerConvShape const& s, int64_t element_bytes, bool 
       height((s.out[1] - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1),
       width((s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1),
       element(element_bytes),
-      in_place(may_stay && s.channels_last && groups == 1 && element == 1 && !s.x_signed && s.pad[0] == 0 &&
-               s.pad[1] == 0 && s.pad[2] == 0 && depth <= s.in[0] && height <= s.in[1] && width <= s.in[2]) {
+      in_place(may_stay && s.channels_last && groups == 1 && element == 1 && s.pad[0] == 0 && s.pad[1] == 0 &&
+               s.pad[2] == 0 && depth <= s.in[0] && height <= s.in[1] && width <= s.in[2]) {
     if (in_place) depth = s.in[0], height = s.in[1], width = s.in[2];
 }
 

@@ -9,9 +9,11 @@
 
 namespace refactor::kernel {
 
-/// Numbers added to the elements of an operand so that they become unsigned (A) or signed (B) bytes; 0 for i16 that are
-/// stored as such.
-inline int32_t a_shift(IntegerFunctions const& f, bool is_signed) { return f.is_bytes() && is_signed ? 128 : 0; }
+/// Numbers added to the elements of an operand so that they become the unsigned (A, but for `a_signed`) or signed (B)
+/// bytes that loops multiply; 0 for i16 that are stored as such.
+inline int32_t a_shift(IntegerFunctions const& f, bool is_signed) {
+    return f.is_bytes() && is_signed && !f.a_signed ? 128 : 0;
+}
 inline int32_t b_shift(IntegerFunctions const& f, bool is_signed) {
     return (f.is_bytes() || f.narrow) && !is_signed ? -128 : 0;
 }

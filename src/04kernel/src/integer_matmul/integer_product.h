@@ -7,9 +7,10 @@
 // Both operands are consumed in dwords of `group` consecutive k: four bytes, A unsigned and B signed, where the
 // processor multiplies those (VNNI; AVX2's vpmaddubsw, whose sums of two saturate, with weights of which what may not
 // fit has been taken out, see `IntegerSpills`), else two i16. Operands of the other
-// sign are shifted by 128, which zero points shifted alike undo. B lies in panels of `panel` columns, [dwords][panel],
-// zeros behind the last column and the last k; A in rows, anything behind the last k. Where rows are few, a product
-// takes the time in which B arrives: `narrow` loops keep its two i16 as two bytes, widened on the way.
+// sign are shifted by 128, which zero points shifted alike undo; tiles take A of either sign. B lies in panels of
+// `panel` columns, [dwords][panel], zeros behind the last column and the last k; A in rows, anything behind the last k.
+// Where rows are few, a product takes the time in which B arrives: `narrow` loops keep its two i16 as two bytes,
+// widened on the way.
 
 namespace refactor::kernel {
 
@@ -28,6 +29,7 @@ struct IntegerSpills {
 struct IntegerBlock {
     int64_t rows, columns;
     uint8_t const* a;
+    bool a_signed;               ///< bytes of A have a sign
     int64_t a_row;               ///< bytes between rows
     int64_t const* a_offsets;    ///< or bytes from `a` to each row; null: none
     int64_t taps;                ///< runs of `depth` dwords that a row consists of
@@ -130,7 +132,9 @@ struct IntegerFunctions {
     /// of groups of `4 * depth` channels and as many outputs, a block of which reads 16 bytes of a row. Zero points of
     /// B are 0. Null: none.
     IntegerFunctions const* few_columns = nullptr;
-    double speed = 1;  ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
+    double speed = 1;       ///< products in a time, over those of vectors of `width`, where there are `tile_dwords`
+    bool a_signed = false;  ///< of A of i8, as it is
+    IntegerFunctions const* of_signed = nullptr;  ///< such, where there are `tile_dwords`; null: A is shifted
 
     bool is_bytes() const { return group == 4; }
     int element_bytes() const { return 4 / group; }    ///< of A
@@ -147,7 +151,13 @@ IntegerFunctions const& integer_functions_avx512vnni();
 IntegerFunctions const& integer_functions_avx512amx();
 void multiply_integers_avx512amx(IntegerBlock const&);
 /// The same with these loops over tiles.
-IntegerFunctions with_tiles(void (*multiply)(IntegerBlock const&));
+struct TileFunctions {
+    IntegerFunctions of_signed, all;
+
+    explicit TileFunctions(void (*multiply)(IntegerBlock const&));
+    TileFunctions(TileFunctions const&) = delete;
+    TileFunctions& operator=(TileFunctions const&) = delete;
+};
 /// Whether a product by `multiply` has the sums that one by vectors has. No processor with AMX was at hand when its
 /// loops were written: kernels ask this before they use them.
 bool multiplies_right(void (*multiply)(IntegerBlock const&));

@@ -163,6 +163,7 @@ class IntegerProductTask final : public runtime::Task {
         b.a = (in_place_ ? static_cast<uint8_t const*>(arguments[I::kA])
                          : reinterpret_cast<uint8_t const*>(workspace + staged_)) +
               first * b.a_row;
+        b.a_signed = f_.a_signed;
         b.taps = 1, b.tap_offsets = &kNoOffset, b.depth = depth_, b.tile_dwords = tile_dwords_;
         b.b = panels(workspace, slot) + column * depth_ * f_.cell_bytes() / 4;
         b.largest_ahead = largest_ahead_, b.spills = size_.spills_of(panels(workspace, slot), column);
@@ -204,7 +205,7 @@ public:
             return element_count(std::span<int64_t const>(dims).first(dims.size() - 2));
         };
         a_matrices_ = matrices(I::kA), b_matrices_ = matrices(I::kB);
-        in_place_ = f_.is_bytes() && !a_signed_ && s_.k % f_.group == 0;
+        in_place_ = f_.is_bytes() && (!a_signed_ || f_.a_signed) && s_.k % f_.group == 0;
         many_row_zeros_ = s_.a_zero.element && a_matrices_ * s_.m > 1;
         if (s_.batches > 1 && b_matrices_ == 1 && s_.folds_rows(false) && s_.a_zero.element == 0)
             s_.m *= s_.batches, a_matrices_ = s_.batches = 1, s_.batch.clear();
@@ -246,7 +247,12 @@ public:
 std::unique_ptr<runtime::Task> make_integer_product(IntegerFunctions const& f, IntegerResult const& result,
                                                     IntegerShape const& shape, std::shared_ptr<Blob const> packed,
                                                     int64_t spills, BindArgs const& args) {
-    return std::make_unique<IntegerProductTask>(f, result, shape, std::move(packed), spills, args);
+    // Products of few rows are left to vectors.
+    constexpr int64_t kLeastRows = 8;
+    bool tiles = args.inputs[I::kA]->dtype == DataType::I8 && f.of_signed && shape.m >= kLeastRows &&
+                 tile_dwords_of(f, 1, ceil_div(shape.k, f.group));
+    return std::make_unique<IntegerProductTask>(tiles ? *f.of_signed : f, result, shape, std::move(packed), spills,
+                                                args);
 }
 
 }  // namespace refactor::kernel

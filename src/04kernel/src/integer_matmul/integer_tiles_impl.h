@@ -55,8 +55,24 @@ struct TileOfRows {
     }
 };
 
+/// Adds a product of A, signed or not, to sum `sum`: of tile 4 or 5 with 6 or 7.
+template <int sum, bool kSigned>
+RG_SIMD void add_product() {
+    if constexpr (kSigned) {
+        if constexpr (sum == 0) _tile_dpbssd(0, 4, 6);
+        if constexpr (sum == 1) _tile_dpbssd(1, 4, 7);
+        if constexpr (sum == 2) _tile_dpbssd(2, 5, 6);
+        if constexpr (sum == 3) _tile_dpbssd(3, 5, 7);
+    } else {
+        if constexpr (sum == 0) _tile_dpbusd(0, 4, 6);
+        if constexpr (sum == 1) _tile_dpbusd(1, 4, 7);
+        if constexpr (sum == 2) _tile_dpbusd(2, 5, 6);
+        if constexpr (sum == 3) _tile_dpbusd(3, 5, 7);
+    }
+}
+
 /// A·B of two tiles of rows (`kBoth`) and of columns (`kWide`), from column `column` on, to `sums`, [rows][kPanel].
-template <bool kBoth, bool kWide>
+template <bool kBoth, bool kWide, bool kSigned>
 RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int32_t const* b,
                           Ahead& ahead, int32_t* sums) {
     clear_sums<kBoth, kWide>();
@@ -68,15 +84,15 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
             ahead.prefetch(static_cast<int>(dwords));
             _tile_loadd(6, b, kRow);
             _tile_loadd(4, a[0].at + offset, a[0].step);
-            _tile_dpbusd(0, 4, 6);
+            add_product<0, kSigned>();
             if constexpr (kWide) {
                 _tile_loadd(7, b + kTileColumns, kRow);
-                _tile_dpbusd(1, 4, 7);
+                add_product<1, kSigned>();
             }
             if constexpr (kBoth) {
                 _tile_loadd(5, a[1].at + offset, a[1].step);
-                _tile_dpbusd(2, 5, 6);
-                if constexpr (kWide) _tile_dpbusd(3, 5, 7);
+                add_product<2, kSigned>();
+                if constexpr (kWide) add_product<3, kSigned>();
             }
             stores.after((kBoth ? 2 : 1) * (kWide ? 2 : 1));
         }
@@ -85,6 +101,7 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64
 }
 
 /// The same of four tiles of 16 rows and one of columns: four sums hide how long each product takes, and share B.
+template <bool kSigned>
 RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[4], int64_t dwords, int32_t const* b,
                           int32_t* sums) {
     clear_sums<true, true>();
@@ -95,32 +112,33 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[4], int64
         for (int64_t d = 0; d < t.depth; d += dwords, offset += 4 * dwords, b += dwords * kPanel) {
             _tile_loadd(6, b, kRow);
             _tile_loadd(4, a[0].at + offset, a[0].step);
-            _tile_dpbusd(0, 4, 6);
+            add_product<0, kSigned>();
             _tile_loadd(5, a[1].at + offset, a[1].step);
-            _tile_dpbusd(1, 5, 6);
+            add_product<2, kSigned>();
+            _tile_loadd(7, b, kRow);
             _tile_loadd(4, a[2].at + offset, a[2].step);
-            _tile_dpbusd(2, 4, 6);
+            add_product<1, kSigned>();
             _tile_loadd(5, a[3].at + offset, a[3].step);
-            _tile_dpbusd(3, 5, 6);
+            add_product<3, kSigned>();
             stores.after(4);
         }
     }
     _tile_stored(0, sums, kRow);
-    _tile_stored(1, sums + kTileRows * kPanel, kRow);
-    _tile_stored(2, sums + 2 * kTileRows * kPanel, kRow);
+    _tile_stored(2, sums + kTileRows * kPanel, kRow);
+    _tile_stored(1, sums + 2 * kTileRows * kPanel, kRow);
     _tile_stored(3, sums + 3 * kTileRows * kPanel, kRow);
 }
 
 /// The same of all columns of a panel.
-template <bool kBoth>
+template <bool kBoth, bool kSigned>
 RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int64_t column,
                           int64_t vectors, Ahead ahead, int32_t* sums) {
     int32_t const* b = t.b + column * t.taps * t.depth;
     for (int64_t v = 0; v < vectors; v += 2) {
         if (v + 1 < vectors)
-            add_products<kBoth, true>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
+            add_products<kBoth, true, kSigned>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
         else
-            add_products<kBoth, false>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
+            add_products<kBoth, false, kSigned>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
         ahead.step = 0;
     }
 }
@@ -197,10 +215,9 @@ struct Lines {
     }
 };
 
-/// `by_vectors` takes what tiles gain nothing for.
-void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock const&)) {
+template <bool kSigned>
+void multiply_by_tiles(IntegerBlock const& t) {
     int64_t const dwords = t.tile_dwords;
-    if (!dwords || t.rows < kLeastRows) return by_vectors(t);
     Finish f = finish_of(t.tail);
     f.kind = kind_of(t, f);
     constexpr int64_t kBoth = 2 * kTileRows, kFour = 4 * kTileRows;
@@ -219,9 +236,9 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
         auto multiply = [&](TileOfRows const(&a)[2]) __attribute__((always_inline)) {
             tiles.shape(a[0].rows, a[1].rows);
             if (a[1].rows)
-                add_products<true>(t, a, dwords, column, vectors, ahead, sums);
+                add_products<true, kSigned>(t, a, dwords, column, vectors, ahead, sums);
             else
-                add_products<false>(t, a, dwords, column, vectors, ahead, sums);
+                add_products<false, kSigned>(t, a, dwords, column, vectors, ahead, sums);
             ahead.from += ahead.step * depth;
         };
         /// Up to four tiles of rows and a narrow panel; how many rows, 0 where there are not four whole ones.
@@ -232,7 +249,7 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
                 if (a[i].rows != kTileRows) return 0;
             }
             tiles.shape(kTileRows, kTileRows);
-            add_products(t, a, dwords, t.b + column * depth, sums);
+            add_products<kSigned>(t, a, dwords, t.b + column * depth, sums);
             finish_rows(t, f, sums, kFour, row, column, vectors);
             return kFour;
         };
@@ -257,6 +274,13 @@ void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock co
             lines.finish(t, f, sums, made, row, row + rows, column, vectors);
         }
     }
+}
+
+/// `by_vectors` takes what tiles gain nothing for.
+void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock const&)) {
+    if (t.a_signed) return multiply_by_tiles<true>(t);
+    if (!t.tile_dwords || t.rows < kLeastRows) return by_vectors(t);
+    multiply_by_tiles<false>(t);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace test {
 namespace {
 
 IntegerFunctions const& emulated() {
-    static IntegerFunctions const kAll = with_tiles(multiply_on_emulated_tiles);
-    return kAll;
+    static TileFunctions const kTiles(multiply_on_emulated_tiles);
+    return kTiles.all;
 }
 
 class IntegerTiles : public testing::Test {
