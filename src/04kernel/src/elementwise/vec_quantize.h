@@ -48,20 +48,24 @@ RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_
     __m512i const words = _mm512_set1_epi16(static_cast<int16_t>(zero));
     int64_t i = 0;
     for (; i + 64 <= n; i += 64) {
+        Vec value[4];
         __m512i x[4];
-        __mmask64 numbers = 0;
 #pragma GCC unroll 4
         for (int k = 0; k < 4; ++k) {
-            Vec value = quotient(Vec::load(a + i + k * 16));
-            x[k] = _mm512_cvtps_epi32(value.v);
-            if (kSigned) numbers |= __mmask64{_mm512_cmp_ps_mask(value.v, value.v, _CMP_ORD_Q)} << (16 * k);
+            value[k] = quotient(Vec::load(a + i + k * 16));
+            x[k] = _mm512_cvtps_epi32(value[k].v);
         }
         __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), words);
         __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(x[2], x[3]), words);
         __m512i bytes = kSigned ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
         bytes = _mm512_permutexvar_epi32(order, bytes);
         // NaN converts to the least i32, which is zero as u8.
-        if (kSigned && numbers != ~__mmask64{0}) bytes = _mm512_maskz_mov_epi8(numbers, bytes);
+        __mmask16 numbers = _mm512_cmp_ps_mask(value[0].v, value[1].v, _CMP_ORD_Q) &
+                            _mm512_cmp_ps_mask(value[2].v, value[3].v, _CMP_ORD_Q);
+        if (kSigned && numbers != 0xffff) [[unlikely]] {
+            for (int k = 0; k < 4; ++k) store_rounded(value[k], Vec::set(zero), kSigned, out + i + k * 16);
+            continue;
+        }
         _mm512_storeu_si512(out + i, bytes);
     }
     return i;
