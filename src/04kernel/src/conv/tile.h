@@ -19,7 +19,7 @@ struct PanelsInParts {
     float const *now_w = nullptr, *next_w = nullptr;  ///< that they are made of; null: none
     int64_t next_steps = 0;                           ///< that are done
 
-    static constexpr int64_t kStepFloats = 3 * 256 * 2;  ///< of two blocks
+    static constexpr int64_t kStepFloats = 3 * 256 * 2, kStepBytes = 4 * kStepFloats;  ///< of two blocks
 };
 
 /// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.

@@ -7,6 +7,9 @@ namespace refactor::kernel {
 
 namespace {
 
+/// Bytes of a panel of weights in parts, of which L2 holds two beside the input.
+constexpr int64_t kMostPanelBytes = 256 << 10;
+
 class PhasesKernel final : public NamedKernel {
     ConvTransposeInfo info_;
     Isa isa_;
@@ -19,7 +22,25 @@ class PhasesKernel final : public NamedKernel {
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         if (g->stride[0] * g->stride[1] * g->stride[2] > 256)
             return Err{Rejection{"handles up to 256 phases, got strides " + dims_text(info_.window.strides)}};
+        if (tile_.parts > 1)
+            if (auto why = why_not_in_parts(*g); !why.empty()) return Err{Rejection{why}};
         return g;
+    }
+    std::string why_not_in_parts(Geometry const& g) const {
+        for (int a = 0; a < 3; ++a)
+            for (int64_t r = 0; r < g.stride[a]; ++r)
+                if (AxisPhase(g, a, r).taps.empty()) return "needs taps for all outputs";
+        PhasePlan plan(g, tile_);
+        for (auto const& phase : plan.phases)
+            if (phase.steps_in_parts() * PanelsInParts::kStepBytes > kMostPanelBytes)
+                return "weights of a phase leave L2 no room for the input";
+        return {};
+    }
+    /// ns that tiles wait for parts of X and of the weights.
+    static double making_parts(Geometry const& g) {
+        constexpr double kOfFloat = 0.25;
+        return kOfFloat *
+               static_cast<double>(g.batch * g.in_channels * g.in_size() + g.in_channels * g.out_channels * g.taps());
     }
 
 public:
@@ -36,9 +57,9 @@ public:
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
         auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
-        return (2 * taps * round(lanes / g->group) * round(g->out_channels) / (0.8 * flops) +
-                bytes / cost.bandwidth(bytes)) /
-               cost.threads;
+        auto work = 2 * taps * round(lanes / g->group) * round(g->out_channels) / (0.8 * flops);
+        if (tile_.parts > 1) work += making_parts(*g);
+        return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {
@@ -99,6 +120,16 @@ KernelResult conv_transpose_phases_tiles(ConvTransposeInfo const& info, Request 
         return Err{Rejection{reason}};
     if (info.group > 1) return Err{Rejection{"is for one group"}};
     return make(info, request, Isa::Avx512Amx, tile_avx512amx(), "conv_transpose:cpu:phases:bf16:avx512amx");
+}
+KernelResult make_split_phases(ConvTransposeInfo const& info, Request const& request, Isa isa, TileIsa const& tile,
+                               std::string id) {
+    if (request.precision == Precision::Exact) return Err{Rejection{"exact precision allows no sums of parts of bf16"}};
+    if (info.group > 1) return Err{Rejection{"is for one group"}};
+    return make(info, request, isa, tile, std::move(id));
+}
+KernelResult conv_transpose_phases_split(ConvTransposeInfo const& info, Request const& request) {
+    return make_split_phases(info, request, Isa::Avx512Amx, tile_split_avx512amx(),
+                             "conv_transpose:cpu:phases:f32:avx512amx");
 }
 KernelResult conv_transpose_phases_avx2(ConvTransposeInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx2, tile_avx2(), "conv_transpose:cpu:phases:f32:avx2");

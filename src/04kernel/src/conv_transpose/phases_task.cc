@@ -12,6 +12,11 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 int64_t floor_div(int64_t a, int64_t b) { return -ceil_div(-a, b); }
 
+/// In front of a thread's copy of the input: its panels.
+constexpr int64_t kHeldFloats = 16;
+static_assert(sizeof(PanelsInParts) <= kHeldFloats * sizeof(float));
+PanelsInParts& held(float* scratch) { return *reinterpret_cast<PanelsInParts*>(scratch); }
+
 }  // namespace
 
 AxisPhase::AxisPhase(Geometry const& g, int axis, int64_t r) {
@@ -73,9 +78,9 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
             for (auto shift : axes[a]->shifts) reach_[a] = std::max(reach_[a], shift);
         }
     }
-    copies_ = isa.channels > 1;
+    copies_ = isa.channels > 1 || in_parts();
     for (int a = 0; a < 3; ++a) copies_ = copies_ || reach_[a] > 0 || first_u_[a] < 0 || end_u_[a] > g.in[a];
-    auto units = ceil_div(g_.in_channels, isa.block), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
+    auto units = band_units(), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
     pitch_ = copies_ ? end_u_[2] - first_u_[2] + reach_[2] : g.in[2];
     unit_planes_ = copies_ ? reach_[0] + 1 : g.in[0];
     // The input of a band takes up half of L2.
@@ -92,28 +97,53 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
     unit_rows_ = copies_ ? band_rows_in() : g.in[1];
     for (auto const& phase : plan_.phases) {
         auto& taps = taps_.emplace_back();
-        for (int64_t u = 0; u < units; ++u)
+        panel_steps_ = std::max(panel_steps_, in_parts() ? phase.steps_in_parts() : 0);
+        for (int64_t i = 0; i < phase.list.in_units(); ++i) {
+            auto u = in_parts() ? i / 2 * isa.parts : i;
             for (auto plane : phase.planes.shifts)
                 for (auto row : phase.rows.shifts)
                     for (auto col : phase.cols.shifts)
                         taps.push_back((((u * unit_planes_ - plane) * unit_rows_ - row) * pitch_ - col) * isa.block);
+        }
     }
+    for (int64_t split = 0; split < splits_; ++split) places_.push_back(places_of(split));
+}
+
+std::vector<PhasesTask::Place> PhasesTask::places_of(int64_t split) const {
+    std::vector<Place> places;
+    for (size_t i = 0; i < plan_.phases.size(); ++i) {
+        auto count = static_cast<int64_t>(plan_.phases[i].list.chunks.size());
+        if (plan_.phases[i].cols.count == 0) continue;
+        for (auto c = count * split / splits_; c < count * (split + 1) / splits_; ++c) places.push_back({i, c});
+    }
+    return places;
+}
+
+/// Blocks of the copy: of two blocks in parts.
+int64_t PhasesTask::band_units() const {
+    auto units = ceil_div(g_.in_channels, isa_->block);
+    return in_parts() ? (units + 1) / 2 * isa_->parts : units;
+}
+
+int64_t PhasesTask::panels_at() const {
+    auto units = copies_ ? band_units() * unit_planes_ * unit_rows_ * pitch_ : 0;
+    return kHeldFloats + (units + isa_->read_behind) * isa_->block;
 }
 
 size_t PhasesTask::workspace_bytes() const { return packed_ ? 0 : static_cast<size_t>(plan_.floats) * sizeof(float); }
 
 size_t PhasesTask::scratch_bytes() const {
     if (!copies_) return 0;
-    auto units = ceil_div(g_.in_channels, isa_->block) * unit_planes_ * unit_rows_ * pitch_;
-    return static_cast<size_t>((units + isa_->read_behind) * isa_->block) * sizeof(float);
+    return static_cast<size_t>(panels_at() + 2 * panel_steps_ * PanelsInParts::kStepFloats) * sizeof(float);
 }
 
-void PhasesTask::run_task(int64_t task, float* copy, Pointers const& p) const {
+void PhasesTask::run_task(int64_t task, float* scratch, Pointers const& p) const {
+    auto* copy = scratch + kHeldFloats;
     auto planes = end_u_[0] - first_u_[0], band = task / splits_ % bands_;
     Share share{task / splits_ / bands_ / planes, first_u_[0] + task / splits_ / bands_ % planes,
                 first_u_[1] + band * band_rows_, 0, task % splits_};
     share.u_end = std::min(share.u + band_rows_, end_u_[1]);
-    auto units = ceil_div(g_.in_channels, isa_->block), row_floats = g_.in[2] * isa_->block;
+    auto units = in_parts() ? band_units() / isa_->parts : band_units(), row_floats = g_.in[2] * isa_->block;
     auto unit = g_.in_size() * isa_->block;
     // `origin` is where u = 0 of all axes would be.
     auto* x = p.x + share.image * x_units_ * unit;
@@ -143,41 +173,49 @@ void PhasesTask::run_task(int64_t task, float* copy, Pointers const& p) const {
                     .in_columns = g_.in[2]});
         origin = copy - ((plane * unit_rows_ + row) * pitch_ + col) * isa_->block;
     }
-    for (size_t phase = 0; phase < plan_.phases.size(); ++phase) run_phase(phase, origin, share, p);
+    auto const& places = places_[static_cast<size_t>(share.split)];
+    if (places.empty()) return;
+    auto job = job_of(places[0], origin, share, p);
+    for (size_t i = 0; i < places.size(); ++i) {
+        // Behind the last place comes the first one, of the next band.
+        auto const next = job_of(places[i + 1 < places.size() ? i + 1 : 0], origin, share, p);
+        if (in_parts()) job.panels = &held(scratch), job.following = &next;
+        if (job.rows > 0) isa_->rows(job);
+        job = next;
+    }
 }
 
-void PhasesTask::run_phase(size_t index, float const* origin, Share const& share, Pointers const& p) const {
-    auto const& phase = plan_.phases[index];
+RowJob PhasesTask::job_of(Place place, float const* origin, Share const& share, Pointers const& p) const {
+    auto const& phase = plan_.phases[place.phase];
     int64_t const block = isa_->block;
     auto first = std::max(share.u, phase.rows.first_u);
     auto end = std::min(share.u_end, phase.rows.first_u + phase.rows.count);
     auto z = share.z - phase.planes.first_u;
-    if (first >= end || phase.cols.count == 0 || z < 0 || z >= phase.planes.count) return;
     auto unit_floats = unit_planes_ * unit_rows_ * pitch_ * block;
     RowJob job{};
     job.x_row = pitch_ * block;
-    job.taps = taps_[index].data();
+    job.x_part = unit_planes_ * unit_rows_ * pitch_ * block;
+    job.unit_taps = static_cast<int64_t>(phase.tap_index.size());
+    job.taps = taps_[place.phase].data();
     job.y_block = g_.out_size() * block, job.y_row = g_.stride[1] * g_.out[2] * block,
     job.y_step = g_.stride[2] * block;
-    job.rows = static_cast<int32_t>(end - first), job.cols = static_cast<int32_t>(phase.cols.count);
+    bool inside = z >= 0 && z < phase.planes.count;
+    job.rows = static_cast<int32_t>(inside ? std::max<int64_t>(0, end - first) : 0),
+    job.cols = static_cast<int32_t>(phase.cols.count);
     job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
     auto row = phase.rows.first_output + (first - phase.rows.first_u) * g_.stride[1];
     auto plane = phase.planes.first_output + z * g_.stride[0];
     auto position = ((plane * g_.out[1] + row) * g_.out[2] + phase.cols.first_output) * block;
     auto* x = origin + ((share.z * unit_rows_ + first) * pitch_ + phase.cols.first_u) * block;
-    auto const& chunks = phase.list.chunks;
-    auto count = static_cast<int64_t>(chunks.size());
-    for (auto c = count * share.split / splits_; c < count * (share.split + 1) / splits_; ++c) {
-        auto const& chunk = chunks[static_cast<size_t>(c)];
-        auto at = (share.image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
-        phase.list.describe(chunk, job);
-        job.x = x + chunk.in_first * unit_floats;
-        job.w = p.w + phase.weights + chunk.weights;
-        job.y = p.y + at;
-        job.bias = p.bias ? p.bias + chunk.first * block : nullptr;
-        job.residual = p.residual ? p.residual + at : nullptr;
-        isa_->rows(job);
-    }
+    auto const& chunk = phase.list.chunks[static_cast<size_t>(place.chunk)];
+    auto at = (share.image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
+    phase.list.describe(chunk, job);
+    job.x = x + chunk.in_first * unit_floats;
+    job.w = p.w + phase.weights + chunk.weights;
+    job.y = p.y + at;
+    job.bias = p.bias ? p.bias + chunk.first * block : nullptr;
+    job.residual = p.residual ? p.residual + at : nullptr;
+    return job;
 }
 
 void PhasesTask::run(void* const* arguments, runtime::RunContext const& context) const {
@@ -191,9 +229,13 @@ void PhasesTask::run(void* const* arguments, runtime::RunContext const& context)
         plan_.pack(g_, input(1), packed);
         p.w = packed;
     }
-    context.pool.parallel_for(g_.batch * (end_u_[0] - first_u_[0]) * bands_ * splits_, [&](int64_t task, int worker) {
-        run_task(task, reinterpret_cast<float*>(context.scratch_of(worker)), p);
-    });
+    auto scratch_of = [&](int worker) { return reinterpret_cast<float*>(context.scratch_of(worker)); };
+    for (int t = 0; in_parts() && t < context.pool.threads(); ++t) {
+        auto* panels = scratch_of(t) + panels_at();
+        held(scratch_of(t)) = {panels, panels + panel_steps_ * PanelsInParts::kStepFloats};
+    }
+    context.pool.parallel_for(g_.batch * (end_u_[0] - first_u_[0]) * bands_ * splits_,
+                              [&](int64_t task, int worker) { run_task(task, scratch_of(worker), p); });
 }
 
 }  // namespace refactor::kernel

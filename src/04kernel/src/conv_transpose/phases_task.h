@@ -22,6 +22,9 @@ struct PhasePlan {
         ChunkList list;
         int64_t weights;                 ///< offset in floats
         std::vector<int64_t> tap_index;  ///< of its taps in the kernel
+
+        /// Of its weights in parts, see `PanelsInParts`.
+        int64_t steps_in_parts() const { return (list.in_units() + 1) / 2 * static_cast<int64_t>(tap_index.size()); }
     };
     std::vector<Phase> phases;
     int64_t floats = 0;
@@ -31,7 +34,8 @@ struct PhasePlan {
 };
 
 /// Transposed convolution on blocked layouts: each phase runs on the register tile of direct
-/// convolution and stores with the stride, so that there is no intermediate to add up. The plan is over lanes.
+/// convolution and stores with the stride, so that there is no intermediate to add up. The plan is over lanes. Weights
+/// in parts are made of those of the next phase or chunk while the ones before are multiplied.
 class PhasesTask final : public runtime::Task {
 public:
     PhasesTask(Geometry const&, Epilogue const&, TileIsa const&, int threads,
@@ -52,7 +56,18 @@ private:
     struct Share {
         int64_t image, z, u, u_end, split;
     };
-    void run_phase(size_t phase, float const* origin, Share const&, Pointers const&) const;
+    /// A chunk of a phase.
+    struct Place {
+        size_t phase;
+        int64_t chunk;
+    };
+    /// Chunks of the share that have outputs.
+    std::vector<Place> places_of(int64_t split) const;
+    /// Of no rows, if a phase has none in the share.
+    RowJob job_of(Place, float const* origin, Share const&, Pointers const&) const;
+    bool in_parts() const { return isa_->parts > 1; }
+    int64_t band_units() const;
+    int64_t panels_at() const;  ///< where panels lie in scratch memory, in floats
     int64_t band_rows_in() const { return band_rows_ + reach_[1]; }
 
     Geometry g_;
@@ -70,6 +85,8 @@ private:
     int64_t pitch_, band_rows_, bands_, splits_ = 1;
     int64_t unit_planes_, unit_rows_;         ///< of the input, or of its copy
     std::vector<std::vector<int64_t>> taps_;  ///< of each phase
+    std::vector<std::vector<Place>> places_;  ///< of each split
+    int64_t panel_steps_ = 0;                 ///< of weights in parts
 };
 
 }  // namespace refactor::kernel
