@@ -138,7 +138,7 @@ size_t PhasesTask::scratch_bytes() const {
 }
 
 void PhasesTask::run_task(int64_t task, float* scratch, Pointers const& p) const {
-    auto* copy = scratch + kHeldFloats;
+    auto* copy = copies_ ? scratch + kHeldFloats : nullptr;
     auto planes = end_u_[0] - first_u_[0], band = task / splits_ % bands_;
     Share share{task / splits_ / bands_ / planes, first_u_[0] + task / splits_ / bands_ % planes,
                 first_u_[1] + band * band_rows_, 0, task % splits_};

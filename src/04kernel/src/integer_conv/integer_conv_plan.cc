@@ -41,7 +41,8 @@ int64_t joined_groups(IntegerFunctions const& f, IntegerConvShape const& s) {
     for (int64_t count = 2; count * s.group_out() <= f.panel; ++count)
         if (s.group % count == 0 && count * s.group_in() % f.group == 0 && products(count) <= products(best))
             best = count;
-    return best;
+    // Vectors would multiply the zeros for nothing.
+    return tile_dwords_of(f, s.taps(), best * s.group_in() / f.group) ? best : 1;
 }
 
 IntegerConvShape with_groups(IntegerConvShape shape, int64_t groups) {

@@ -241,7 +241,7 @@ void multiply_by_tiles(IntegerBlock const& t) {
                 add_products<false, kSigned>(t, a, dwords, column, vectors, ahead, sums);
             ahead.from += ahead.step * depth;
         };
-        /// Up to four tiles of rows and a narrow panel; how many rows, 0 where there are not four whole ones.
+        /// Four whole tiles of rows and a narrow panel; how many rows, 0 where there are no such tiles.
         auto multiply_four = [&](int64_t row) -> int64_t {
             TileOfRows a[4];
             for (int64_t i = 0; i < 4; ++i) {
