@@ -20,8 +20,9 @@ template <int vectors, int depth>
     for (int d = 0; d < depth; ++d) places[d] = t.tap_offsets[d / t.depth] + d % t.depth * 4;
     for (int v = 0; v < vectors; ++v) {
         int64_t j = column + v * kWidth;
-        add[v] = Lanes::load(t.column_add + j), scale[v] = _mm512_loadu_ps(t.scale + j);
-        shift[v] = t.shift ? load_shift(t, j) : _mm512_setzero_ps();
+        add[v] = Lanes::load(t.column_add + j);
+        ColumnScale const terms = ColumnScale::of(t, j);
+        scale[v] = terms.scale, shift[v] = terms.shift;
         for (int d = 0; d < depth; ++d)
             w[d][v] = Lanes::load(t.b + (column - skipped * kWidth) * depth + (d * kVectors + skipped + v) * kWidth);
     }

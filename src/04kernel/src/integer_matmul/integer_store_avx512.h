@@ -34,12 +34,6 @@ struct Packing {
     RG_SIMD __m512i pack(__m512i const (&x)[4]) const { return _mm512_permutexvar_epi32(order, pack_unpacked(x)); }
 };
 
-/// Shifts of 16 columns from `j` on, 0 for those that there are not.
-RG_SIMD __m512 load_shift(IntegerBlock const& t, int64_t j) {
-    int64_t left = t.columns - j;
-    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left)), t.shift + j);
-}
-
 /// Numbers of the residual from element `at` on, those that `some` names.
 RG_SIMD __m512 residual_at(IntegerBlock const& t, Finish const& f, int64_t at, __mmask16 some) {
     if (f.residual == IntegerStore::F32)
@@ -49,30 +43,65 @@ RG_SIMD __m512 residual_at(IntegerBlock const& t, Finish const& f, int64_t at, _
                                                              : _mm512_cvtepu8_epi32(narrow));
 }
 
+/// What 16 columns from `j` on multiply their sums with, and add to them.
+struct ColumnScale {
+    __m512 scale, shift;
+    __mmask16 some;  ///< those that there are
+
+    /// Without a shift: `no_shift`.
+    RG_SIMD static ColumnScale of(IntegerBlock const& t, int64_t j, float no_shift = 0) {
+        int64_t left = t.columns - j;
+        auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
+        return {_mm512_loadu_ps(t.scale + j),
+                t.shift ? _mm512_maskz_loadu_ps(some, t.shift + j) : _mm512_set1_ps(no_shift), some};
+    }
+};
+
 /// A sum as the number that is rounded to its result; `at` is its place in the residual.
 template <Finish::Kind kind>
-RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset, Lanes sum, int64_t j, int64_t at) {
-    __m512 value = scaled(sum, Floats::load(t.scale + j)).v;
+RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset, Lanes sum, ColumnScale const& column,
+                          int64_t at) {
+    __m512 value = scaled(sum, {column.scale}).v;
     if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
-    if (kind == Finish::Kind::Shifted) return _mm512_cvtps_epi32(_mm512_add_ps(value, load_shift(t, j)));
-    int64_t left = t.columns - j;
-    auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
+    if (kind == Finish::Kind::Shifted) return _mm512_cvtps_epi32(_mm512_add_ps(value, column.shift));
     if (kind == Finish::Kind::Summed) {
-        if (t.shift) value = _mm512_add_ps(value, load_shift(t, j));
-        Floats other = product({_mm512_sub_ps(residual_at(t, f, at, some), f.residual_zero.v)}, f.residual_scale);
+        if (t.shift) value = _mm512_add_ps(value, column.shift);
+        Floats other =
+            product({_mm512_sub_ps(residual_at(t, f, at, column.some), f.residual_zero.v)}, f.residual_scale);
         value = _mm512_add_ps(value, other.v);
         return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, f.low.v), f.high.v));
     }
     value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
     if (kind == Finish::Kind::Rounded) return _mm512_cvtps_epi32(_mm512_mul_ps(value, f.middle_scale.v));
-    if (kind == Finish::Kind::Biased)
-        return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, load_shift(t, j)));
-    __m128i narrow = left >= kWidth ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(t.residual + at))
-                                    : _mm_maskz_loadu_epi8(some, t.residual + at);
+    if (kind == Finish::Kind::Biased) return _mm512_cvtps_epi32(_mm512_fmadd_ps(value, f.middle_scale.v, column.shift));
+    __m128i narrow = column.some == 0xffff ? _mm_loadu_si128(reinterpret_cast<__m128i const*>(t.residual + at))
+                                           : _mm_maskz_loadu_epi8(column.some, t.residual + at);
     __m512i bytes = kind == Finish::Kind::AddedSigned ? _mm512_cvtepi8_epi32(narrow) : _mm512_cvtepu8_epi32(narrow);
     value = _mm512_fmadd_ps(value, f.middle_scale.v, offset);
     return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(bytes), f.residual_scale.v, value));
 }
+/// What a zero point of the residual adds.
+RG_SIMD __m512 offset_of(Finish const& f) {
+    return _mm512_mul_ps(_mm512_sub_ps(_mm512_setzero_ps(), f.residual_zero.v), f.residual_scale.v);
+}
+/// A sum as the f32 that is stored.
+template <bool added>
+RG_SIMD __m512 real_sum(IntegerBlock const& t, Finish const& f, bool bounded, Lanes sum, ColumnScale const& column,
+                        int64_t at) {
+    __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum.v), column.scale);
+    if (f.rounded) {
+        value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
+        value = _mm512_fmadd_ps(value, f.middle_scale.v, column.shift);
+    } else {
+        value = _mm512_add_ps(value, column.shift);
+    }
+    if (added) {
+        __m512 other = _mm512_sub_ps(residual_at(t, f, at, column.some), f.residual_zero.v);
+        value = _mm512_fmadd_ps(other, f.residual_scale.v, value);
+    }
+    return bounded ? _mm512_min_ps(f.high.v, _mm512_max_ps(f.low.v, value)) : value;  // NaN stays
+}
+RG_SIMD bool is_bounded(IntegerTail const& t) { return t.low > -__builtin_inff() || t.high < __builtin_inff(); }
 
 /// Rows of a tile whose bytes fill a vector.
 constexpr int together(int vectors) { return vectors == 1 ? 4 : vectors == 2 ? 2 : 1; }
@@ -102,7 +131,7 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
     constexpr int kTogether = together(vectors);
     static_assert(rows % kTogether == 0);
     Packing packing = Packing::of(f);
-    __m512 offset = _mm512_mul_ps(_mm512_sub_ps(_mm512_setzero_ps(), f.residual_zero.v), f.residual_scale.v);
+    __m512 offset = offset_of(f);
     __mmask64 mask = first_bytes(t.columns - column) & first_bytes(vectors * kWidth);
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i += kTogether) {
@@ -111,7 +140,7 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
         for (int k = 0; k < kTogether * vectors; ++k) {
             int row = i + k / vectors, v = k % vectors;
             int64_t j = column + v * kWidth;
-            results[k] = round_sum<kind>(t, f, offset, c[row][v], j, (first + row) * t.y_row + j);
+            results[k] = round_sum<kind>(t, f, offset, c[row][v], ColumnScale::of(t, j), (first + row) * t.y_row + j);
         }
         store_packed<vectors>(packing.pack(results), mask, static_cast<uint8_t*>(t.y) + (first + i) * t.y_row + column,
                               t.y_row);
@@ -121,31 +150,16 @@ RG_SIMD void store_bytes(IntegerBlock const& t, Finish const& f, Lanes const (&c
 template <bool added, int rows, int vectors>
 RG_SIMD void store_reals(IntegerBlock const& t, Finish const& f, Lanes const (&c)[rows][vectors], int64_t first,
                          int64_t column) {
-    bool bounded = t.tail.low > -__builtin_inff() || t.tail.high < __builtin_inff();
+    bool bounded = is_bounded(t.tail);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-        int64_t j = column + v * kWidth, left = t.columns - j;
-        auto some = static_cast<__mmask16>(first_bytes(left < 0 ? 0 : left));
-        __m512 scale = _mm512_loadu_ps(t.scale + j);
+        int64_t j = column + v * kWidth, at = first * t.y_row + j;
         // -0 changes no number that it is added to.
-        __m512 shift = t.shift ? _mm512_maskz_loadu_ps(some, t.shift + j) : _mm512_set1_ps(-0.f);
-        float* y = static_cast<float*>(t.y) + first * t.y_row + j;
+        ColumnScale const scale = ColumnScale::of(t, j, -0.f);
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; ++i, y += t.y_row) {
-            __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(c[i][v].v), scale);
-            if (f.rounded) {
-                value = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(value, 8), f.middle_low.v), f.middle_high.v);
-                value = _mm512_fmadd_ps(value, f.middle_scale.v, shift);
-            } else {
-                value = _mm512_add_ps(value, shift);
-            }
-            if (added)
-                value = _mm512_fmadd_ps(
-                    _mm512_sub_ps(residual_at(t, f, (first + i) * t.y_row + j, some), f.residual_zero.v),
-                    f.residual_scale.v, value);
-            if (bounded) value = _mm512_min_ps(f.high.v, _mm512_max_ps(f.low.v, value));  // NaN stays
-            _mm512_mask_storeu_ps(y, some, value);
-        }
+        for (int i = 0; i < rows; ++i, at += t.y_row)
+            _mm512_mask_storeu_ps(static_cast<float*>(t.y) + at, scale.some,
+                                  real_sum<added>(t, f, bounded, c[i][v], scale, at));
     }
 }
 
