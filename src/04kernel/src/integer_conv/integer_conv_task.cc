@@ -17,6 +17,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Positions that a tile of Y holds before it is transposed: whole vectors of 16 bytes and whole register tiles. With
 /// `kColumns` output channels it stays in L1 (bytes) or L2 (32 bits).
 constexpr int64_t kPositions = 96, kColumns = 256;
+/// Of tiles that are not transposed.
+constexpr int64_t kMostPositions = 288;
 /// Positions of whole register tiles, of four or two vectors.
 constexpr int64_t kRounded = 12;
 /// Lines of so many positions or fewer are not cut where rows are wanted at one distance from each other.
@@ -38,12 +40,13 @@ class IntegerConvTask final : public runtime::Task {
     int threads_;
     int64_t largest_ahead_ = static_cast<int64_t>(cpu_features().l2 / 4);
     int64_t y_bytes_, groups_, columns_, position_parts_, column_parts_;
-    int64_t rounded_ = kRounded;  ///< parts are whole multiples of so many positions
-    std::vector<int64_t> taps_;   ///< bytes from a position to each run
-    bool windowed_ = false;       ///< a depthwise convolution that reads X in place
-    bool linear_ = false;         ///< positions of X and Y are the same
-    size_t border_ = 0;           ///< with `windowed_`: channels outside of X
-    WindowPointers windows_;      ///< and where X lies under the windows
+    int64_t most_positions_ = kPositions;  ///< of a part
+    int64_t rounded_ = kRounded;           ///< parts are whole multiples of so many positions
+    std::vector<int64_t> taps_;            ///< bytes from a position to each run
+    bool windowed_ = false;                ///< a depthwise convolution that reads X in place
+    bool linear_ = false;                  ///< positions of X and Y are the same
+    size_t border_ = 0;                    ///< with `windowed_`: channels outside of X
+    WindowPointers windows_;               ///< and where X lies under the windows
     // Workspace, in bytes from its beginning.
     size_t staged_ = 0, weights_ = 0, terms_ = 0, scratch_bytes_ = 0, end_ = 0;
 
@@ -67,9 +70,11 @@ class IntegerConvTask final : public runtime::Task {
         weights_ = take(packed_ ? 0 : p_.packed_bytes());
         terms_ = take(static_cast<size_t>(groups_ * ColumnTerms::bytes(p_.size.columns)));
         // A tile of Y, offsets and sums of its rows; or a line of X.
-        auto tile = kPositions * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
+        auto tile =
+            most_positions_ * ((p_.s.channels_last ? 0 : std::min(columns_, p_.size.columns) * y_bytes_) + 8 + 4);
         if (windowed_)
-            tile += kPositions * static_cast<int64_t>(sizeof(DepthwiseWindow)) + windows_.offsets(kPositions) * 8;
+            tile +=
+                most_positions_ * static_cast<int64_t>(sizeof(DepthwiseWindow)) + windows_.offsets(most_positions_) * 8;
         scratch_bytes_ = static_cast<size_t>(ceil_div(std::max(tile, p_.image.width * p_.image.channels), 64) * 64);
     }
 
@@ -164,7 +169,7 @@ class IntegerConvTask final : public runtime::Task {
         auto all = p_.s.out_size();
         if (part == position_parts_) return all;
         return threads_ > 1 ? all * part / position_parts_ / rounded_ * rounded_
-                            : part * (kPositions / rounded_ * rounded_);
+                            : part * (most_positions_ / rounded_ * rounded_);
     }
 
     /// A tile of Y of image n.
@@ -178,8 +183,8 @@ class IntegerConvTask final : public runtime::Task {
         auto positions = first_position(part / column_parts_ % position_parts_ + 1) - first;
         auto columns = std::min(columns_, all_columns - column);
         auto* offsets = reinterpret_cast<int64_t*>(scratch);
-        auto* row_sums = reinterpret_cast<int32_t*>(offsets + kPositions);
-        auto* tile = reinterpret_cast<uint8_t*>(row_sums + kPositions);
+        auto* row_sums = reinterpret_cast<int32_t*>(offsets + most_positions_);
+        auto* tile = reinterpret_cast<uint8_t*>(row_sums + most_positions_);
         if (!windowed_ && !linear_) locate(first, positions, offsets);
         Part p{group,    column, columns, first,   positions, linear_ ? nullptr : offsets,
                row_sums, tile,   columns, nullptr, nullptr};
@@ -190,7 +195,7 @@ class IntegerConvTask final : public runtime::Task {
                 p.residual = static_cast<uint8_t const*>(arguments[I::kResidual]) + storage_bytes(s.residual, at);
             if (windowed_) {
                 auto* windows = reinterpret_cast<DepthwiseWindow*>(tile);
-                auto* places = reinterpret_cast<int64_t*>(windows + kPositions);
+                auto* places = reinterpret_cast<int64_t*>(windows + most_positions_);
                 p.windows = windows;
                 windows_.point(x + column, reinterpret_cast<uint8_t const*>(workspace + border_) + column, first,
                                positions, windows, places);
@@ -219,12 +224,17 @@ public:
         columns_ = std::max<int64_t>(
             p_.f.panel, p_.depthwise && s.channels_last ? p_.size.columns : kColumns / p_.f.panel * p_.f.panel);
         linear_ = !p_.depthwise && s.taps() == 1 && p_.image.depth * p_.image.height * p_.image.width == s.out_size();
+        // More positions share what a block begins with, and B from L2; each thread gets four parts nevertheless.
+        if (p_.tile_dwords && s.channels_last)
+            most_positions_ =
+                threads_ == 1 ? kMostPositions : std::clamp(s.out_size() / (4 * threads_), kPositions, kMostPositions);
         if (p_.tile_dwords) rounded_ = linear_ || s.out[2] > kLongestLine ? p_.f.tile_rows : s.out[2];
-        position_parts_ = ceil_div(s.out_size(), kPositions / rounded_ * rounded_);
+        position_parts_ = ceil_div(s.out_size(), most_positions_ / rounded_ * rounded_);
         // Threads that each get as many parts find more of X where they left it, as Y of the layer before.
         if (threads_ > 1 && position_parts_ > 1)
-            position_parts_ = std::min(ceil_div(ceil_div(s.out_size(), kPositions - rounded_), threads_) * threads_,
-                                       s.out_size() / rounded_);
+            position_parts_ =
+                std::min(ceil_div(ceil_div(s.out_size(), most_positions_ - rounded_), threads_) * threads_,
+                         s.out_size() / rounded_);
         auto panels = p_.size.columns / p_.f.panel;
         // Fewer parts than threads: fewer channels in each.
         if (groups_ * position_parts_ * ceil_div(p_.size.columns, columns_) < 2 * threads_ && threads_ > 1)
