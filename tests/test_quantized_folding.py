@@ -330,6 +330,15 @@ def test_maxima_of_floats_become_those_of_bytes(activations):
     assert not notes
 
 
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+def test_the_maximum_of_nothing_is_the_lowest_byte(activations):
+    """The only taps of a dilated window are pads."""
+    n = Network(721, activations)
+    y = n.node("Conv", n.fake(n.input((1, 5, 12, 3))), n.weights((40, 5, 3, 3), 0), n.bias(40))
+    y = n.node("MaxPool", y, kernel_shape=[1, 2], dilations=[1, 2], pads=[0, 1, 0, 1])
+    n.check([n.fake(y)], 0.051, ["IntegerPool"])
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_parts_of_bytes(same):
     """Channels are split, and brought together again, where they lie."""

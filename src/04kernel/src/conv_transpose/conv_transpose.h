@@ -8,7 +8,7 @@ namespace refactor::kernel {
 #include "conv_transpose/conv_transpose_kernels.inc"
 #undef RG_CONV_TRANSPOSE_KERNEL
 
-/// Phases by tiles of the numbers in three parts, with these rows, which need `Isa`.
+/// Phases of numbers in three parts by these tiles, which need `Isa`.
 KernelResult make_split_phases(ConvTransposeInfo const&, Request const&, Isa, TileIsa const&, std::string id);
 
 }  // namespace refactor::kernel

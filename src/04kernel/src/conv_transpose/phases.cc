@@ -3,6 +3,8 @@
 #include "conv_transpose/conv_transpose.h"
 #include "conv_transpose/phases_task.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 namespace {
@@ -27,14 +29,20 @@ class PhasesKernel final : public NamedKernel {
         return g;
     }
     std::string why_not_in_parts(Geometry const& g) const {
-        for (int a = 0; a < 3; ++a)
-            for (int64_t r = 0; r < g.stride[a]; ++r)
-                if (AxisPhase(g, a, r).taps.empty()) return "needs taps for all outputs";
-        PhasePlan plan(g, tile_);
-        for (auto const& phase : plan.phases)
-            if (phase.steps_in_parts() * PanelsInParts::kStepBytes > kMostPanelBytes)
-                return "weights of a phase leave L2 no room for the input";
-        return {};
+        auto blocks = (g.in_channels + tile_.block - 1) / tile_.block, steps = (blocks + 1) / 2;
+        for (int a = 0; a < 3; ++a) {
+            size_t most = 0;
+            for (int64_t r = 0; r < g.stride[a]; ++r) {
+                auto taps = AxisPhase(g, a, r).taps.size();
+                if (taps == 0) return "needs taps for all outputs";
+                most = std::max(most, taps);
+            }
+            steps *= static_cast<int64_t>(most);
+        }
+        auto bytes = steps * PanelsInParts::kStepBytes;
+        if (bytes <= kMostPanelBytes) return {};
+        return "handles phases of up to " + std::to_string(kMostPanelBytes) + " bytes of weights in parts, got " +
+               std::to_string(bytes);
     }
     /// ns that tiles wait for parts of X and of the weights.
     static double making_parts(Geometry const& g) {

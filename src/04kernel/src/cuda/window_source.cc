@@ -79,7 +79,7 @@ template <class T, class Y, int kind, bool count_padding> RG_FN void rg_pool_byt
     int rows = (int)sizes[4], columns = (int)sizes[5];
     T const* x = (T const*)w[0] + rest * sizes[3] * rows * columns * w[3] + channel;
     rg_taps d(sizes, 0, at[0]), h(sizes, 1, at[1]), v(sizes, 2, at[2]);
-    int result = kind == rg_pooling_max ? -128 : 0;
+    int result = kind == rg_pooling_max && rg_signed<T> ? -128 : 0;
     for (int a = d.first; a < d.last; ++a)
         for (int b = h.first; b < h.last; ++b)
             for (int c = v.first; c < v.last; ++c) {

@@ -101,6 +101,9 @@ struct IntegerFilters {
     int32_t* u;  ///< room for [36][depth][panel]
 };
 
+/// Rows below which B arrives no sooner for tiles than for vectors.
+constexpr int64_t kLeastTileRows = 8;
+
 /// Of two weights of one sign: 255 times so much fits i16. If signs differ, each product fits by itself.
 constexpr int32_t kMostOfPair = 128;
 

@@ -247,9 +247,7 @@ public:
 std::unique_ptr<runtime::Task> make_integer_product(IntegerFunctions const& f, IntegerResult const& result,
                                                     IntegerShape const& shape, std::shared_ptr<Blob const> packed,
                                                     int64_t spills, BindArgs const& args) {
-    // Products of few rows are left to vectors.
-    constexpr int64_t kLeastRows = 8;
-    bool tiles = args.inputs[I::kA]->dtype == DataType::I8 && f.of_signed && shape.m >= kLeastRows &&
+    bool tiles = args.inputs[I::kA]->dtype == DataType::I8 && f.of_signed && shape.m >= kLeastTileRows &&
                  tile_dwords_of(f, 1, ceil_div(shape.k, f.group));
     return std::make_unique<IntegerProductTask>(tiles ? *f.of_signed : f, result, shape, std::move(packed), spills,
                                                 args);

@@ -18,9 +18,6 @@
 namespace refactor::kernel {
 namespace {
 
-/// Rows below which B arrives no sooner for tiles than for vectors.
-constexpr int64_t kLeastRows = 8;
-
 /// How many of `count` offsets are `step` from the one before, with the first.
 RG_SIMD int64_t run_of(int64_t const* offset, int64_t count, int64_t step) {
     int64_t run = 1;
@@ -279,7 +276,7 @@ void multiply_by_tiles(IntegerBlock const& t) {
 /// `by_vectors` takes what tiles gain nothing for.
 void multiply_by_tiles(IntegerBlock const& t, void (*by_vectors)(IntegerBlock const&)) {
     if (t.a_signed) return multiply_by_tiles<true>(t);
-    if (!t.tile_dwords || t.rows < kLeastRows) return by_vectors(t);
+    if (!t.tile_dwords || t.rows < kLeastTileRows) return by_vectors(t);
     multiply_by_tiles<false>(t);
 }
 

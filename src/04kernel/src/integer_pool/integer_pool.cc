@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace refactor::kernel {
 
@@ -104,6 +105,9 @@ public:
             std::min(chunks_of(positions, static_cast<double>(taps() * g_.in_channels) * 0.05, threads_), positions);
         context.pool.parallel_for(chunks, [&](int64_t chunk, int worker) {
             auto* mine = reinterpret_cast<uint8_t const**>(context.scratch_of(worker));
+            // What a window of nothing but pads has for its maximum.
+            auto* lowest = reinterpret_cast<uint8_t*>(mine + taps());
+            std::memset(lowest, is_signed_ ? 0x80 : 0, static_cast<size_t>(g_.in_channels));
             auto first = positions * chunk / chunks, last = positions * (chunk + 1) / chunks;
             auto line = first / g_.out[2], plane = line / g_.out[1];
             int64_t at[]{plane % g_.out[0], line % g_.out[1], first % g_.out[2]}, n = plane / g_.out[0];
@@ -111,6 +115,7 @@ public:
                 auto const* image = static_cast<uint8_t const*>(arguments[0]) + n * g_.in_size() * g_.in_channels;
                 auto count = gather(image, at, mine);
                 auto* y = static_cast<uint8_t*>(arguments[1]) + i * g_.in_channels * bytes;
+                if (count == 0 && info_.kind == PoolKind::Max) mine[count++] = lowest;
                 auto counted = info_.count_include_pad ? padded_taps(at) : count;
                 auto scale = info_.scale / static_cast<float>(std::max<int64_t>(1, counted));
                 loop({g_.in_channels, count, mine, is_signed_, y, to_float_, static_cast<int32_t>(info_.x_zero * count),
@@ -123,7 +128,9 @@ public:
             }
         });
     }
-    size_t scratch_bytes() const override { return static_cast<size_t>(taps()) * sizeof(void*); }
+    size_t scratch_bytes() const override {
+        return static_cast<size_t>(taps()) * sizeof(void*) + static_cast<size_t>(g_.in_channels);
+    }
     double operations() const override {
         return static_cast<double>(g_.batch * g_.out_size() * taps()) * static_cast<double>(g_.in_channels);
     }

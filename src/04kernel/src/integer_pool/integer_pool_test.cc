@@ -10,6 +10,9 @@ TEST(IntegerPool, CandidatesAgree) {
             IntegerPoolInfo max{PoolKind::Max, {3, 2}, {{2, 1}, {1, 2}, {1, 1}, {1, 0}}};
             std::vector<Tensor> x{random_bytes(dtype, {2, 9, 8, channels}, random)};
             EXPECT_GE(check_candidates(max, x, {Tensor(dtype, {2, 5, 7, channels})}, {}), 1);
+            // Windows of nothing but pads.
+            IntegerPoolInfo sparse{PoolKind::Max, {3, 2}, {{2, 2}, {1, 2}, {1, 4}, {1, 1}}};
+            check_candidates(sparse, x, {Tensor(dtype, {2, 5, 6, channels})}, {});
             IntegerPoolInfo window{PoolKind::Average, {3, 3}, {{2, 2}, {1, 1}, {0, 0}, {0, 0}}, 0.73f, 5, 9};
             check_candidates(window, x, {Tensor(dtype, {2, 4, 3, channels})}, {});
             for (bool counted : {false, true}) {

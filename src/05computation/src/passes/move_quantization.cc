@@ -29,18 +29,6 @@ bool is_max_pool(NodePtr node) {
     return pool && pool->kind == kernel::PoolKind::Max && node->outputs().size() == 1;
 }
 
-/// Every window meets the input, whose maximum is a number then.
-bool meets_input(NodePtr node) {
-    auto const& pool = *info_of<kernel::PoolInfo>(*node->value.op);
-    auto const &begin = pool.window.pads_begin, &end = pool.window.pads_end, &dilations = pool.window.dilations;
-    if (!node->value.op->params().empty()) return false;
-    for (size_t i = 0; i < pool.kernel.size(); ++i) {
-        auto reach = (pool.kernel[i] - 1) * (i < dilations.size() ? dilations[i] : 1);
-        if ((i < begin.size() && begin[i] > reach) || (i < end.size() && end[i] > reach)) return false;
-    }
-    return true;
-}
-
 Edge edge_like(EdgePtr edge, std::string name, DataType dtype) {
     return {std::move(name), dtype, edge->value.shape, {}, nullptr, false};
 }
@@ -155,7 +143,7 @@ public:
         auto* mover = x->producer();
         if (!mover || x->value.keep || x->only_consumer() != node) return false;
         bool concat = info_of<kernel::ConcatInfo>(*mover->value.op) != nullptr;
-        bool pool = is_max_pool(mover) && meets_input(mover);
+        bool pool = is_max_pool(mover);
         // Others may drop elements; what pooling drops is quantised where it is made, and maxima are those of bytes.
         if (!concat && !pool && !mover->value.op->is_alias() && !info_of<kernel::TransposeInfo>(*mover->value.op))
             return false;
