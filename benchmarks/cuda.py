@@ -2,12 +2,13 @@
 
     python benchmarks/cuda.py [MODEL ...] [--zoo SCRIPT] [--batch 1,32] [--precision f32,tf32,f16,bf16] [--json FILE]
 
-Without models: all of the zoo that have a PyTorch source, or the built-in ones. The engines take turns; what counts is
-the median over the rounds of times that events on the GPU take of a burst of calls. Errors are those of the outputs
-against PyTorch in f32, in units of each output's largest magnitude. Every model runs in a process of its own
-(`cuda_worker.py`): one that fails, hangs or loses the GPU is told with its reason, and the others go on. Compiling with
-max-autotune takes a minute a model, so it comes after a first row of every model. The JSON file is written anew after
-every model. Without a GPU nothing is measured, and the reason is told.
+Without models: all of the zoo, or the built-in ones; what has no PyTorch source runs alone. The engines take turns;
+what counts is the median over the rounds of times that events on the GPU take of a burst of calls. Errors are those of
+the outputs against PyTorch in f32 (onnxruntime, where that has none), in units of each output's largest magnitude.
+Every model runs in a process of its own (`cuda_worker.py`): one that fails, hangs or loses the GPU is told with its
+reason, and the others go on. Compiling with max-autotune takes a minute a model, so it comes after a first row of every
+model. The JSON file is written anew after every model, with the steps that take longest. Without a GPU nothing is
+measured, and the reason is told.
 """
 
 from __future__ import annotations

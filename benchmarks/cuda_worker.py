@@ -121,8 +121,8 @@ def onnx_of(case: Any, folder: Path) -> Path:
     return path
 
 
-def our_engine(gpu: Gpu, path: Path, precision: str, arguments: dict[str, Any]) -> tuple[Run, Callable[[], list[Any]]]:
-    """Make a call of our executor on inputs that lie on the GPU, and a function for its outputs."""
+def our_engine(gpu: Gpu, path: Path, precision: str, arguments: dict[str, Any]) -> tuple[Any, Run]:
+    """Make an executor whose inputs lie on the GPU, and a call of it."""
     from refactor_graph.onnx import make_compiler
 
     compiler = make_compiler(path)
@@ -136,8 +136,7 @@ def our_engine(gpu: Gpu, path: Path, precision: str, arguments: dict[str, Any]) 
     for port in executor.inputs:
         executor.set_input_blob(port.name, arguments[port.name])
     stream = gpu.stream.cuda_stream if gpu.stream is not None else None
-    outputs = [port.name for port in executor.outputs]
-    return lambda: executor.run(stream=stream), lambda: [executor.get_output(name) for name in outputs]
+    return executor, lambda: executor.run(stream=stream)
 
 
 def first_line(error: BaseException) -> str:
@@ -192,13 +191,32 @@ def peers_of(gpu: Gpu, case: Any, precision: str, names: list[str], failed: dict
     return engines
 
 
+def reference(gpu: Gpu, case: Any) -> list[Any]:
+    """Return the outputs of PyTorch in f32, or of onnxruntime on the CPU for a file alone."""
+    if case.module is None:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(case.onnx, providers=["CPUExecutionProvider"])
+        return session.run(None, {name: a.numpy() for name, a in zip(case.names, case.arguments, strict=True)})
+    _, _, plain = torch_call(gpu, case, "f32")
+    outputs = plain()
+    return [t.float().cpu().numpy() for t in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
+
+
+def steps_of(executor: Any, count: int = 40) -> list[tuple[float, str, str, str]]:
+    """Return milliseconds, node, kernel and shapes of the steps that take longest, as the device times them."""
+    rows = sorted(executor.bench(sync=False, repeats=5, quiet=True), key=lambda row: -row.nanoseconds)
+    return [(row.nanoseconds / 1e6, row.node, row.kernel, row.shape) for row in rows[:count]]
+
+
 def worst_error(actual: list[Any], wanted: list[Any]) -> float:
     import numpy as np
 
     worst = 0.0
     for a, w in zip(actual, wanted, strict=True):
         scale = float(np.abs(w).max()) or 1.0
-        worst = max(worst, float(np.abs(a.astype(np.float64) - w).max()) / scale)
+        error = float(np.abs(a.astype(np.float64) - w).max(initial=0)) / scale
+        worst = max(worst, error if math.isfinite(error) else math.inf)
     return worst
 
 
@@ -215,9 +233,7 @@ class Worker:
         cases = torch_models.zoo_cases(Path(spec["zoo"])) if spec["zoo"] else torch_models.BUILT_IN
         self.case = cases[spec["model"]](spec["batch"])
         self.path = onnx_of(self.case, folder)
-        _, _, plain = torch_call(self.gpu, self.case, "f32")
-        outputs = plain()
-        self.wanted = [t.float().cpu().numpy() for t in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
+        self.wanted = reference(self.gpu, self.case)
         self.arguments = {
             name: a.to(self.gpu.device).contiguous()
             for name, a in zip(self.case.names, self.case.arguments, strict=True)
@@ -233,18 +249,18 @@ class Worker:
         self.note(precision, row | {"failed": {"refactor_graph": "was the last thing begun"}})
         gpu = self.gpu
         try:
-            run, outputs = our_engine(gpu, self.path, precision, self.arguments)
+            executor, run = our_engine(gpu, self.path, precision, self.arguments)
             for _ in range(3):
                 run()
             gpu.wait()
-            row["error"] = worst_error(outputs(), self.wanted)
+            row["error"] = worst_error([executor.get_output(port.name) for port in executor.outputs], self.wanted)
             row["refactor_graph"] = gpu.milliseconds(run, self.spec["seconds"])
         except Exception as error:
             row["failed"]["refactor_graph"] = first_line(error)
             self.note(precision, row)
-            raise
+            return
         self.note(precision, row)
-        engines = peers_of(gpu, self.case, precision, self.spec["engines"], row["failed"])
+        engines = peers_of(gpu, self.case, precision, self.spec["engines"], row["failed"]) if self.case.module else {}
         engines = {"refactor_graph": run, **engines}
         times: dict[str, list[float]] = {name: [] for name in engines}
         for _ in range(self.spec["rounds"]):
@@ -253,6 +269,7 @@ class Worker:
         row |= {name: statistics.median(values) for name, values in times.items()}
         row |= self.decoding(precision, row["refactor_graph"] / 1e3)
         self.note(precision, row)
+        self.note(precision, row | {"steps": steps_of(executor)})
 
     def decoding(self, precision: str, seconds: float) -> dict[str, float]:
         """Tokens a second and the share of the memory's bandwidth of a model that makes tokens."""
@@ -278,10 +295,8 @@ def main() -> int:
             print(f"  {error}", flush=True)
             return 4
         for precision in spec["precisions"]:
-            try:
-                worker.measure(precision)
-            except Exception:
-                worker.gpu.wait()  # raises if the device is lost to this process, which then ends
+            worker.measure(precision)
+            worker.gpu.wait()  # raises if the device is lost to this process, which then ends
             gc.collect()
     return 0
 

@@ -17,7 +17,8 @@ from torch import nn
 class Case:
     """A module in evaluation mode, its arguments (f32 and integers, on the CPU), and names for the inputs."""
 
-    module: nn.Module
+    module: nn.Module | None
+    """None if the model is a file alone."""
     arguments: tuple[torch.Tensor, ...]
     names: tuple[str, ...]
     onnx: Path | None = None
@@ -157,7 +158,10 @@ BUILT_IN: dict[str, Callable[[int], Case]] = {
 
 
 def zoo_cases(script: Path) -> dict[str, Callable[[int], Case]]:
-    """Models of a zoo: a script with `SPECS`, `torch_module(name, batch)`, `make_inputs` and `static_model`."""
+    """Models of a zoo: a script with `SPECS`, `torch_module(name, batch)`, `make_inputs` and `static_model`.
+
+    What has no module is a file alone; a file that cannot be had is a LookupError.
+    """
     spec = importlib.util.spec_from_file_location("zoo", script)
     if not spec or not spec.loader:
         raise SystemExit(f"{script} is no Python file")
@@ -167,13 +171,14 @@ def zoo_cases(script: Path) -> dict[str, Callable[[int], Case]]:
 
     def make(name: str) -> Callable[[int], Case]:
         def case(batch: int) -> Case:
-            found = zoo.torch_module(name, batch)
-            if found is None:
-                raise LookupError(f"{name} has no PyTorch source")
-            module, arguments = found
             inputs = zoo.make_inputs(name, batch)
+            try:
+                path = Path(zoo.static_model(name, batch))
+            except FileNotFoundError as error:
+                raise LookupError(f"{name}: {error}") from error
+            module, arguments = zoo.torch_module(name, batch) or (None, map(torch.from_numpy, inputs.values()))
             tokens = batch if name.endswith("_decode") else 0
-            return Case(module.eval(), tuple(arguments), tuple(inputs), Path(zoo.static_model(name, batch)), tokens)
+            return Case(module and module.eval(), tuple(arguments), tuple(inputs), path, tokens)
 
         return case
 
