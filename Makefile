@@ -51,6 +51,8 @@ STAMPS := $(VENV)/.refactor_graph
 BUILD := build/$(TYPE)
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
+# Found before the environment, which has a Python of the same name, comes first.
+MAKER := $(shell command -v $(PYTHON) || echo $(PYTHON))
 # Tools of the environment (cmake, ninja, clang-format ...) come before those of the system.
 export PATH := $(VENV)/bin:$(PATH)
 
@@ -225,14 +227,14 @@ clean-log:
 	rm -rf log
 
 $(PY):
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
+	@$(MAKER) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 10) else \
 		"Python %d.%d is too old, 3.10 is needed: make PYTHON=<interpreter>" % v[:2])'
 	@# What makes a pip (ensurepip) may not be installed; one of the system is seen by the environment.
-	$(PYTHON) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages \
-		$$(! $(PYTHON) -m pip --version > /dev/null 2>&1 || echo --without-pip)) $(VENV) || { rm -f $(PY); exit 1; }
+	$(MAKER) -m venv $(if $(filter ON,$(SYSTEM)),--system-site-packages \
+		$$(! $(MAKER) -m pip --version > /dev/null 2>&1 || echo --without-pip)) $(VENV) || { rm -f $(PY); exit 1; }
 ifeq ($(SYSTEM),ON)
 	@# An environment sees the packages of the interpreter at the bottom, not those of an environment that it is made from.
-	$(PYTHON) -c 'import site; print(*site.getsitepackages(), sep="\n")' \
+	$(MAKER) -c 'import site; print(*site.getsitepackages(), sep="\n")' \
 		> $$($(PY) -c 'import site; print(site.getsitepackages()[0])')/system_packages.pth
 endif
 
