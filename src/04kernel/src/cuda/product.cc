@@ -14,6 +14,9 @@ namespace {
 constexpr int64_t kMostRows = 8;
 /// Partial sums stay in the second-level cache.
 constexpr int64_t kMostPartialBytes = int64_t(8) << 20;
+/// Of B transposed: warps that keep all processors busy, runs of 16 bytes that a thread has under way, and times that
+/// it fetches so many before the inner size is split.
+constexpr int64_t kFillingWarps = 16 * kProcessors, kRunsInFlight = 12, kFewestSteps = 4;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t bytes_of(DataType dtype) { return bits_of(dtype) / 8; }
@@ -30,6 +33,7 @@ class GeneratedProduct final : public Kernel {
         MatMulShape shape;
         ProductWords words;
         int64_t blocks;
+        uint32_t threads;  ///< of a block
     };
 
     Result<Plan, Rejection> plan(BindArgs const& args) const {
@@ -44,7 +48,7 @@ class GeneratedProduct final : public Kernel {
         }
         if (few_rows_ && shape.m > kMostRows)
             return Err{Rejection{std::to_string(shape.m) + " rows, at most " + std::to_string(kMostRows)}};
-        Plan plan{kind_, shape, ProductWords(shape), 0};
+        Plan plan{kind_, shape, ProductWords(shape), 0, 256};
         plan.kind.scalar_bias = kind_.info.epilogue.bias && shape.scalar_bias;
         auto largest = std::max(args.outputs[0]->count(), shape.batches * shape.m * shape.n);
         for (auto const* input : args.inputs)
@@ -72,15 +76,33 @@ class GeneratedProduct final : public Kernel {
         bool trans_b = kind_.info.trans_b;
         plan.kind.rows = static_cast<int>(s.m);
         plan.kind.vector_a = s.k % run == 0, plan.kind.vector_b = (trans_b ? s.k : s.n) % run == 0;
-        w.column_tiles = quotient_up(s.n, row_product_columns(bytes_of(plan.kind.b), trans_b));
+        if (trans_b) cut_warps(plan);
+        w.column_tiles = quotient_up(
+            s.n, trans_b ? plan.kind.columns * plan.threads / 32 : row_product_columns(bytes_of(plan.kind.b)));
         // What the threads of a block read of the inner size in one step.
-        auto step = trans_b ? 32 * run : 128;
+        auto step = trans_b ? 32 * run * plan.kind.steps : 128;
         auto blocks = std::max<int64_t>(1, w.column_tiles * s.batches);
-        auto most = std::min(s.k / step, kMostPartialBytes / std::max<int64_t>(1, 4 * s.batches * s.m * s.n));
+        // A second launch costs more than a warp that walks along a few steps.
+        auto fewest = trans_b ? kFewestSteps : 1;
+        auto most =
+            std::min(s.k / (step * fewest), kMostPartialBytes / std::max<int64_t>(1, 4 * s.batches * s.m * s.n));
         w.splits = std::max<int64_t>(1, std::min(kFillingBlocks / blocks, most));
         w.inner_each = quotient_up(quotient_up(std::max<int64_t>(1, s.k), w.splits), step) * step;
         w.splits = std::max<int64_t>(1, quotient_up(s.k, w.inner_each));
         plan.blocks = w.column_tiles * s.batches * w.splits;
+    }
+
+    /// As many columns of a warp as leave a few warps for every processor, and so many of their runs in registers at a
+    /// time that these reach for the latency of the memory.
+    void cut_warps(Plan& plan) const {
+        auto const& s = plan.shape;
+        auto run = 16 / bytes_of(plan.kind.b);
+        auto columns = s.n * s.batches;
+        auto& kind = plan.kind;
+        kind.columns = columns >= 4 * kFillingWarps ? 4 : columns >= 2 * kFillingWarps ? 2 : 1;
+        plan.threads = columns >= 4 * kFillingBlocks ? 128 : 64;
+        auto all = std::max<int64_t>(1, quotient_up(s.k, 32 * run)), most = kRunsInFlight / kind.columns;
+        kind.steps = static_cast<int>(quotient_up(all, quotient_up(all, most)));
     }
 
 public:
@@ -124,7 +146,8 @@ public:
         std::vector<Launch> launches;
         auto outputs = w.batches * w.m * w.n;
         if (outputs > 0)
-            launches.push_back({function, static_cast<uint32_t>(found->blocks), 256, addresses, words_of(w)});
+            launches.push_back(
+                {function, static_cast<uint32_t>(found->blocks), found->threads, addresses, words_of(w)});
         if (outputs > 0 && sum) launches.push_back({sum, blocks_for(outputs, 256), 256, addresses, words_of(w)});
         auto bytes = sum ? outputs * w.splits * std::max<int64_t>(4, bytes_of(kind.a)) : 0;
         return std::unique_ptr<runtime::Task>(std::make_unique<LaunchTask>(

@@ -139,34 +139,43 @@ RG_FN void put(rg_product_args const& p, Index batch, int split, int row, int co
         ((Sum*)p.partial)[(((Index)split * (Index)p.batches + batch) * (Index)p.m + row) * (Index)p.n + column] = value;
 }
 
-// A warp has 4 columns, its threads runs of their inner size.
+// A warp has kColumns columns, its threads runs of their inner size, kSteps of which it fetches at a time.
 RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int first, A const* a, B const* b) {
-    const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * 4;
+    const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * kColumns;
     int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
     end = end < k ? end : k;
-    Sum sum[kRows][4] = {};
-    for (int i = begin + lane * kRun; i < end; i += 32 * kRun) {
-        Run run[4];
+    Sum sum[kRows][kColumns] = {};
+    for (int at = begin + lane * kRun; at < end; at += kSteps * 32 * kRun) {
+        Run run[kSteps][kColumns];
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-            if (column + j < n) run[j] = run_at(b + (column + j) * (Index)k + i, kVectorB, end - i);
-            else run[j] = {};
+        for (int step = 0; step < kSteps; ++step)
 #pragma unroll
-        for (int row = 0; row < kRows; ++row) {
-            rg_vec<A, kRun> x = {};
-            if (kVectorA) x = *(rg_vec<A, kRun> const*)(a + row * (Index)k + i);
-#pragma unroll
-            for (int e = 0; e < kRun; ++e) {
-                if (!kVectorA && i + e < end) x.v[e] = a[row * (Index)k + i + e];
-#pragma unroll
-                for (int j = 0; j < 4; ++j) sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run[j].v[e]), sum[row][j]);
+            for (int j = 0; j < kColumns; ++j) {
+                int i = at + step * 32 * kRun;
+                if (column + j < n && i < end) run[step][j] = run_at(b + (column + j) * (Index)k + i, kVectorB, end - i);
+                else run[step][j] = {};
             }
-        }
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+            for (int row = 0; row < kRows; ++row) {
+                int i = at + step * 32 * kRun;
+                rg_vec<A, kRun> x = {};
+                if (kVectorA && i < end) x = *(rg_vec<A, kRun> const*)(a + row * (Index)k + i);
+#pragma unroll
+                for (int e = 0; e < kRun; ++e) {
+                    if (!kVectorA && i + e < end) x.v[e] = a[row * (Index)k + i + e];
+#pragma unroll
+                    for (int j = 0; j < kColumns; ++j)
+                        sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run[step][j].v[e]), sum[row][j]);
+                }
+            }
     }
 #pragma unroll
     for (int row = 0; row < kRows; ++row)
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
+        for (int j = 0; j < kColumns; ++j) {
+#pragma unroll
             for (int other = 16; other > 0; other /= 2) sum[row][j] += __shfl_xor_sync(0xffffffffu, sum[row][j], other);
             if (lane == 0 && column + j < n) put(p, batch, split, row, column + j, sum[row][j]);
         }
@@ -222,7 +231,7 @@ RG_GLOBAL rg_product(rg_product_args p) {
     B const* b;
     find_batch(p, (Index)block, a, b);
     if (kTransB)
-        columns_of_warp(p, block, split, tile * 32, a, b);
+        columns_of_warp(p, block, split, tile * kColumns * (blockDim.x / 32), a, b);
     else
         runs_of_columns(p, block, split, tile * 8 * kRun, a, b);
 }
@@ -247,10 +256,11 @@ std::string beginning(ProductKind const& kind) {
     std::snprintf(alpha, sizeof alpha, "%.9ef", static_cast<double>(kind.info.alpha));
     return std::string("typedef ") + element_text(kind.a) + " A;\ntypedef " + weight_text(kind.b) + " B;\ntypedef " +
            sum_text(kind.a) + " Sum;\ntypedef " + (kind.wide ? "rg_i64" : "int") +
-           " Index;\nconstexpr int kRows = " + std::to_string(kind.rows) + ";\nconstexpr float kAlpha = " + alpha +
-           ";\n" + constant("kTransA", kind.info.trans_a) + constant("kTransB", kind.info.trans_b) +
-           constant("kScaled", kind.info.scaled) + constant("kVectorA", kind.vector_a) +
-           constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
+           " Index;\nconstexpr int kRows = " + std::to_string(kind.rows) +
+           ", kColumns = " + std::to_string(kind.columns) + ", kSteps = " + std::to_string(kind.steps) +
+           ";\nconstexpr float kAlpha = " + alpha + ";\n" + constant("kTransA", kind.info.trans_a) +
+           constant("kTransB", kind.info.trans_b) + constant("kScaled", kind.info.scaled) +
+           constant("kVectorA", kind.vector_a) + constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
            constant("kScalarBias", kind.scalar_bias) + constant("kResidual", after.residual) +
            constant("kResidualLast", after.residual_last) + activation_source(after.activation, "activate") +
            kArguments;
@@ -281,7 +291,8 @@ std::string why_weights_differ(MatMulInfo const& info, Request const& request) {
 }
 
 std::string ProductKind::key() const {
-    std::string key = std::to_string(rows) + '/' + std::to_string(tile);
+    std::string key;
+    for (int size : {rows, columns, steps, tile}) key += std::to_string(size) + '/';
     for (bool flag : {scalar_bias, wide, vector_a, vector_b}) key += flag ? '1' : '0';
     return key;
 }

@@ -12,6 +12,7 @@ struct ProductKind {
     bool wide = false;                        ///< indices need 64 bits
     bool vector_a = false, vector_b = false;  ///< rows are read several elements at a time
     int rows = 1;                             ///< of A, where a thread keeps them all
+    int columns = 1, steps = 1;               ///< of a warp that walks along rows of B, and fetched runs of each
     int tile = 64;                            ///< rows and columns of a block, where they are in shared memory
 
     std::string key() const;
@@ -41,10 +42,8 @@ std::string tiled_product_source(ProductKind const&);
 /// the inner size, if there are several.
 std::string row_product_source(ProductKind const&);
 
-/// Columns of Y that a block of `row_product_source` computes: 8 threads of 16 bytes each make a line of the cache; B
-/// transposed, its 8 warps take 4 columns each.
-constexpr int row_product_columns(int64_t b_bytes, bool trans_b) {
-    return trans_b ? 32 : 8 * static_cast<int>(16 / b_bytes);
-}
+/// Columns of Y that a block of 256 threads computes where B is not transposed: 8 threads of 16 bytes each make a line
+/// of the cache.
+constexpr int row_product_columns(int64_t b_bytes) { return 8 * static_cast<int>(16 / b_bytes); }
 
 }  // namespace refactor::kernel::cuda
