@@ -219,7 +219,8 @@ public:
         write_body();
         text_ += "struct " + name_ + "_args { rg_u64 w[" + number(words()) + "]; };\n";
         if (!loops_.begins.empty()) text_ += kArgumentSource;
-        text_ += "RG_GLOBAL " + name_ + "(" + (loops_.begins.empty() ? "" : "RG_ARGUMENT ") + name_ + "_args a) {\n";
+        text_ += "RG_GLOBAL " + name_ + "(" + (loops_.begins.empty() ? "" : "RG_ARGUMENT ") + name_ +
+                 "_args a) {\n    RG_WAIT();\n";
         text_ += std::string("    typedef ") + (loops_.wide ? "rg_u64" : "unsigned") + " Index;\n";
         for (size_t i = 0; i < inputs_.size(); ++i)
             if (loops_.walks[i] != Walk::Unused && !is_joined(i))

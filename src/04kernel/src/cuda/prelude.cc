@@ -10,6 +10,13 @@ typedef long long rg_i64;
 #define RG_FN static __device__ __forceinline__
 #define RG_MEMBER __device__ __forceinline__
 #define RG_GLOBAL extern "C" __global__ void __launch_bounds__(256)
+// What comes behind it sees what earlier launches wrote. A function that begins so may be launched before they end, see
+// `load` of cuda_plugin/nvrtc.cc.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define RG_WAIT() asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define RG_WAIT() ((void)0)
+#endif
 #define RG_FOR(Index, g, n) \
     for (Index g = (Index)blockIdx.x * 256 + threadIdx.x; g < (n); g += (Index)gridDim.x * 256)
 #ifndef RG_HOST

@@ -164,6 +164,7 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) 
             if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
     ProductKind kind;
     kind.info = info, kind.a = request.inputs[0].dtype, kind.b = request.inputs[1].dtype;
+    kind.constant_b = request.inputs[1].constant != nullptr;
     for (auto type : {kind.a, kind.b})
         if (!(type == kind.a ? element_text(type) : weight_text(type)) || type == DataType::Bool)
             return Err{Rejection{"dtype " + text_of(type) + " has no code"}};

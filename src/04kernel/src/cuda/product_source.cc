@@ -144,9 +144,8 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * kColumns;
     int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
     end = end < k ? end : k;
-    Sum sum[kRows][kColumns] = {};
-    for (int at = begin + lane * kRun; at < end; at += kSteps * 32 * kRun) {
-        Run run[kSteps][kColumns];
+    Run run[kSteps][kColumns];
+    auto fetch = [&](int at) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -155,6 +154,12 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
                 if (column + j < n && i < end) run[step][j] = run_at(b + (column + j) * (Index)k + i, kVectorB, end - i);
                 else run[step][j] = {};
             }
+    };
+    Sum sum[kRows][kColumns] = {};
+    int at = begin + lane * kRun;
+    fetch(at);
+    if (kConstantB) RG_WAIT();
+    while (at < end) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -170,6 +175,8 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
                         sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run[step][j].v[e]), sum[row][j]);
                 }
             }
+        at += kSteps * 32 * kRun;
+        if (at < end) fetch(at);
     }
 #pragma unroll
     for (int row = 0; row < kRows; ++row)
@@ -230,6 +237,8 @@ RG_GLOBAL rg_product(rg_product_args p) {
     A const* a;
     B const* b;
     find_batch(p, (Index)block, a, b);
+    // Columns of constants are fetched before what is multiplied by them is there.
+    if (!kTransB || !kConstantB) RG_WAIT();
     if (kTransB)
         columns_of_warp(p, block, split, tile * kColumns * (blockDim.x / 32), a, b);
     else
@@ -237,6 +246,7 @@ RG_GLOBAL rg_product(rg_product_args p) {
 }
 
 RG_GLOBAL rg_product_sum(rg_product_args p) {
+    RG_WAIT();
     const Index matrix = (Index)p.m * (Index)p.n, total = (Index)p.batches * matrix;
     RG_FOR(Index, target, total) {
         Sum sum = Sum(0);
@@ -259,8 +269,9 @@ std::string beginning(ProductKind const& kind) {
            " Index;\nconstexpr int kRows = " + std::to_string(kind.rows) +
            ", kColumns = " + std::to_string(kind.columns) + ", kSteps = " + std::to_string(kind.steps) +
            ";\nconstexpr float kAlpha = " + alpha + ";\n" + constant("kTransA", kind.info.trans_a) +
-           constant("kTransB", kind.info.trans_b) + constant("kScaled", kind.info.scaled) +
-           constant("kVectorA", kind.vector_a) + constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
+           constant("kTransB", kind.info.trans_b) + constant("kConstantB", kind.constant_b) +
+           constant("kScaled", kind.info.scaled) + constant("kVectorA", kind.vector_a) +
+           constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
            constant("kScalarBias", kind.scalar_bias) + constant("kResidual", after.residual) +
            constant("kResidualLast", after.residual_last) + activation_source(after.activation, "activate") +
            kArguments;

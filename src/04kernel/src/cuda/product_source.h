@@ -9,6 +9,7 @@ struct ProductKind {
     DataType a = DataType::F32, b = DataType::F32;
     MatMulInfo info;
     bool scalar_bias = false;
+    bool constant_b = false;                  ///< nothing that a run does writes B
     bool wide = false;                        ///< indices need 64 bits
     bool vector_a = false, vector_b = false;  ///< rows are read several elements at a time
     int rows = 1;                             ///< of A, where a thread keeps them all

@@ -121,7 +121,8 @@ template <class W> struct rg_exp_sum {
 
 std::string instance_text(std::string const& name, size_t words, std::string const& call, int cluster) {
     auto blocks = cluster > 1 ? "RG_CLUSTER(" + std::to_string(cluster) + ") " : std::string();
-    return "RG_GLOBAL " + blocks + name + "(rg_words<" + std::to_string(words) + "> a) { " + call + "(a.w); }\n";
+    auto wait = cluster > 1 ? "" : "RG_WAIT(); ";
+    return "RG_GLOBAL " + blocks + name + "(rg_words<" + std::to_string(words) + "> a) { " + wait + call + "(a.w); }\n";
 }
 
 int vector_width(DataType type, std::span<int64_t const> steps) {

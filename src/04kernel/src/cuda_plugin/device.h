@@ -13,6 +13,12 @@
 /// The inside of `librefactor_cuda.so`: links NVIDIA's libraries and nothing of the core, whose C headers it includes.
 namespace refactor::cuda_plugin {
 
+/// A kernel of generated code.
+struct Function {
+    cudaKernel_t kernel = nullptr;
+    bool waits = false;  ///< for the end of what was launched before, so that it may be launched earlier
+};
+
 /// One GPU, opened once and never closed.
 struct Gpu {
     int ordinal = 0, capability = 0;
@@ -21,8 +27,8 @@ struct Gpu {
     cudaStream_t memory_stream = nullptr;
     std::mutex mutex;  ///< of what follows
     cublasLtHandle_t cublas = nullptr;
-    std::unordered_map<std::string, cudaKernel_t> functions;  ///< by source and name
-    Turns compiling;                                          ///< by the same; not under `mutex`
+    std::unordered_map<std::string, Function> functions;  ///< by source and name
+    Turns compiling;                                      ///< by the same; not under `mutex`
 };
 
 /// Makes a GPU the calling thread's current one, and puts the former back. A thread has the number of a device before

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include <dlfcn.h>
@@ -99,6 +100,31 @@ int32_t compile(char const* source, char const* architecture, void** code, size_
 
 void release(void* code) { std::free(code); }
 
+/// Of devices that can launch a kernel before the one ahead of it has ended.
+constexpr int kWaitingCapability = 90;
+
+bool may_overlap() {
+    static bool const may = [] {
+        auto const* value = std::getenv("REFACTOR_GRAPH_CUDA_OVERLAP");
+        return !value || std::string_view(value) != "0";
+    }();
+    return may;
+}
+
+/// Whether a kernel says `RG_WAIT();` before it touches what others write.
+bool waits_at_once(std::string_view source, std::string_view name) {
+    constexpr std::string_view kBegin = "RG_GLOBAL ";
+    auto const call = std::string(name) + '(';
+    for (auto at = source.find(kBegin); at != source.npos;) {
+        auto next = source.find(kBegin, at + 1);
+        auto kernel = source.substr(at, next == source.npos ? next : next - at);
+        auto head = kernel.substr(0, kernel.find('{'));
+        if (head.find(call) != head.npos) return kernel.find("RG_WAIT();") != kernel.npos;
+        at = next;
+    }
+    return false;
+}
+
 int32_t load(void* device, char const* source, char const* name, void** function, char* text, size_t text_bytes) {
     Complaint complaint{text, text_bytes};
     auto& gpu = *static_cast<Gpu*>(device);
@@ -106,7 +132,7 @@ int32_t load(void* device, char const* source, char const* name, void** function
     auto find = [&] {
         std::lock_guard lock(gpu.mutex);
         auto found = gpu.functions.find(key);
-        *function = found == gpu.functions.end() ? nullptr : found->second;
+        *function = found == gpu.functions.end() ? nullptr : &found->second;
         return *function != nullptr;
     };
     if (find()) return 0;
@@ -126,8 +152,10 @@ int32_t load(void* device, char const* source, char const* name, void** function
     cudaKernel_t kernel = nullptr;
     RG_CUDA_CALL(cudaLibraryLoadData(&library, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     RG_CUDA_CALL(cudaLibraryGetKernel(&kernel, library, name));
+    bool waits = gpu.capability >= kWaitingCapability && may_overlap() && waits_at_once(source, name);
     std::lock_guard lock(gpu.mutex);
-    *function = gpu.functions[key] = kernel;
+    auto& loaded = gpu.functions[key] = {kernel, waits};
+    *function = &loaded;
     return 0;
 }
 
@@ -137,7 +165,14 @@ int32_t launch(void*, void* stream, void* function, uint32_t blocks, uint32_t th
     // Functions belong to no device: the stream's counts.
     CurrentGpu current(gpu_of_stream(stream));
     void* arguments[] = {const_cast<void*>(argument)};
-    RG_CUDA_CALL(cudaLaunchKernel(function, dim3(blocks), dim3(threads), arguments, 0, native(stream)));
+    auto const& [kernel, waits] = *static_cast<Function const*>(function);
+    cudaLaunchAttribute early;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks), config.blockDim = dim3(threads), config.stream = native(stream);
+    config.attrs = &early, config.numAttrs = waits;
+    RG_CUDA_CALL(cudaLaunchKernelExC(&config, kernel, arguments));
     return 0;
 }
 
