@@ -133,7 +133,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / "rows"
             spec = {**stage._asdict(), "rows": str(rows), "zoo": str(self.options.zoo or ""), "host": self.options.host}
-            spec |= {"rounds": self.options.rounds, "seconds": self.options.seconds}
+            spec |= {"rounds": self.options.rounds, "seconds": self.options.seconds, "tune": self.options.tune}
             process = subprocess.Popen([sys.executable, "-W", "ignore", str(WORKER), json.dumps(spec)])
             try:
                 status = process.wait(seconds)
@@ -180,6 +180,7 @@ def main() -> int:
     parser.add_argument("--zoo", type=Path, help="script with more models, see torch_models.zoo_cases")
     parser.add_argument("--batch", default="1,32")
     parser.add_argument("--precision", default="f16,f32,tf32,bf16", help="also fp8; the first one comes first")
+    parser.add_argument("--tune", default="none", help="of ours: none, quick or cached")
     parser.add_argument("--without", default="", help="engines to leave out: eager, graphed, compiled")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.05, help="of a burst")

@@ -121,18 +121,18 @@ def onnx_of(case: Any, folder: Path) -> Path:
     return path
 
 
-def our_engine(gpu: Gpu, path: Path, precision: str, arguments: dict[str, Any]) -> tuple[Any, Run]:
+def our_engine(gpu: Gpu, path: Path, precision: str, tune: str, arguments: dict[str, Any]) -> tuple[Any, Run]:
     """Make an executor whose inputs lie on the GPU, and a call of it."""
     from refactor_graph.onnx import make_compiler
 
     compiler = make_compiler(path)
     try:
-        executor = compiler.compile(gpu.target, precision=precision)
+        executor = compiler.compile(gpu.target, precision=precision, tune=tune)
     except Exception as error:
         if gpu.device == "cpu":
             raise
         print(f"  on the GPU alone: {first_line(error)}; with the host:", flush=True)
-        executor = compiler.compile([*gpu.target, "cpu"], precision=precision)
+        executor = compiler.compile([*gpu.target, "cpu"], precision=precision, tune=tune)
     for port in executor.inputs:
         executor.set_input_blob(port.name, arguments[port.name])
     stream = gpu.stream.cuda_stream if gpu.stream is not None else None
@@ -249,7 +249,7 @@ class Worker:
         self.note(precision, row | {"failed": {"refactor_graph": "was the last thing begun"}})
         gpu = self.gpu
         try:
-            executor, run = our_engine(gpu, self.path, precision, self.arguments)
+            executor, run = our_engine(gpu, self.path, precision, self.spec["tune"], self.arguments)
             for _ in range(3):
                 run()
             gpu.wait()

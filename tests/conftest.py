@@ -32,6 +32,16 @@ def missing_dnn():
     return library if library.startswith("cuDNN: ") else ""
 
 
+@pytest.fixture
+def gpu_with_dnn(monkeypatch):
+    """A GPU with the vendor's library for convolutions: of the emulator, on request."""
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", "1")
+    if missing_dnn():
+        pytest.skip(missing_dnn())
+
+
 @pytest.fixture(params=TARGETS)
 def target(request):
     """Give each kind of device to compile for; the GPU's part skips where there is none."""

@@ -31,7 +31,9 @@
 #include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
+#include "passes/multiply_windows.h"
 #include "passes/narrow_attention.h"
+#include "passes/pad_channels.h"
 #include "passes/pool_positions.h"
 #include "passes/recognise_activations.h"
 #include "passes/remove_dead_nodes.h"
@@ -44,6 +46,7 @@
 #include "passes/sink_transposes.h"
 #include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
+#include "passes/turn_weights.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
 #include "passes/widen_recurrent_weights.h"
@@ -103,6 +106,9 @@ constexpr Pass kPasses[] = {
     {"lower_precision", lower_precision},
     {"channels_last_convolutions", channels_last_convolutions},
     {"multiply_positions", multiply_positions},
+    {"multiply_windows", multiply_windows},
+    {"pad_channels", pad_channels},
+    {"turn_weights", turn_weights},
     {"round_operands", round_operands},
     {"remove_dead_nodes", remove_dead_nodes},
     {"fold_constants", fold_constants},

@@ -40,32 +40,49 @@ std::optional<int32_t> number_of(Activation const& activation) {
     }
 }
 
+/// The library has engines of its own for these; for others it generates one, which on an H200 took 5 to 30 times as
+/// long as the convolution with the activation behind it (windows of one element, f16).
+bool is_usual(Activation const& activation) {
+    return activation.kind == ActivationKind::None || activation.kind == ActivationKind::Relu;
+}
+
+/// An epilogue in two parts: what the library's plan does, and what a kernel does behind it, if anything.
+struct Division {
+    Epilogue inside, behind;
+    std::unique_ptr<Kernel> kernel;  ///< null: nothing is behind
+};
+
 class DnnConvTask final : public runtime::Task {
     Dnn dnn_;
     DnnPlan plan_;
     ConvOperands operands_;
+    Epilogue inside_, behind_;
     std::unique_ptr<runtime::Task> epilogue_;  ///< null if the plan does everything
     double operations_;
 
 public:
-    DnnConvTask(Dnn const& dnn, DnnPlan plan, ConvOperands const& operands, std::unique_ptr<runtime::Task> epilogue,
-                double operations)
+    DnnConvTask(Dnn const& dnn, DnnPlan plan, ConvOperands const& operands, Division const& division,
+                std::unique_ptr<runtime::Task> epilogue, double operations)
         : dnn_(dnn),
           plan_(std::move(plan)),
           operands_(operands),
+          inside_(division.inside),
+          behind_(division.behind),
           epilogue_(std::move(epilogue)),
           operations_(operations) {}
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto address = [&](int number) { return number < 0 ? nullptr : arguments[number]; };
         auto *y = arguments[operands_.output], *bias = address(operands_.bias), *residual = address(operands_.residual);
-        void const* operands[]{arguments[0], arguments[1], bias, residual};
+        void const* operands[]{arguments[0], arguments[1], inside_.bias ? bias : nullptr,
+                               inside_.residual ? residual : nullptr};
         dnn_.run(plan_, context.stream, operands, y, context.workspace);
         if (!epilogue_) return;
-        void* steps[4];
-        int count = 0;
-        for (auto* operand : {y, bias, residual, y})
-            if (operand) steps[count++] = operand;
+        void* steps[4]{y};
+        int count = 1;
+        if (behind_.bias) steps[count++] = bias;
+        if (behind_.residual) steps[count++] = residual;
+        steps[count] = y;
         epilogue_->run(steps, context);
     }
     size_t workspace_bytes() const override { return plan_.workspace_bytes; }
@@ -87,7 +104,7 @@ class DnnConvKernel final : public Kernel {
     Dnn dnn_;
     int rank_;
     Precision precision_;
-    std::unique_ptr<Kernel> behind_;  ///< the epilogue by itself; null if there is none
+    std::vector<Division> divisions_;  ///< of the epilogue, the best first
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         ChannelsFirst turned(args, info_.channels_last);
@@ -116,36 +133,35 @@ class DnnConvKernel final : public Kernel {
         return c;
     }
 
-    /// The plan with the epilogue inside, if the library has one.
-    Result<DnnPlan, Rejection> whole(RefactorConvolution c) const {
-        auto const& after = info_.epilogue;
-        auto activation = number_of(after.activation);
+    /// The plan with this part of the epilogue inside, if the library has one.
+    Result<DnnPlan, Rejection> plan(RefactorConvolution c, Epilogue const& inside) const {
+        auto activation = number_of(inside.activation);
         if (!activation) return Err{Rejection{"cuDNN has no such activation"}};
-        c.bias = after.bias, c.residual = after.residual, c.residual_last = after.residual_last;
+        c.bias = inside.bias, c.residual = inside.residual, c.residual_last = inside.residual_last;
         c.activation = *activation;
-        c.alpha = static_cast<double>(after.activation.alpha), c.beta = static_cast<double>(after.activation.beta);
+        c.alpha = static_cast<double>(inside.activation.alpha), c.beta = static_cast<double>(inside.activation.beta);
         return dnn_.convolution(c, rank_);
     }
 
-    MaybeTask bind_behind(BindArgs const& args, ConvOperands const& at) const {
+    MaybeTask bind_behind(BindArgs const& args, Division const& division, ConvOperands const& at) const {
         auto const& y = *args.outputs[0];
         SmallVector<TensorDesc const*, 4> inputs{&y};
         TensorDesc bias{dtype_, Layout::Plain, Dims(info_.channels_last ? 1 : y.dims.size() - 1, 1)};
         bias.dims[0] = info_.channels_last ? y.dims.back() : y.dims[1];
-        if (at.bias >= 0) inputs.push_back(&bias);
-        if (at.residual >= 0) inputs.push_back(args.inputs[static_cast<size_t>(at.residual)]);
-        return behind_->bind({inputs, args.outputs, {}, args.packs, args.threads});
+        if (division.behind.bias) inputs.push_back(&bias);
+        if (division.behind.residual) inputs.push_back(args.inputs[static_cast<size_t>(at.residual)]);
+        return division.kernel->bind({inputs, args.outputs, {}, args.packs, args.threads});
     }
 
 public:
     DnnConvKernel(Convolution info, DataType dtype, Dnn const& dnn, int rank, Precision precision,
-                  std::unique_ptr<Kernel> behind)
+                  std::vector<Division> divisions)
         : info_(std::move(info)),
           dtype_(dtype),
           dnn_(dnn),
           rank_(rank),
           precision_(precision),
-          behind_(std::move(behind)) {}
+          divisions_(std::move(divisions)) {}
 
     std::string id() const override {
         auto algorithm = rank_ ? "cudnn_" + std::to_string(rank_) : std::string("cudnn");
@@ -169,7 +185,8 @@ public:
         double bytes = 0;
         for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
         bytes *= bits_of(dtype_) / 8;
-        return kLaunchTime + std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_);
+        auto launches = divisions_.front().kernel ? 2 : 1;
+        return kLaunchTime * launches + std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_);
     }
 
     MaybeTask bind(BindArgs const& args) const override {
@@ -177,18 +194,23 @@ public:
         if (!g) return Err{g.error()};
         ConvOperands at(info_.epilogue);
         auto convolution = describe(*g);
-        std::unique_ptr<runtime::Task> epilogue;
-        auto plan = whole(convolution);
-        if (!plan && behind_) {
-            plan = dnn_.convolution(convolution, rank_);
-            if (!plan) return Err{plan.error()};
-            auto bound = bind_behind(args, at);
-            if (!bound) return Err{bound.error()};
-            epilogue = std::move(bound).value();
+        Rejection last;
+        for (auto const& division : divisions_) {
+            auto made = plan(convolution, division.inside);
+            if (!made) {
+                last = made.error();
+                continue;
+            }
+            std::unique_ptr<runtime::Task> epilogue;
+            if (division.kernel) {
+                auto bound = bind_behind(args, division, at);
+                if (!bound) return Err{bound.error()};
+                epilogue = std::move(bound).value();
+            }
+            return std::unique_ptr<runtime::Task>(std::make_unique<DnnConvTask>(
+                dnn_, std::move(made).value(), at, division, std::move(epilogue), operations(*g)));
         }
-        if (!plan) return Err{plan.error()};
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<DnnConvTask>(dnn_, std::move(plan).value(), at, std::move(epilogue), operations(*g)));
+        return Err{last};
     }
 
 private:
@@ -198,6 +220,46 @@ private:
                static_cast<double>(g.in_channels / g.group * g.out_channels);
     }
 };
+
+/// The kernel that does `behind` to Y, null if there is nothing to do.
+MaybeKernel kernel_behind(Epilogue const& behind, Convolution const& info, Request const& request) {
+    if (behind == Epilogue{}) return std::unique_ptr<Kernel>();
+    std::vector<Operand> inputs{request.outputs[0]};
+    auto const& y = request.outputs[0].dims;
+    if (behind.bias) {
+        inputs.push_back(request.inputs[2]);
+        auto& bias = inputs.back().dims;
+        while (!info.channels_last && bias.size() + 1 < y.size()) bias.push_back(1);
+    }
+    if (behind.residual) inputs.push_back(request.inputs[info.epilogue.bias ? 3 : 2]);
+    auto inner = request;
+    inner.inputs = inputs;
+    return elementwise_nvrtc(program_of(behind, request.inputs[0].dtype), inner);
+}
+
+/// Ways to divide the epilogue, the best first. An activation for which the library generates an engine is behind,
+/// except in plans of a higher rank, which only measurements choose.
+Result<std::vector<Division>, Rejection> divisions_of(Convolution const& info, Request const& request, int rank) {
+    auto const& all = info.epilogue;
+    std::vector<Division> divisions;
+    if (is_usual(all.activation) || rank > 0) divisions.push_back({all, {}, nullptr});
+    if (!is_usual(all.activation)) {
+        Division late{all, {}, nullptr};
+        late.inside.activation = {}, late.behind.activation = all.activation;
+        if (all.residual_last) {
+            late.inside.residual = late.inside.residual_last = false;
+            late.behind.residual = all.residual, late.behind.residual_last = true;
+        }
+        divisions.push_back(std::move(late));
+    }
+    if (!(all == Epilogue{})) divisions.push_back({{}, all, nullptr});
+    for (auto& division : divisions) {
+        auto made = kernel_behind(division.behind, info, request);
+        if (!made) return Err{made.error()};
+        division.kernel = std::move(made).value();
+    }
+    return divisions;
+}
 
 MaybeKernel make(Convolution info, Request const& request, int rank) {
     auto dnn = Dnn::of(request);
@@ -209,22 +271,10 @@ MaybeKernel make(Convolution info, Request const& request, int rank) {
     for (auto const* list : {&request.inputs, &request.outputs})
         for (auto const& operand : *list)
             if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
-    std::unique_ptr<Kernel> behind;
-    if (!(info.epilogue == Epilogue{})) {
-        std::vector<Operand> inputs{request.outputs[0]};
-        inputs.insert(inputs.end(), request.inputs.begin() + 2, request.inputs.end());
-        if (info.epilogue.bias) {
-            auto& bias = inputs[1].dims;
-            while (!info.channels_last && bias.size() + 1 < request.outputs[0].dims.size()) bias.push_back(1);
-        }
-        auto inner = request;
-        inner.inputs = inputs;
-        auto made = elementwise_nvrtc(program_of(info.epilogue, dtype), inner);
-        if (!made) return Err{made.error()};
-        behind = std::move(made).value();
-    }
-    return std::unique_ptr<Kernel>(
-        std::make_unique<DnnConvKernel>(std::move(info), dtype, *dnn, rank, request.precision, std::move(behind)));
+    auto divisions = divisions_of(info, request, rank);
+    if (!divisions) return Err{divisions.error()};
+    return std::unique_ptr<Kernel>(std::make_unique<DnnConvKernel>(std::move(info), dtype, *dnn, rank,
+                                                                   request.precision, std::move(divisions).value()));
 }
 
 }  // namespace
