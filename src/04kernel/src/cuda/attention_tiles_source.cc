@@ -48,6 +48,7 @@ struct Weights {
 };
 
 RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
+    RG_WAIT();
     __shared__ Shared shared;
     unsigned block = blockIdx.x;
     const int first_query = block % (unsigned)a.query_tiles * 64; block /= (unsigned)a.query_tiles;

@@ -44,6 +44,7 @@ RG_FN bool rg_route(rg_block_args& p, int& tile) {
 }
 
 RG_GLOBAL rg_block_product(rg_block_args p) {
+    RG_WAIT();
     int tile = blockIdx.x;
     if (kRouted && !rg_route(p, tile)) return;
     const int n = p.n, k = p.k, block = p.block, lane = threadIdx.x % 32, column = tile * 32 + threadIdx.x / 32 * 4;
@@ -137,6 +138,7 @@ struct Column {
 };
 
 RG_GLOBAL rg_block_product(rg_block_args p) {
+    RG_WAIT();
     __shared__ Tile::Shared shared;
     const int first_row = blockIdx.x % (unsigned)p.row_tiles * 64, first_column = blockIdx.x / (unsigned)p.row_tiles * 64;
     Tile tile;

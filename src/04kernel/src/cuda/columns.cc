@@ -13,6 +13,7 @@ constexpr char const* kPicturesBody = R"cuda(
 struct rg_window { rg_axis size; rg_u64 places, kernel, stride, dilation, pad; };
 struct rg_pictures_args { rg_u64 x, y, count; rg_window axes[3]; };
 RG_GLOBAL rg_col2im(rg_pictures_args a) {
+    RG_WAIT();
     rg_window const &z = a.axes[0], &h = a.axes[1], &w = a.axes[2];
     const rg_u64 positions = z.places * h.places * w.places, taps = z.kernel * h.kernel * w.kernel;
     // The place from which tap `k` reaches the element, -1 if there is none.
@@ -64,6 +65,7 @@ RG_FN rg_pair_of rg_around(Real at, rg_i64 size) {
     return pair;
 }
 RG_GLOBAL rg_deform_columns(rg_columns_args a) {
+    RG_WAIT();
     const rg_u64 positions = a.width.size * a.height.size, taps = a.taps_across.size * a.taps_down.size;
     RG_FOR(Index, i, (Index)a.count) {
         Index picture = i;

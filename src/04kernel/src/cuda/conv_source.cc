@@ -48,6 +48,7 @@ RG_FN void finish(rg_conv_args const& a, Index target, Index m, Sum value) {
 
 char const* const kDirect = R"cuda(
 RG_GLOBAL rg_conv(rg_conv_args a) {
+    RG_WAIT();
     const Index plane = out_plane_of(a), channels = (Index)(a.groups * a.group_out), total = (Index)a.batch * channels * plane;
     const Index in_plane = in_plane_of(a);
     const int rows = a.in[1], columns = a.in[2];
@@ -84,6 +85,7 @@ RG_GLOBAL rg_conv(rg_conv_args a) {
 // Threads that are neighbours have outputs of neighbouring channels.
 char const* const kDirectLast = R"cuda(
 RG_GLOBAL rg_conv(rg_conv_args a) {
+    RG_WAIT();
     const Index plane = out_plane_of(a), channels = (Index)(a.groups * a.group_out), total = (Index)a.batch * channels * plane;
     const Index in_plane = in_plane_of(a), in_channels = (Index)(a.groups * a.group_in), each = (Index)a.group_in;
     const int rows = a.in[1], columns = a.in[2];
@@ -197,6 +199,7 @@ struct Pixels {
 };
 
 RG_GLOBAL rg_conv(rg_conv_args a) {
+    RG_WAIT();
     __shared__ Shared shared;
     unsigned block = blockIdx.x;
     const int first_row = block % (unsigned)a.row_tiles * Tile::rows; block /= (unsigned)a.row_tiles;
@@ -259,6 +262,7 @@ RG_GLOBAL rg_conv(rg_conv_args a) {
 }
 
 RG_GLOBAL rg_conv_sum(rg_conv_args a) {
+    RG_WAIT();
     const Index plane = out_plane_of(a), channels = (Index)(a.groups * a.group_out), total = (Index)a.batch * channels * plane;
     RG_FOR(Index, target, total) {
         Sum sum = Sum(0);

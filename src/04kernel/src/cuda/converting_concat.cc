@@ -15,6 +15,7 @@ struct rg_join_args {
     rg_u64 row, first, begin[kPieces + 1];
 };
 RG_GLOBAL rg_join(RG_ARGUMENT rg_join_args a) {
+    RG_WAIT();
     rg_for_items<4, Run>((Index)a.count, [&](Index row) {
         Index column = rg_split(row, a.width);
         int piece = 0;

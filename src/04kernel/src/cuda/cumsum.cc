@@ -43,6 +43,7 @@ RG_FN Sum rg_carry(rg_scan_args const& a, rg_u64 line, rg_u64 part) {
     return carry;
 }
 RG_GLOBAL rg_scan_contiguous(rg_scan_args a) {
+    RG_WAIT();
     for (rg_u64 item = blockIdx.x; item < a.lines * a.parts; item += gridDim.x) {
         const rg_u64 line = item / a.parts, part = item % a.parts;
         const rg_u64 begin = part * a.part, end = rg_least(begin + a.part, a.size);
@@ -70,6 +71,7 @@ RG_GLOBAL rg_scan_contiguous(rg_scan_args a) {
     }
 }
 RG_GLOBAL rg_scan_strided(rg_scan_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, item, a.lines * a.parts) {
         const rg_u64 line = item % a.lines, part = item / a.lines;
         const rg_u64 begin = part * a.part, end = rg_least(begin + a.part, a.size);

@@ -37,6 +37,7 @@ RG_FN unsigned largest_of_block(unsigned most) {
     return most;
 }
 RG_GLOBAL rg_f8_largest(rg_f8_args p) {
+    RG_WAIT();
     unsigned most = 0;
     RG_FOR(rg_i64, i, p.count / 8) {
         rg_vec<A, 8> x = ((rg_vec<A, 8> const*)p.x)[i];
@@ -60,6 +61,7 @@ RG_FN unsigned f8_pair(float first, float second) {
 #endif
 }
 RG_GLOBAL rg_f8_round(rg_f8_args p) {
+    RG_WAIT();
     unsigned most = 0;
     for (int i = threadIdx.x; i < (int)p.blocks; i += 256) {
         unsigned part = ((unsigned const*)p.parts)[i];

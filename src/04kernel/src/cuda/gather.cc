@@ -17,6 +17,7 @@ namespace {
 constexpr char const* kRowsBody = R"cuda(
 struct rg_gather_args { rg_u64 x, indices, y, fault, count, size; rg_axis row, indices_count; };
 RG_GLOBAL rg_gather(rg_gather_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Place const* indices = (Place const*)a.indices;
     Word* y = (Word*)a.y;
@@ -31,6 +32,7 @@ RG_GLOBAL rg_gather(rg_gather_args a) {
 constexpr char const* kElementsBody = R"cuda(
 struct rg_elements_args { rg_u64 x, indices, y, fault, count, size, step; rg_axis sizes[kRank]; rg_u64 steps[kRank]; };
 RG_GLOBAL rg_gather_elements(rg_elements_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Place const* indices = (Place const*)a.indices;
     Word* y = (Word*)a.y;
@@ -52,6 +54,7 @@ struct rg_tuples_args {
     rg_u64 sizes[kDepth], steps[kDepth];
 };
 RG_GLOBAL rg_gather_nd(rg_tuples_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Place const* indices = (Place const*)a.indices;
     Word* y = (Word*)a.y;

@@ -69,6 +69,7 @@ RG_FN rg_taps rg_along(Place n, rg_u64 size) {
 
 constexpr char const* kSampleBody = R"cuda(
 RG_GLOBAL rg_grid_sample(rg_sample_args a) {
+    RG_WAIT();
     const Index plane = (Index)(a.sizes[0] * a.sizes[1] * a.sizes[2]), positions = (Index)a.positions.size;
     RG_FOR(Index, i, (Index)a.count) {
         Index picture = i;

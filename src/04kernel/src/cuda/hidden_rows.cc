@@ -15,6 +15,7 @@ struct rg_hidden_args {
     rg_i64 bias_step[4], y_step[4];
 };
 RG_GLOBAL rg_hidden_rows(rg_hidden_args a) {
+    RG_WAIT();
     const int lane = threadIdx.x % 32;
     for (rg_i64 row = blockIdx.x * 8ll + threadIdx.x / 32; row < a.rows; row += gridDim.x * 8ll) {
         const rg_i64 query = row % a.queries, head = row / a.queries % a.heads, batch = row / a.queries / a.heads;

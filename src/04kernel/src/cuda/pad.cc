@@ -22,6 +22,7 @@ RG_FN Signed rg_source(Signed i, Signed size) {
     return j < size ? j : period - j;
 }
 RG_GLOBAL rg_pad(rg_pad_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Word* y = (Word*)a.y;
     Word padding = {};

@@ -16,6 +16,7 @@ namespace {
 constexpr char const* kValuesBody = R"cuda(
 struct rg_values_args { rg_u64 y, first, count, values[kCapacity]; };
 RG_GLOBAL rg_shape_values(rg_values_args a) {
+    RG_WAIT();
     if (threadIdx.x < a.count) ((rg_u64*)a.y)[a.first + threadIdx.x] = a.values[threadIdx.x];
 }
 )cuda";
@@ -23,6 +24,7 @@ RG_GLOBAL rg_shape_values(rg_values_args a) {
 constexpr char const* kRangeBody = R"cuda(
 struct rg_range_args { rg_u64 start, delta, y, count, first, step; };
 RG_GLOBAL rg_range(rg_range_args a) {
+    RG_WAIT();
     Stored start = a.start ? *(Stored const*)a.start : (Stored)(rg_i64)a.first;
     Stored delta = a.start ? *(Stored const*)a.delta : (Stored)(rg_i64)a.step;
     RG_FOR(Index, i, (Index)a.count) ((Stored*)a.y)[i] = rg_Add(start, rg_Mul((Stored)i, delta));
@@ -33,6 +35,7 @@ constexpr char const* kTriluBody = R"cuda(
 typedef rg_vec<Element, kWidth> Word;
 struct rg_trilu_args { rg_u64 x, y, count; rg_axis columns, rows; rg_u64 diagonal; };
 RG_GLOBAL rg_trilu(rg_trilu_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Word* y = (Word*)a.y;
     rg_for_items<kItems, Word>((Index)a.count, [&](Index i) {
@@ -63,6 +66,7 @@ RG_FN rg_i64 rg_class(Real index, rg_i64 depth) {
     return at >= 0 && at < depth ? at : -1;
 }
 RG_GLOBAL rg_one_hot(rg_one_hot_args a) {
+    RG_WAIT();
     Stored const* indices = (Stored const*)a.indices;
     const Word off = ((Word const*)a.values)[0], on = ((Word const*)a.values)[1];
     rg_for_items<kItems, Word>((Index)a.count, [&](Index outer) {

@@ -17,6 +17,7 @@ struct rg_pieces_args {
     rg_u64 row, first, begin[kPieces + 1];
 };
 RG_GLOBAL rg_pieces(RG_ARGUMENT rg_pieces_args a) {
+    RG_WAIT();
     Word* whole = (Word*)a.whole;
     auto in_piece = [&](Index row, Index column) {
         int piece = 0;

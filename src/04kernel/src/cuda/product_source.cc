@@ -88,6 +88,7 @@ RG_FN void multiply(Tile& tile, Tile::Shared& shared, Rows& rows, B const* b, in
 }
 
 RG_GLOBAL rg_product(rg_product_args p) {
+    RG_WAIT();
     __shared__ Tile::Shared shared;
     unsigned block = blockIdx.x;
     const int first_row = block % (unsigned)p.row_tiles * Tile::rows; block /= (unsigned)p.row_tiles;

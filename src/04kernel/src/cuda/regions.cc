@@ -40,6 +40,7 @@ RG_FN Real rg_sample_at(rg_span const& span, Index bin, rg_i64 k) {
     return span.start + (Real)bin * span.bin + ((Real)k + (Real)0.5) * span.bin / (Real)span.samples;
 }
 RG_GLOBAL rg_roi_align(rg_align_args a) {
+    RG_WAIT();
     const rg_i64 height = (rg_i64)a.sizes[0], width = (rg_i64)a.sizes[1];
     RG_FOR(Index, i, (Index)a.count) {
         Index region = i;
@@ -88,6 +89,7 @@ RG_FN void rg_bin(Real first, Real last, float scale, Index i, rg_u64 bins, rg_u
     begin = rg_bound(floor((double)i * bin) + start, size), end = rg_bound(ceil((double)(i + 1) * bin) + start, size);
 }
 RG_GLOBAL rg_max_roi_pool(rg_regions_args a) {
+    RG_WAIT();
     const float scale = (float)rg_f64(a.scale);
     RG_FOR(Index, i, (Index)a.count) {
         Index region = i;

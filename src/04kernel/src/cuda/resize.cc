@@ -45,6 +45,7 @@ RG_FN Index rg_nearest(rg_resized const& axis, float x) {
 
 constexpr char const* kMoveBody = R"cuda(
 RG_GLOBAL rg_resize_nearest(rg_resize_args a) {
+    RG_WAIT();
     rg_for_items<kItems, Word>((Index)a.count, [&](Index rest) {
         Index from = 0;
 #pragma unroll
@@ -100,6 +101,7 @@ template <int kAxis> RG_FN Sum rg_sum(rg_resize_args const& a, Stored const* x, 
     }
 }
 RG_GLOBAL rg_resize(rg_resize_args a) {
+    RG_WAIT();
     RG_FOR(Index, i, (Index)a.count) {
         rg_place places[kRank];
         Index rest = i;

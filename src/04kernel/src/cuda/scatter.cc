@@ -51,6 +51,7 @@ struct rg_scatter_args {
     rg_u64 steps[kRank];
 };
 RG_GLOBAL rg_scatter_elements(rg_scatter_args a) {
+    RG_WAIT();
     RG_FOR(Index, i, (Index)a.count) {
         Index rest = i, to = 0, index;
 #pragma unroll
@@ -69,6 +70,7 @@ struct rg_scatter_nd_args {
     rg_u64 sizes[kDepth], steps[kDepth];
 };
 RG_GLOBAL rg_scatter_nd(rg_scatter_nd_args a) {
+    RG_WAIT();
     RG_FOR(Index, i, (Index)a.count) {
         Index tuple = i, to = rg_split(tuple, a.row);
         bool inside = true;

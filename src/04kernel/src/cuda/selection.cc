@@ -46,6 +46,7 @@ template <class Put> RG_FN void rg_for_selected(rg_select_args const& a, unsigne
 
 constexpr char const* kCountBody = R"cuda(
 RG_GLOBAL rg_select_count(RG_ARGUMENT rg_select_args a) {
+    RG_WAIT();
     __shared__ unsigned warps[8];
     const rg_part part = rg_vote(a, warps);
     if (threadIdx.x == 255) ((rg_u64*)a.starts)[blockIdx.x] = part.before + part.own;
@@ -54,6 +55,7 @@ RG_GLOBAL rg_select_count(RG_ARGUMENT rg_select_args a) {
 
 constexpr char const* kPositionsBody = R"cuda(
 RG_GLOBAL rg_select_positions(RG_ARGUMENT rg_select_args a) {
+    RG_WAIT();
     __shared__ unsigned warps[8];
     rg_for_selected(a, warps, [&](rg_u64 position, rg_u64 rank) { ((rg_u64*)a.target)[rank] = position; });
 }
@@ -61,6 +63,7 @@ RG_GLOBAL rg_select_positions(RG_ARGUMENT rg_select_args a) {
 
 constexpr char const* kCoordinatesBody = R"cuda(
 RG_GLOBAL rg_select_coordinates(RG_ARGUMENT rg_select_args a) {
+    RG_WAIT();
     __shared__ unsigned warps[8];
     rg_for_selected(a, warps, [&](rg_u64 position, rg_u64 rank) {
         Index rest = (Index)position;
@@ -75,6 +78,7 @@ RG_GLOBAL rg_select_coordinates(RG_ARGUMENT rg_select_args a) {
 constexpr char const* kSumBody = R"cuda(
 struct rg_sum_args { rg_u64 counts, count; };
 RG_GLOBAL rg_sum_up(rg_sum_args a) {
+    RG_WAIT();
     __shared__ rg_u64 sums[256];
     rg_u64* counts = (rg_u64*)a.counts;
     const unsigned thread = threadIdx.x;

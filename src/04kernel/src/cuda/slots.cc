@@ -15,6 +15,7 @@ namespace {
 constexpr char const* kReverseBody = R"cuda(
 struct rg_reverse_args { rg_u64 x, lengths, y, fault, count, steps; rg_axis row, second; };
 RG_GLOBAL rg_reverse(rg_reverse_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     rg_for_items<kItems, Word>((Index)a.count, [&](Index first) {
         Index column = rg_split(first, a.row), second = rg_split(first, a.second);
@@ -32,6 +33,7 @@ constexpr char const* kCacheBody = R"cuda(
 struct rg_cache_args { rg_u64 cache, update, indices, y, fault, count, kept, rows, row; rg_axis width, most, outer; };
 // Output row `at` of a block holds row `at - begin` of the update, a row of the cache, or zeros.
 RG_GLOBAL rg_write_cache(rg_cache_args a) {
+    RG_WAIT();
     rg_for_items<kItems, Word>((Index)a.count, [&](Index block) {
         Index column = rg_split(block, a.width), at = rg_split(block, a.most), batch = rg_quotient(block, a.outer);
         rg_i64 begin = a.indices ? ((rg_i64 const*)a.indices)[batch] : 0;
@@ -52,6 +54,7 @@ constexpr char const* kWriteBody = R"cuda(
 struct rg_write_args { rg_u64 update, indices, y, fault, count, most; rg_axis width, rows, outer; };
 // The same over the cache itself: nothing but the update is moved.
 RG_GLOBAL rg_write_rows(rg_write_args a) {
+    RG_WAIT();
     RG_FOR(Index, i, (Index)a.count) {
         Index block = i, column = rg_split(block, a.width), row = rg_split(block, a.rows);
         rg_i64 begin = a.indices ? ((rg_i64 const*)a.indices)[rg_quotient(block, a.outer)] : 0;
@@ -77,6 +80,7 @@ RG_FN rg_u64 rg_code(Stored x) {
     return key.bits & sign ? ~key.bits : key.bits | sign;
 }
 RG_GLOBAL rg_lookup(rg_lookup_args a) {
+    RG_WAIT();
     rg_u64 const* codes = (rg_u64 const*)a.codes;
     RG_FOR(Index, i, (Index)a.count) {
         const rg_u64 code = rg_code(((Stored const*)a.x)[i]);

@@ -14,6 +14,7 @@ namespace {
 constexpr char const* kCopyBody = R"cuda(
 struct rg_copy_args { rg_u64 x, y, count, offset; rg_axis sizes[kRank]; rg_u64 steps[kRank]; };
 RG_GLOBAL rg_strided_copy(rg_copy_args a) {
+    RG_WAIT();
     Word const* x = (Word const*)a.x;
     Word* y = (Word*)a.y;
     rg_for_items<kItems, Word>((Index)a.count, [&](Index rest) {
@@ -33,6 +34,7 @@ struct rg_square_args {
     rg_u64 from[kRank], to[kRank];
 };
 RG_GLOBAL rg_transpose_squares(rg_square_args a) {
+    RG_WAIT();
     __shared__ Word square[kSide][kSide + kPadding];
     Word const* x = (Word const*)a.x;
     Word* y = (Word*)a.y;
@@ -64,6 +66,7 @@ RG_GLOBAL rg_transpose_squares(rg_square_args a) {
 constexpr char const* kConvertBody = R"cuda(
 struct rg_convert_args { rg_u64 x, y[kWholes], count; rg_axis sizes[kRank]; rg_u64 steps[kRank]; };
 RG_GLOBAL rg_strided_convert(rg_convert_args a) {
+    RG_WAIT();
     rg_for_items<4, Run>((Index)a.count, [&](Index rest) {
         Index from = 0;
 #pragma unroll

@@ -12,6 +12,7 @@ constexpr char const* kDistanceBody = R"cuda(
 struct rg_distance_args { rg_u64 x, vectors, y, rows, count, features; };
 // 16 rows by 16 vectors of a block share what they read.
 RG_GLOBAL rg_squared_distance(rg_distance_args a) {
+    RG_WAIT();
     __shared__ float rows[16][17], vectors[16][17];
     const unsigned i = threadIdx.x / 16, j = threadIdx.x % 16;
     const rg_u64 across = (a.count + 15) / 16;
@@ -98,6 +99,7 @@ RG_FN void rg_probabilities(rg_votes_args const& a, float const* pairs, float* s
     rg_couple(r, q, qp, p);
 }
 RG_GLOBAL rg_svm_votes(RG_ARGUMENT rg_votes_args a) {
+    RG_WAIT();
     constexpr int pairs_count = kClasses * (kClasses - 1) / 2;
     constexpr int count = kProbabilities || kClasses == 2 ? kClasses : pairs_count;
     RG_FOR(rg_u64, row, a.rows) {

@@ -40,6 +40,7 @@ RG_FN bool rg_covers(rg_box const& a, rg_box const& b, float limit) {
 // All warps look for the next box together; it covers later ones only, so that they find the same.
 constexpr char const* kChooseBody = R"cuda(
 RG_GLOBAL rg_choose(rg_choice_args a) {
+    RG_WAIT();
     const float limit = (float)rg_f64(a.overlap), least = (float)rg_f64(a.score);
     const unsigned lane = threadIdx.x % 32;
     for (rg_u64 line = blockIdx.x; line < a.lines; line += gridDim.x) {
@@ -73,6 +74,7 @@ RG_GLOBAL rg_choose(rg_choice_args a) {
 
 constexpr char const* kWriteBody = R"cuda(
 RG_GLOBAL rg_write_chosen(rg_choice_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, i, a.lines * a.room) {
         const rg_u64 line = i / a.room, rank = i % a.room, first = ((rg_u64 const*)a.counts)[line];
         if (first + rank >= ((rg_u64 const*)a.counts)[line + 1]) continue;

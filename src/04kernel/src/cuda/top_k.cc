@@ -59,6 +59,7 @@ RG_FN void rg_sort_shared(rg_entry* entries, unsigned count, unsigned run) {
 // Lines of at most kSlots entries: several of them in a block.
 constexpr char const* kShortBody = R"cuda(
 RG_GLOBAL rg_top_short(rg_top_args a) {
+    RG_WAIT();
     __shared__ rg_entry entries[kSlots];
     const unsigned run = (unsigned)a.padded, together = kSlots / run;
     for (rg_u64 first = (rg_u64)blockIdx.x * together; first < a.lines; first += (rg_u64)gridDim.x * together) {
@@ -91,6 +92,7 @@ RG_FN unsigned rg_count_before(bool mine, unsigned* warps, unsigned& total) {
     return before;
 }
 RG_GLOBAL rg_top_select(rg_top_args a) {
+    RG_WAIT();
     __shared__ rg_entry entries[kSlots];
     __shared__ unsigned histogram[256], suffix[256], warps[8], digit, above;
     const unsigned thread = threadIdx.x;
@@ -145,10 +147,12 @@ RG_GLOBAL rg_top_select(rg_top_args a) {
 // Whole lines sorted in memory: runs of kSlots in shared memory, wider steps by launches of their own.
 constexpr char const* kSortBody = R"cuda(
 RG_GLOBAL rg_top_fill(rg_top_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, i, a.lines * a.padded) ((rg_entry*)a.entries)[i] = rg_read(a, i / a.padded, i % a.padded);
 }
 // Steps of at most kSlots / 2 of the runs of `span`; all of them if `span` is kSlots.
 RG_GLOBAL rg_top_near(rg_top_args a) {
+    RG_WAIT();
     __shared__ rg_entry entries[kSlots];
     for (rg_u64 block = blockIdx.x; block < a.lines * a.padded / kSlots; block += gridDim.x) {
         rg_entry* at = (rg_entry*)a.entries + block * kSlots;
@@ -170,6 +174,7 @@ RG_GLOBAL rg_top_near(rg_top_args a) {
     }
 }
 RG_GLOBAL rg_top_far(rg_top_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, p, a.lines * a.padded / 2) {
         const rg_u64 low = p / a.stride * a.stride * 2 + p % a.stride, high = low + a.stride;
         rg_entry* entries = (rg_entry*)a.entries;
@@ -179,6 +184,7 @@ RG_GLOBAL rg_top_far(rg_top_args a) {
     }
 }
 RG_GLOBAL rg_top_write(rg_top_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, i, a.lines * a.k)
         rg_write(a, i / a.k, i % a.k, ((rg_entry const*)a.entries)[i / a.k * a.padded + i % a.k]);
 }

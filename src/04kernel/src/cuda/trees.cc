@@ -19,6 +19,7 @@ RG_FN Key rg_tree_key(Score x) {
     return key.bits & sign ? ~key.bits : key.bits | sign;
 }
 RG_GLOBAL rg_walk_trees(rg_walk_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, i, a.rows * a.trees) {
         Stored const* x = (Stored const*)a.x + i / a.trees * a.width;
         unsigned at = ((unsigned const*)a.roots)[i % a.trees];
@@ -104,6 +105,7 @@ RG_FN rg_i64 rg_classify(rg_finish_args const& a, Score* score, unsigned char* h
     return ((rg_i64 const*)a.labels)[rg_most(best, (rg_i64)0)];
 }
 RG_GLOBAL rg_finish_trees(rg_finish_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, row, a.rows) {
         Score* score = (Score*)a.sums + row * a.targets;
         unsigned char* has = (unsigned char*)a.given + row * a.targets;

@@ -34,6 +34,7 @@ RG_FN int rg_compare(rg_unique_args const& a, rg_u64 p, rg_u64 q) {
 // that which it would have in the other. No order yet: that of the slices themselves.
 constexpr char const* kMergeBody = R"cuda(
 RG_GLOBAL rg_unique_merge(rg_unique_args a) {
+    RG_WAIT();
     rg_u64 const* order = (rg_u64 const*)a.order;
     const rg_u64 length = a.groups;
     RG_FOR(rg_u64, p, a.count) {
@@ -55,6 +56,7 @@ RG_GLOBAL rg_unique_merge(rg_unique_args a) {
 
 constexpr char const* kFlagsBody = R"cuda(
 RG_GLOBAL rg_unique_flags(rg_unique_args a) {
+    RG_WAIT();
     rg_u64 const* order = (rg_u64 const*)a.order;
     RG_FOR(rg_u64, p, a.count)
         ((unsigned char*)a.target)[p] = p == 0 || rg_compare(a, order[p - 1], order[p]) != 0;
@@ -64,6 +66,7 @@ RG_GLOBAL rg_unique_flags(rg_unique_args a) {
 // Of each group, where it is to be: its first slice and how many it has.
 constexpr char const* kGroupsBody = R"cuda(
 RG_GLOBAL rg_unique_groups(rg_unique_args a) {
+    RG_WAIT();
     rg_u64 const* starts = (rg_u64 const*)a.starts;
     RG_FOR(rg_u64, g, a.groups) {
         const rg_u64 at = a.ranks ? ((rg_u64 const*)a.ranks)[g] : g;
@@ -75,6 +78,7 @@ RG_GLOBAL rg_unique_groups(rg_unique_args a) {
 
 constexpr char const* kRanksBody = R"cuda(
 RG_GLOBAL rg_unique_ranks(rg_unique_args a) {
+    RG_WAIT();
     RG_FOR(rg_u64, i, a.groups) ((rg_u64*)a.target)[((rg_u64 const*)a.ranks)[i]] = i;
 }
 )cuda";
@@ -82,6 +86,7 @@ RG_GLOBAL rg_unique_ranks(rg_unique_args a) {
 // Of each slice, the number of its group: the last one that starts at its place or before.
 constexpr char const* kInverseBody = R"cuda(
 RG_GLOBAL rg_unique_inverse(rg_unique_args a) {
+    RG_WAIT();
     rg_u64 const* starts = (rg_u64 const*)a.starts;
     RG_FOR(rg_u64, p, a.count) {
         rg_u64 low = 0, high = a.groups;
