@@ -134,8 +134,60 @@ def test_windows(group, outputs, library, monkeypatch):
         )
     ]
     table = check(*network(nodes, weights, (12, 11, 9)))
-    if library == "attention" and is_emulated():
-        assert any(row.kernel == "conv:nvidia:direct:f16" for row in table)
+    if is_emulated():
+        algorithm = "depthwise" if outputs == group else "cudnn" if library == "1" else "direct"
+        assert [row.kernel for row in table if row.type == "Conv"] == [f"conv:nvidia:{algorithm}:f16"]
+
+
+DEPTHWISE = {
+    "odd": (20, (9, 11), (3, 3), {"pads": [1, 1, 1, 1]}),
+    "one": (24, (7, 9), (1, 1), {"strides": [2, 2]}),
+    "strides": (24, (9, 10), (3, 3), {"pads": [1, 0, 0, 2], "strides": [2, 1]}),
+    "dilated": (16, (12, 13), (3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
+    "wide": (33, (6, 9), (1, 7), {"pads": [0, 3, 0, 3]}),
+    "high": (40, (9, 6), (7, 1), {"pads": [3, 0, 3, 0], "strides": [2, 1]}),
+    "line": (24, (19,), (5,), {"pads": [2, 2], "strides": [2]}),
+    "strips": (96, (57, 55), (5, 5), {"pads": [2, 2, 2, 2]}),
+    "long": (16, (9, 12), (3, 10), {"pads": [1, 5, 1, 5]}),
+}
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16", "tf32"])
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise_windows(name, precision):
+    """With all that follows in one step; long windows are the library's."""
+    channels, size, kernel, attributes = DEPTHWISE[name]
+    weights = {"w0": (channels, 3, *[1] * len(size)), "w1": (channels, 1, *kernel), "b1": (channels,)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c0"]),
+        helper.make_node("Conv", ["c0", "w1", "b1"], ["c1"], group=channels, **attributes),
+        helper.make_node("Sigmoid", ["c1"], ["s1"]),
+        helper.make_node("Mul", ["c1", "s1"], ["a1"]),
+        helper.make_node("Conv", ["a1", "w2"], ["y"]),
+    ]
+    weights["w2"] = (4, channels, *[1] * len(size))
+    table = check(*network(nodes, weights, (3, *size)), precision, 0.1 if precision == "bf16" else 2e-2)
+    kind = "f32" if precision == "tf32" else precision
+    if is_emulated():
+        assert any(row.kernel == f"conv:nvidia:depthwise:{kind}" for row in table) == (name != "long")
+    assert count(table, "Transpose") == 2
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_depthwise_residuals(last):
+    nodes = [
+        conv("x", "w0", "c0", 1),
+        conv("c0", "w1 b1", "c1", group=24),
+        *([helper.make_node("Relu", ["c1"], ["r1"])] if last else []),
+        helper.make_node("Add", ["r1" if last else "c1", "c0"], ["s1"]),
+        *([] if last else [helper.make_node("Relu", ["s1"], ["r1"])]),
+        conv("s1" if last else "r1", "w2", "y", 1),
+    ]
+    weights = {"w0": (24, 5, 1, 1), "w1": (24, 1, 3, 3), "b1": (24,), "w2": (4, 24, 1, 1)}
+    table = check(*network(nodes, weights, (5, 9, 7)))
+    if is_emulated():
+        assert any(row.kernel == "conv:nvidia:depthwise:f16" for row in table)
+        assert count(table, "Elementwise") == 2, "the types of x and y"
 
 
 def test_a_decoder_is_turned_once():

@@ -38,6 +38,7 @@ std::string conv_operand_mismatch(Epilogue const& epilogue, Request const& reque
 Candidates candidates(ConvInfo const& info, Request const& request) {
     Candidates result;
     if (request.device != "cpu") {
+        result.add("conv:nvidia:depthwise", cuda::conv_depthwise(info, request));
         for (int rank = 0; rank < cuda::kLibraryRanks; ++rank)
             result.add("conv:nvidia:cudnn", cuda::conv_cudnn(info, request, rank));
         result.add("conv:nvidia:implicit_product", cuda::conv_implicit_product(info, request));

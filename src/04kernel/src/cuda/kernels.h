@@ -50,6 +50,9 @@ MaybeKernel copy_memcpy(CopyInfo const&, Request const&);
 /// thread, which few channels of a group need.
 MaybeKernel conv_implicit_product(ConvInfo const&, Request const&);
 MaybeKernel conv_direct(ConvInfo const&, Request const&);
+/// Generated code, f32, f16 and bf16 with f32 sums: depthwise with the channels last, windows of up to 9 by 9; what a
+/// strip of outputs reads is read once.
+MaybeKernel conv_depthwise(ConvInfo const&, Request const&);
 MaybeKernel conv_transpose_implicit_product(ConvTransposeInfo const&, Request const&);
 MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
 /// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
