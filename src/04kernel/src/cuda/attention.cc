@@ -7,13 +7,18 @@
 #include "cuda/rates.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace refactor::kernel::cuda {
 
 namespace {
 
-/// Multiply-adds a nanosecond of one processor that works on one query: they wait for memory.
-constexpr double kRowRate = 4 * 1.7;
+/// Multiply-adds a nanosecond of one processor that works on one query: they wait for memory, which they read 16 bytes
+/// at a time, or one element.
+constexpr double kRowRate = 32 * 1.7, kElementRate = 4 * 1.7;
+/// Nanoseconds that blocks of one query wait for the memory and each other, and how many of them a processor has.
+constexpr double kRowTime = 2000;
+constexpr int64_t kRowBlocks = 4;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -40,6 +45,17 @@ class AttentionKernel final : public Kernel {
         return rows * w.splits;
     }
 
+    /// How many elements are read at a time: 4 by tiles, 16 bytes by rows.
+    void set_vectors(AttentionKind& kind, AttentionWords const& w) const {
+        auto run = tiled_ ? 4 : 128 / static_cast<int64_t>(bits_of(kind.dtype));
+        auto fits = [&](AttentionPlace const& p) { return (p.first | p.batch | p.head | p.row) % run == 0; };
+        bool keys = kind.info.k_transposed || fits(w.k);
+        kind.vector = w.depth % run == 0 && keys && (tiled_ ? fits(w.q) : fits(w.v) && w.value_depth % run == 0);
+        if (!tiled_ && kind.vector)
+            kind.key_lanes =
+                static_cast<int>(std::min<uint64_t>(32, std::bit_ceil(static_cast<uint64_t>(w.depth / run))));
+    }
+
     Result<AttentionShape, Rejection> shape_of(BindArgs const& args) const {
         AttentionShape shape;
         if (auto why = shape.init(kind_.info, args); !why.empty()) return Err{Rejection{why}};
@@ -59,12 +75,17 @@ public:
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         AttentionWords words(*shape);
-        auto waves = static_cast<double>(quotient_up(std::max<int64_t>(1, cut(words)), kProcessors));
+        auto blocks = std::max<int64_t>(1, cut(words));
+        auto waves = static_cast<double>(quotient_up(blocks, kProcessors));
         auto depth = static_cast<double>(words.depth + words.value_depth);
         if (tiled_)
             return kLaunchTime + waves * kAttentionQueries * static_cast<double>(words.keys) * depth / kTiledRate;
         auto launches = words.splits > 1 ? 2 * kLaunchTime : kLaunchTime;
-        return launches + waves * static_cast<double>(words.keys_each) * depth / kRowRate;
+        auto kind = kind_;
+        set_vectors(kind, words);
+        auto rate = kind.vector ? kRowRate : kElementRate;
+        auto waiting = kRowTime * static_cast<double>(quotient_up(blocks, kProcessors * kRowBlocks));
+        return launches + waiting + waves * static_cast<double>(words.keys_each) * depth / rate;
     }
 
     MaybeTask bind(BindArgs const& args) const override {
@@ -80,8 +101,7 @@ public:
         kind.wide = largest >= int64_t(1) << 30;
         kind.values = static_cast<int>(tiled_ ? (words.value_depth > 64 ? 128 : 64)
                                               : std::max<int64_t>(1, quotient_up(words.value_depth, 256)));
-        auto fours = [](AttentionPlace const& p) { return (p.first | p.batch | p.head | p.row) % 4 == 0; };
-        kind.vector = words.depth % 4 == 0 && fours(words.q) && (kind.info.k_transposed || fours(words.k));
+        set_vectors(kind, words);
         auto write = [&] { return tiled_ ? tiled_attention_source(kind) : row_attention_source(kind); };
         auto key = kind.key();
         auto* function = functions_.get("rg_attention", key, write);

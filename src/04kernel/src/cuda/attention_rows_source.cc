@@ -3,8 +3,19 @@
 namespace refactor::kernel::cuda {
 
 char const* const kAttentionRows = R"cuda(
-// 256 keys a step: a warp works on a key at a time, 4 keys in flight, then a thread on a column of V.
-constexpr int kKeys = 256;
+// 256 keys a step. Some lanes of a warp work on a key, so that they read a row of K 16 bytes at a time, 4 keys of each in
+// flight; then a thread on as many columns of V. Where rows allow no vectors, a warp has a key, a thread has columns.
+constexpr int kKeys = 256, kRun = kVector ? 16 / sizeof(Element) : 1;
+typedef rg_vec<Element, kRun> Run;
+// As words, so that a load that a condition guards does not wait for the one before, see product_source.cc.
+template <bool WORDS> struct rg_loaded { typedef Run Type; };
+template <> struct rg_loaded<true> { typedef rg_vec<unsigned, 4> Type; };
+typedef rg_loaded<kVector>::Type Loaded;
+RG_FN Run run_of(Loaded const& loaded) {
+    Run run;
+    memcpy(&run, &loaded, sizeof run);
+    return run;
+}
 
 RG_FN Sum largest(Sum x) {
     for (int lane = 16; lane > 0; lane /= 2) {
@@ -38,7 +49,7 @@ struct Total {
     RG_MEMBER Sum two(Sum x, Sum y) const { return x + y; }
 };
 
-struct Shared { Sum q[kMostDepth], scores[kKeys], tops[8], totals[8], values[256]; };
+struct Shared { Sum q[kMostDepth], scores[kKeys], tops[8], totals[8], values[256 * kRun]; };
 
 // Scores of the keys [first, first + count) for the query in shared memory.
 RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const* k, int first, int count) {
@@ -51,19 +62,35 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
         shared.scores[threadIdx.x] = sum;
         return;
     }
-    for (int key = threadIdx.x / 32 * 4; key < count; key += 32) {
+    const int place = lane % kKeyLanes, groups = 32 / kKeyLanes;
+    for (int start = threadIdx.x / 32 * 4 * groups; start < count; start += 32 * groups) {
+        const int key = start + lane / kKeyLanes;
         Sum sum[4] = {};
-        for (int d = lane; d < depth; d += 32)
+        for (int d = place * kRun; d < depth; d += kKeyLanes * kRun) {
+            Loaded loaded[4] = {};
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                if (key + i < count)
-                    sum[i] = rg_mad(shared.q[d], (Sum)rg_load(k[(first + key + i) * (Index)a.at_k.row + d]), sum[i]);
-        for (int i = 0; i < 4; ++i) sum[i] = total(sum[i]);
-        if (lane < 4) shared.scores[key + lane] = lane == 0 ? sum[0] : lane == 1 ? sum[1] : lane == 2 ? sum[2] : sum[3];
+                if (key + i * groups < count)
+                    loaded[i] = *(Loaded const*)(k + (first + key + i * groups) * (Index)a.at_k.row + d);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                Run run = run_of(loaded[i]);
+#pragma unroll
+                for (int e = 0; e < kRun; ++e) sum[i] = rg_mad(shared.q[d + e], (Sum)rg_load(run.v[e]), sum[i]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int other = kKeyLanes / 2; other > 0; other /= 2)
+                sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], other);
+            if (place == 0 && key + i * groups < count) shared.scores[key + i * groups] = sum[i];
+        }
     }
 }
 
 RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
+    RG_WAIT();
     __shared__ Shared shared;
     const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth, split = blockIdx.x % (unsigned)a.splits;
     const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries;
@@ -76,9 +103,11 @@ RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
 
     int begin = split * (int)a.keys_each, end = begin + (int)a.keys_each, seen = visible(a, query);
     end = end < seen ? end : seen;
-    // A thread adds up every `parts`-th key of its columns.
-    const int width = value_depth < 256 ? value_depth : 256, parts = 256 / width, part = thread / width;
-    Sum maximum = lowest(), sum = Sum(0), values[kValues] = {};
+    // A thread adds up every `parts`-th key of its columns: a run of them, or kValues with 256 between them.
+    constexpr int each = kVector ? kRun : kValues;
+    const int width = kVector ? value_depth / kRun : value_depth < 256 ? value_depth : 256;
+    const int parts = 256 / width, part = thread / width;
+    Sum maximum = lowest(), sum = Sum(0), values[each] = {};
     for (int first = begin; first < end; first += kKeys) {
         int count = end - first < kKeys ? end - first : kKeys;
         __syncthreads();
@@ -90,22 +119,42 @@ RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
         maximum = top;
         shared.scores[thread] = weight;
         sum = sum * factor + of_block(weight, shared.totals, Total());
-        for (int j = 0; j < kValues; ++j) values[j] *= factor;
+        for (int j = 0; j < each; ++j) values[j] *= factor;
         if (part < parts)
-            for (int key = part; key < count; key += parts)
+#pragma unroll 4
+            for (int key = part; key < count; key += parts) {
+                Element const* row = v + (first + key) * (Index)a.at_v.row + thread % width * kRun;
+                Run run;
+                if (kVector) run = *(Run const*)row;
 #pragma unroll
-                for (int j = 0; j < kValues; ++j) {
-                    int column = thread % width + j * 256;
-                    if (column < value_depth)
-                        values[j] = rg_mad(shared.scores[key], (Sum)rg_load(v[(first + key) * (Index)a.at_v.row + column]), values[j]);
-                }
+                for (int j = 0; j < each; ++j)
+                    if (kVector || thread % width + j * 256 < value_depth)
+                        values[j] = rg_mad(shared.scores[key], (Sum)rg_load(kVector ? run.v[j % kRun] : row[j * 256]), values[j]);
+            }
     }
     if (split == 0 && kSinks && sink_of(a, head) != lowest()) {
         Sum sink = sink_of(a, head), top = sink > maximum ? sink : maximum, factor = shrink(maximum, top);
         sum = sum * factor + m_exp(sink - top), maximum = top;
-        for (int j = 0; j < kValues; ++j) values[j] *= factor;
+        for (int j = 0; j < each; ++j) values[j] *= factor;
     }
-    for (int j = 0; j < kValues; ++j) {
+    auto put = [&](int column, Sum value) {
+        if (a.splits == 1)
+            rg_store(y[column], quotient(a, value, sum, head, query, column));
+        else
+            ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + column] = value;
+    };
+    if (kVector) {
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < each; ++j) shared.values[thread * kRun + j % kRun] = values[j];
+        __syncthreads();
+        for (int column = thread; column < value_depth; column += 256) {
+            Sum value = Sum(0);
+            for (int i = 0; i < parts; ++i) value += shared.values[column + i * value_depth];
+            put(column, value);
+        }
+    }
+    for (int j = 0; !kVector && j < kValues; ++j) {
         __syncthreads();
         shared.values[thread] = values[j];
         __syncthreads();
@@ -113,16 +162,14 @@ RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
         if (thread >= width || column >= value_depth) continue;
         Sum value = Sum(0);
         for (int i = 0; i < parts; ++i) value += shared.values[thread + i * width];
-        if (a.splits == 1)
-            rg_store(y[column], quotient(a, value, sum, head, query, column));
-        else
-            ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + column] = value;
+        put(column, value);
     }
     if (a.splits > 1 && thread < 2)
         ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + value_depth + thread] = thread ? sum : maximum;
 }
 
 RG_GLOBAL rg_attention_join(RG_ARGUMENT rg_attention_args a) {
+    RG_WAIT();
     const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
     RG_FOR(Index, target, count) {
         const Index row = target / (Index)a.value_depth, column = target % (Index)a.value_depth;

@@ -104,9 +104,10 @@ std::string beginning(AttentionKind const& kind) {
     return std::string("typedef ") + element_text(kind.dtype) + " Element;\ntypedef " + sum_text(kind.dtype) +
            " Sum;\ntypedef " + (mask == 1 ? element_text(kind.mask) : "float") + " Mask;\ntypedef " +
            (kind.wide ? "rg_i64" : "int") + " Index;\nconstexpr int kMask = " + std::to_string(mask) +
-           ", kValues = " + std::to_string(kind.values) + ", kMostDepth = " + std::to_string(kMostDepth) + ";\n" +
-           numbers + constant("kCausal", info.causal) + constant("kSinks", info.has_sinks) +
-           constant("kKeysTransposed", info.k_transposed) + constant("kNanToZero", info.nan_to_zero) +
+           ", kValues = " + std::to_string(kind.values) + ", kMostDepth = " + std::to_string(kMostDepth) +
+           ", kKeyLanes = " + std::to_string(kind.key_lanes) + ";\n" + numbers + constant("kCausal", info.causal) +
+           constant("kSinks", info.has_sinks) + constant("kKeysTransposed", info.k_transposed) +
+           constant("kNanToZero", info.nan_to_zero) +
            constant("kUnseenToZero", info.unseen_to_zero || info.nan_to_zero || info.has_sinks) +
            constant("kHides", mask == 2 || info.hidden != HiddenKeys::Added) +
            constant("kLeavesOut", mask == 2 || info.hidden == HiddenKeys::Absent) + constant("kVector", kind.vector) +
@@ -115,7 +116,9 @@ std::string beginning(AttentionKind const& kind) {
 
 }  // namespace
 
-std::string AttentionKind::key() const { return std::to_string(values) + (wide ? "w" : "n") + (vector ? "v" : "s"); }
+std::string AttentionKind::key() const {
+    return std::to_string(values) + '/' + std::to_string(key_lanes) + (wide ? "w" : "n") + (vector ? "v" : "s");
+}
 
 AttentionWords::AttentionWords(AttentionShape const& s)
     : batch(s.batch),

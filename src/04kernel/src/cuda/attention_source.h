@@ -10,7 +10,8 @@ struct AttentionKind {
     AttentionInfo info;
     bool wide = false;   ///< indices need 64 bits
     int values = 64;     ///< value columns of a block (tiled) or 256 of them (rows)
-    bool vector = true;  ///< rows of Q and K begin at multiples of 4 elements and are read so many at a time
+    bool vector = true;  ///< rows of Q and K (of K and V in `row_attention_source`) are read several elements at a time
+    int key_lanes = 32;  ///< threads that read a row of K together, in `row_attention_source`
 
     std::string key() const;
 };

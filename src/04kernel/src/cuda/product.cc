@@ -101,7 +101,8 @@ class GeneratedProduct final : public Kernel {
         auto& kind = plan.kind;
         kind.columns = columns >= 4 * kFillingWarps ? 4 : columns >= 2 * kFillingWarps ? 2 : 1;
         plan.threads = columns >= 4 * kFillingBlocks ? 128 : 64;
-        auto all = std::max<int64_t>(1, quotient_up(s.k, 32 * run)), most = kRunsInFlight / kind.columns;
+        auto all = std::max<int64_t>(1, quotient_up(s.k, 32 * run)),
+             most = kRunsInFlight / kind.columns / (kind.rows > 2 ? 2 : 1);
         kind.steps = static_cast<int>(quotient_up(all, quotient_up(all, most)));
     }
 

@@ -133,6 +133,36 @@ RG_FN Run run_at(B const* b, bool vector, int left) {
         if (i < left) run.v[i] = b[i];
     return run;
 }
+// A run as it is loaded: small elements are taken apart at once where a condition guards the load, which then waits before
+// the next can begin, while words stay as they are until they are used.
+typedef rg_vec<unsigned, 4> Words;
+RG_FN Run run_of(Words const& words) {
+    Run run;
+    memcpy(&run, &words, sizeof run);
+    return run;
+}
+// What a run is multiplied by.
+typedef rg_vec<unsigned, (kRun * sizeof(A) + 3) / 4> Factors;
+RG_FN Factors factors_at(A const* a, int left) {
+    Factors factors = {};
+    if (kVectorA) {
+        if (left > 0) factors = *(Factors const*)a;
+        return factors;
+    }
+    rg_vec<A, kRun> x = {};
+#pragma unroll
+    for (int i = 0; i < kRun; ++i)
+        if (i < left) x.v[i] = a[i];
+    memcpy(&factors, &x, sizeof x);
+    return factors;
+}
+RG_FN Words words_at(B const* b, int left) {
+    if (kVectorB) return *(Words const*)b;
+    Run run = run_at(b, false, left);
+    Words words;
+    memcpy(&words, &run, sizeof run);
+    return words;
+}
 RG_FN void put(rg_product_args const& p, Index batch, int split, int row, int column, Sum value) {
     if (p.splits == 1)
         finish(p, batch, row, column, value);
@@ -145,15 +175,15 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * kColumns;
     int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
     end = end < k ? end : k;
-    Run run[kSteps][kColumns];
+    Words words[kSteps][kColumns];
     auto fetch = [&](int at) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
             for (int j = 0; j < kColumns; ++j) {
                 int i = at + step * 32 * kRun;
-                if (column + j < n && i < end) run[step][j] = run_at(b + (column + j) * (Index)k + i, kVectorB, end - i);
-                else run[step][j] = {};
+                words[step][j] = {};
+                if (column + j < n && i < end) words[step][j] = words_at(b + (column + j) * (Index)k + i, end - i);
             }
     };
     Sum sum[kRows][kColumns] = {};
@@ -162,20 +192,24 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     if (kConstantB) RG_WAIT();
     while (at < end) {
 #pragma unroll
-        for (int step = 0; step < kSteps; ++step)
+        for (int row = 0; row < kRows; ++row) {
+            Factors factors[kSteps];
 #pragma unroll
-            for (int row = 0; row < kRows; ++row) {
-                int i = at + step * 32 * kRun;
-                rg_vec<A, kRun> x = {};
-                if (kVectorA && i < end) x = *(rg_vec<A, kRun> const*)(a + row * (Index)k + i);
+            for (int step = 0; step < kSteps; ++step)
+                factors[step] = factors_at(a + row * (Index)k + at + step * 32 * kRun, end - at - step * 32 * kRun);
 #pragma unroll
-                for (int e = 0; e < kRun; ++e) {
-                    if (!kVectorA && i + e < end) x.v[e] = a[row * (Index)k + i + e];
+            for (int step = 0; step < kSteps; ++step) {
+                rg_vec<A, kRun> x;
+                memcpy(&x, &factors[step], sizeof x);
 #pragma unroll
-                    for (int j = 0; j < kColumns; ++j)
-                        sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run[step][j].v[e]), sum[row][j]);
+                for (int j = 0; j < kColumns; ++j) {
+                    Run run = run_of(words[step][j]);
+#pragma unroll
+                    for (int e = 0; e < kRun; ++e)
+                        sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run.v[e]), sum[row][j]);
                 }
             }
+        }
         at += kSteps * 32 * kRun;
         if (at < end) fetch(at);
     }

@@ -12,6 +12,7 @@ char const* const kBuiltins = R"cuda(
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
+#define memcpy __builtin_memcpy
 #define __restrict__ __restrict
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
