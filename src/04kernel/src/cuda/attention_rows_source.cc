@@ -7,15 +7,6 @@ char const* const kAttentionRows = R"cuda(
 // flight; then a thread on as many columns of V. Where rows allow no vectors, a warp has a key, a thread has columns.
 constexpr int kKeys = 256, kRun = kVector ? 16 / sizeof(Element) : 1;
 typedef rg_vec<Element, kRun> Run;
-// As words, so that a load that a condition guards does not wait for the one before, see product_source.cc.
-template <bool WORDS> struct rg_loaded { typedef Run Type; };
-template <> struct rg_loaded<true> { typedef rg_vec<unsigned, 4> Type; };
-typedef rg_loaded<kVector>::Type Loaded;
-RG_FN Run run_of(Loaded const& loaded) {
-    Run run;
-    memcpy(&run, &loaded, sizeof run);
-    return run;
-}
 
 RG_FN Sum largest(Sum x) {
     for (int lane = 16; lane > 0; lane /= 2) {
@@ -67,14 +58,14 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
         const int key = start + lane / kKeyLanes;
         Sum sum[4] = {};
         for (int d = place * kRun; d < depth; d += kKeyLanes * kRun) {
-            Loaded loaded[4] = {};
+            rg_raw<Run> raw[4] = {};
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (key + i * groups < count)
-                    loaded[i] = *(Loaded const*)(k + (first + key + i * groups) * (Index)a.at_k.row + d);
+                    raw[i] = *(rg_raw<Run> const*)(k + (first + key + i * groups) * (Index)a.at_k.row + d);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                Run run = run_of(loaded[i]);
+                Run run = rg_taken<Run>(raw[i]);
 #pragma unroll
                 for (int e = 0; e < kRun; ++e) sum[i] = rg_mad(shared.q[d + e], (Sum)rg_load(run.v[e]), sum[i]);
             }

@@ -39,6 +39,20 @@ template <class T, int kVector> struct rg_normalize_set {
         residual = w[3] ? (Vector const*)w[3] + first : (Vector const*)0;
         sum = w[5] ? (Vector*)w[5] + first : (Vector*)0;
     }
+    // The same in two steps, between which other loads are on their way.
+    RG_MEMBER void fetch(rg_u64 i, rg_raw<Vector>& in, rg_raw<Vector>& more) const {
+        in = ((rg_raw<Vector> const*)x)[i];
+        if (residual) more = ((rg_raw<Vector> const*)residual)[i];
+    }
+    RG_MEMBER void take(rg_raw<Vector> const& in, rg_raw<Vector> const& more, W (&v)[kVector]) const {
+        Vector one = rg_taken<Vector>(in);
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) v[k] = rg_widen(one.v[k]);
+        if (!residual) return;
+        one = rg_taken<Vector>(more);
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) v[k] += rg_widen(one.v[k]);
+    }
     RG_MEMBER void load(rg_u64 i, W (&v)[kVector]) const {
         Vector in = x[i];
 #pragma unroll
@@ -71,6 +85,19 @@ template <class T, int kVector, bool channels> struct rg_affine {
             if (bias) pick(bias, bias_step, i, b);
         }
     }
+    // What `taken` makes scale and bias of, where one set is like another.
+    RG_MEMBER void fetch(rg_u64 i, rg_raw<Vector>& a, rg_raw<Vector>& b) const {
+        if (scale_step) a = ((rg_raw<Vector> const*)scale)[i];
+        if (bias && bias_step) b = ((rg_raw<Vector> const*)bias)[i];
+    }
+    RG_MEMBER void take(rg_raw<Vector> const& raw_a, rg_raw<Vector> const& raw_b, W (&a)[kVector], W (&b)[kVector]) const {
+        Vector one = rg_taken<Vector>(raw_a), other = rg_taken<Vector>(raw_b);
+#pragma unroll
+        for (int k = 0; k < kVector; ++k) {
+            a[k] = rg_widen(scale_step ? one.v[k] : scale[0]);
+            b[k] = !bias ? W(0) : rg_widen(bias_step ? other.v[k] : bias[0]);
+        }
+    }
     static RG_MEMBER void pick(T const* values, rg_u64 step, rg_u64 i, W (&to)[kVector]) {
         if (step) {
             Vector v = ((Vector const*)values)[i];
@@ -83,13 +110,9 @@ template <class T, int kVector, bool channels> struct rg_affine {
         }
     }
 };
-template <class T, int kVector, bool channels, class W>
-RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_affine<T, kVector, channels> const& affine,
-                              rg_u64 i, W const (&v)[kVector], W mean, W factor) {
-    W scale[kVector], bias[kVector];
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) bias[k] = W(0);
-    affine.get(i, scale, bias);
+template <class T, int kVector, class W>
+RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_u64 i, W const (&v)[kVector], W mean, W factor,
+                              W const (&scale)[kVector], W const (&bias)[kVector]) {
     rg_vec<T, kVector> out;
     if (set.sum) {
 #pragma unroll
@@ -99,6 +122,15 @@ RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_affine
 #pragma unroll
     for (int k = 0; k < kVector; ++k) out.v[k] = rg_narrow<T>((v[k] - mean) * factor * scale[k] + bias[k]);
     set.y[i] = out;
+}
+template <class T, int kVector, bool channels, class W>
+RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_affine<T, kVector, channels> const& affine,
+                              rg_u64 i, W const (&v)[kVector], W mean, W factor) {
+    W scale[kVector], bias[kVector];
+#pragma unroll
+    for (int k = 0; k < kVector; ++k) bias[k] = W(0);
+    affine.get(i, scale, bias);
+    rg_normalize_store(set, i, v, mean, factor, scale, bias);
 }
 
 // The moments of what a thread has in registers, `count` elements of each thread that has any, over `kLanes` threads:
@@ -125,23 +157,43 @@ RG_FN rg_moments<rms, W> rg_moments_of(W const (&v)[kItems][kVector], unsigned f
     return m;
 }
 
-// Sets that fit in registers: one read.
+// Sets that fit in registers: one read. Scale and bias are under way at the same time if there is room for them.
 template <class T, bool rms, bool channels, int kVector, int kItems, int kLanes>
 RG_FN void rg_normalize_registers(rg_u64 const* w) {
     typedef rg_wide<T> W;
+    typedef rg_raw<rg_vec<T, kVector>> Raw;
+    constexpr bool early = !channels && kItems <= 2;
+    constexpr int kEarly = early ? kItems : 1;
     rg_u64 number = (rg_u64)blockIdx.x * (256 / kLanes) + threadIdx.x / kLanes;
     unsigned vectors = number < w[7] ? (unsigned)w[8] : 0, first = threadIdx.x % kLanes;
     rg_normalize_set<T, kVector> set(w, number);
+    rg_affine<T, kVector, channels> affine(w, number);
     W v[kItems][kVector];
+    Raw in[kItems] = {}, more[kItems] = {}, scale[kEarly] = {}, bias[kEarly] = {};
 #pragma unroll
     for (int i = 0; i < kItems; ++i)
-        if (first + i * kLanes < vectors) set.load(first + i * kLanes, v[i]);
+        if (first + i * kLanes < vectors) set.fetch(first + i * kLanes, in[i], more[i]);
+    if constexpr (early) {
+#pragma unroll
+        for (int i = 0; i < kItems; ++i)
+            if (first + i * kLanes < vectors) affine.fetch(first + i * kLanes, scale[i], bias[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+        if (first + i * kLanes < vectors) set.take(in[i], more[i], v[i]);
     rg_moments<rms, W> m = rg_moments_of<rms, kLanes>(v, first, vectors);
     W factor = m.factor((W)rg_f32((unsigned)w[9]));
-    rg_affine<T, kVector, channels> affine(w, number);
 #pragma unroll
-    for (int i = 0; i < kItems; ++i)
-        if (first + i * kLanes < vectors) rg_normalize_store(set, affine, first + i * kLanes, v[i], m.mean, factor);
+    for (int i = 0; i < kItems; ++i) {
+        if (first + i * kLanes >= vectors) continue;
+        if constexpr (early) {
+            W a[kVector], b[kVector];
+            affine.take(scale[i], bias[i], a, b);
+            rg_normalize_store(set, first + i * kLanes, v[i], m.mean, factor, a, b);
+        } else {
+            rg_normalize_store(set, affine, first + i * kLanes, v[i], m.mean, factor);
+        }
+    }
 }
 
 // Sets that blocks share, `kItems` vectors of each thread: first the moments of each block's part, then a launch that

@@ -38,6 +38,17 @@ RG_FN void rg_report(rg_u64* word, unsigned fault, rg_i64 number) {
 struct rg_f16 { unsigned short bits; };
 struct rg_bf16 { unsigned short bits; };
 template <class T, int N> struct alignas(sizeof(T) * N) rg_vec { T v[N]; };
+// A vector as it is loaded. Words stay as they are until they are used, while elements of less than 32 bits are taken apart
+// at once where a condition guards the load, which then waits for the memory before the next can begin.
+template <int bytes> struct rg_raw_of { typedef rg_vec<unsigned, bytes / 4> type; };
+template <> struct rg_raw_of<1> { typedef unsigned char type; };
+template <> struct rg_raw_of<2> { typedef unsigned short type; };
+template <class Vector> using rg_raw = typename rg_raw_of<sizeof(Vector)>::type;
+template <class Vector> RG_FN Vector rg_taken(rg_raw<Vector> const& raw) {
+    Vector vector;
+    memcpy(&vector, &raw, sizeof vector);
+    return vector;
+}
 template <class T> struct rg_is_real { static constexpr bool value = false; };
 template <> struct rg_is_real<float> { static constexpr bool value = true; };
 template <> struct rg_is_real<double> { static constexpr bool value = true; };

@@ -133,35 +133,27 @@ RG_FN Run run_at(B const* b, bool vector, int left) {
         if (i < left) run.v[i] = b[i];
     return run;
 }
-// A run as it is loaded: small elements are taken apart at once where a condition guards the load, which then waits before
-// the next can begin, while words stay as they are until they are used.
-typedef rg_vec<unsigned, 4> Words;
-RG_FN Run run_of(Words const& words) {
-    Run run;
-    memcpy(&run, &words, sizeof run);
-    return run;
-}
-// What a run is multiplied by.
-typedef rg_vec<unsigned, (kRun * sizeof(A) + 3) / 4> Factors;
-RG_FN Factors factors_at(A const* a, int left) {
-    Factors factors = {};
+// Both as they are loaded.
+typedef rg_vec<A, kRun> Factors;
+RG_FN rg_raw<Factors> factors_at(A const* a, int left) {
+    rg_raw<Factors> raw = {};
     if (kVectorA) {
-        if (left > 0) factors = *(Factors const*)a;
-        return factors;
+        if (left > 0) raw = *(rg_raw<Factors> const*)a;
+        return raw;
     }
-    rg_vec<A, kRun> x = {};
+    Factors x = {};
 #pragma unroll
     for (int i = 0; i < kRun; ++i)
         if (i < left) x.v[i] = a[i];
-    memcpy(&factors, &x, sizeof x);
-    return factors;
+    memcpy(&raw, &x, sizeof x);
+    return raw;
 }
-RG_FN Words words_at(B const* b, int left) {
-    if (kVectorB) return *(Words const*)b;
+RG_FN rg_raw<Run> raw_run_at(B const* b, int left) {
+    if (kVectorB) return *(rg_raw<Run> const*)b;
     Run run = run_at(b, false, left);
-    Words words;
-    memcpy(&words, &run, sizeof run);
-    return words;
+    rg_raw<Run> raw;
+    memcpy(&raw, &run, sizeof run);
+    return raw;
 }
 RG_FN void put(rg_product_args const& p, Index batch, int split, int row, int column, Sum value) {
     if (p.splits == 1)
@@ -175,15 +167,15 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * kColumns;
     int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
     end = end < k ? end : k;
-    Words words[kSteps][kColumns];
+    rg_raw<Run> raw[kSteps][kColumns];
     auto fetch = [&](int at) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
             for (int j = 0; j < kColumns; ++j) {
                 int i = at + step * 32 * kRun;
-                words[step][j] = {};
-                if (column + j < n && i < end) words[step][j] = words_at(b + (column + j) * (Index)k + i, end - i);
+                raw[step][j] = {};
+                if (column + j < n && i < end) raw[step][j] = raw_run_at(b + (column + j) * (Index)k + i, end - i);
             }
     };
     Sum sum[kRows][kColumns] = {};
@@ -193,17 +185,16 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     while (at < end) {
 #pragma unroll
         for (int row = 0; row < kRows; ++row) {
-            Factors factors[kSteps];
+            rg_raw<Factors> factors[kSteps];
 #pragma unroll
             for (int step = 0; step < kSteps; ++step)
                 factors[step] = factors_at(a + row * (Index)k + at + step * 32 * kRun, end - at - step * 32 * kRun);
 #pragma unroll
             for (int step = 0; step < kSteps; ++step) {
-                rg_vec<A, kRun> x;
-                memcpy(&x, &factors[step], sizeof x);
+                Factors x = rg_taken<Factors>(factors[step]);
 #pragma unroll
                 for (int j = 0; j < kColumns; ++j) {
-                    Run run = run_of(words[step][j]);
+                    Run run = rg_taken<Run>(raw[step][j]);
 #pragma unroll
                     for (int e = 0; e < kRun; ++e)
                         sum[row][j] = rg_mad((Sum)rg_load(x.v[e]), (Sum)rg_load(run.v[e]), sum[row][j]);
