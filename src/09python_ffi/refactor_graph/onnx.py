@@ -228,7 +228,7 @@ class Compiler:
                 bool(verify),
                 max_tensor_bytes,
                 tuning.table if tuning else None,
-                tune == "quick" and kind == "cpu",
+                tune == "quick",
                 weights,
                 host_too and kind != "cpu",
                 keep_f32,
