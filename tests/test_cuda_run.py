@@ -531,3 +531,37 @@ def test_small_floats_inside_of_fused_programs(name):
             executor({"x": x})["y"].view(np.uint8), make_compiler(proto).compile("cpu")({"x": x})["y"].view(np.uint8)
         )
     assert [row.type for row in executor.bench(quiet=True)] == ["Elementwise"]
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+def test_sums_do_not_overflow(precision):
+    """Sums, squares that only they read, and what is computed of them stay f32: a variance by the mean of squares."""
+    random = models.generator(2)
+    x = (random.standard_normal((3, 512)) + 300).astype(np.float32)
+    w = (random.standard_normal((512, 512)) / 512**0.5).astype(np.float32) * 1e-2 + np.eye(512, dtype=np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("ReduceSum", ["a", "axes"], ["sum"]),
+        helper.make_node("Mul", ["sum", "share"], ["mean"]),
+        helper.make_node("Mul", ["a", "a"], ["square"]),
+        helper.make_node("ReduceSum", ["square", "axes"], ["squares"]),
+        helper.make_node("Mul", ["squares", "share"], ["mean_square"]),
+        helper.make_node("Mul", ["mean", "mean"], ["square_mean"]),
+        helper.make_node("Sub", ["mean_square", "square_mean"], ["variance"]),
+        helper.make_node("Sqrt", ["variance"], ["deviation"]),
+        helper.make_node("Sub", ["a", "mean"], ["centred"]),
+        helper.make_node("Div", ["centred", "deviation"], ["y"]),
+    ]
+    constants = [
+        models.constant("w", w),
+        models.constant("axes", np.array([1])),
+        models.constant("share", np.float32(1 / 512)),
+    ]
+    proto = models.model(nodes, [models.value("x", x.shape)], [models.value("y", None)], constants)
+    wanted = make_compiler(proto).compile()({"x": x})["y"]
+    executor = make_compiler(proto).compile("cuda", precision=precision)
+    actual = executor({"x": x})["y"]
+    assert f"matmul:nvidia:few_rows:{precision}" in executor.dbg(quiet=True)
+    # What a has in front of its sums is rounded once: steps of 1/4, or 2, at 300.
+    step = 0.25 if precision == "f16" else 2
+    assert np.abs(actual - wanted).max() <= step * (1 + np.abs(wanted).max()) / 2

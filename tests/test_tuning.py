@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from refactor_graph import InvalidInput
+from refactor_graph import InvalidInput, find_device
 from refactor_graph.onnx import Compiler, make_compiler
+
+from tests.conftest import missing_gpu
 
 SIZES = {"N": 1, "H": 23, "W": 31}
 
@@ -65,6 +67,25 @@ def test_a_second_compilation_starts_from_the_file(cache: Path) -> None:
     before = file.stat().st_mtime_ns
     compile_fixed(tune="quick")
     assert file.stat().st_mtime_ns == before, "nothing was measured, nothing was written"
+
+
+@pytest.mark.cuda
+def test_a_gpu_is_measured_and_remembered(cache: Path) -> None:
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+    x = np.random.default_rng(1).standard_normal((1, 33, 23, 31)).astype(np.float32)
+    expected = compile_fixed()({"x": x})["z"]
+    compile_fixed(tune="quick", target="cuda")
+    (file,) = cache.glob("*.json")
+    choices = json.loads(file.read_text())
+    assert choices
+    assert all(":nvidia:" in kernel and find_device("nvidia", 0).name in case for case, kernel in choices.items())
+
+    direct = dict.fromkeys(choices, "conv:nvidia:direct:f32")
+    file.write_text(json.dumps(direct))
+    executor = compile_fixed(tune="cached", target="cuda")
+    np.testing.assert_allclose(executor({"x": x})["z"], expected, rtol=1e-4, atol=1e-4)
+    assert [row.kernel for row in executor.bench(repeats=1, quiet=True)] == ["conv:nvidia:direct:f32"] * 2
 
 
 def test_choices_of_the_file_decide(cache: Path) -> None:

@@ -4,6 +4,7 @@
 #include "common/half.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/reduce.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/any_float.h"
@@ -26,7 +27,8 @@ class Lowering {
     mem_manager::Device* place_;
     std::set<NodePtr> kept_;
     std::map<std::pair<EdgePtr, DataType>, EdgePtr> casts_;
-    std::set<EdgePtr> lowered_;  ///< edges that were f32
+    std::set<EdgePtr> lowered_;     ///< edges that were f32
+    std::set<EdgePtr> statistics_;  ///< sums, and what has one element for each of them
     std::map<std::string, int> refused_;
     int changes_ = 0;
 
@@ -134,6 +136,36 @@ class Lowering {
         return true;
     }
 
+    /// Whether the node adds up so much that f16 overflows, or that what is computed of it, as a variance by the mean
+    /// of squares, cancels.
+    static bool is_sum(NodePtr node) {
+        using kernel::ReduceKind;
+        auto const* info = info_of<kernel::ReduceInfo>(*node->value.op);
+        return info && (info->kind == ReduceKind::Sum || info->kind == ReduceKind::SumSquare ||
+                        info->kind == ReduceKind::L1 || info->kind == ReduceKind::L2 || info->kind == ReduceKind::Prod);
+    }
+    static bool feeds_sums_only(EdgePtr edge) {
+        auto const& consumers = edge->consumers();
+        return !consumers.empty() &&
+               std::all_of(consumers.begin(), consumers.end(), [](auto const& use) { return is_sum(use.node); });
+    }
+    /// Whether an input is a statistic, and the output has no more elements than that.
+    bool makes_statistics(NodePtr node) const {
+        auto inputs = node->inputs();
+        return std::any_of(inputs.begin(), inputs.end(), [&](EdgePtr x) {
+            return statistics_.contains(x) &&
+                   element_count(x->value.shape) == element_count(node->output()->value.shape);
+        });
+    }
+    /// Sums, and the few elements that are computed of them, stay f32.
+    bool stays_wide(NodePtr node) {
+        if (node->outputs().size() != 1) return false;
+        bool derived = info_of<kernel::ElementwiseInfo>(*node->value.op) || node->value.op->is_alias();
+        if (!is_sum(node) && !(derived && makes_statistics(node))) return false;
+        if (is_f32(node->output())) statistics_.insert(node->output());
+        return true;
+    }
+
     /// Whether it reads its operand once, which nobody has cast: a cast would read as much as it saves.
     bool gains_nothing(NodePtr node) const {
         static std::set<std::string_view> const kOnePass = {"GlobalPool", "GroupNorm", "LayerNorm",
@@ -184,7 +216,7 @@ class Lowering {
             auto& number = expression.outputs[i];
             number = numbers[number];
             auto* edge = node->output(i);
-            if (!store || !is_f32(edge) || is_fixed(edge)) continue;
+            if (!store || !is_f32(edge) || is_fixed(edge) || feeds_sums_only(edge)) continue;
             code.push_back({ExprOp::Cast, type_, {number}});
             number = static_cast<uint16_t>(code.size() - 1);
             lower_output(edge), changed = true;
@@ -208,7 +240,7 @@ public:
 
     int run() {
         for (auto* node : model_.graph.topological()) {
-            bool kept = kept_.contains(node);
+            bool kept = kept_.contains(node) || stays_wide(node);
             if (info_of<kernel::ElementwiseInfo>(*node->value.op))
                 lower_expression(node, !kept);
             else if (!kept && lower_movement(node))
