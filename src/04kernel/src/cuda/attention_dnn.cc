@@ -125,9 +125,7 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
-        // Its kernels are made for many queries; what is split by keys takes two launches.
-        bool few = shape->queries < 8;
-        return kLaunchTime * (1 + few + (mask_ != nullptr) + hidden_.has_value()) +
+        return kLaunchTime * (1 + (mask_ != nullptr) + hidden_.has_value()) +
                shape->operations() / 2 / (kProcessors * kTiledRate * 8);
     }
 

@@ -42,9 +42,9 @@ Windows windows_of(kernel::ConvInfo const& info, NodePtr node) {
                           : Windows::Overlapping;
 }
 
-/// Whether cuDNN has engines made for it, not only such as it generates.
-bool is_usual(kernel::Activation const& activation) {
-    return activation.kind == ActivationKind::None || activation.kind == ActivationKind::Relu;
+/// Whether cuDNN's plans for it are slow, see cuda/conv_dnn.cc.
+bool is_better_behind(kernel::Activation const& activation) {
+    return activation.kind == ActivationKind::Clip || activation.kind == ActivationKind::LeakyRelu;
 }
 
 class Multiplying {
@@ -124,7 +124,7 @@ bool multiply(Graph& graph, NodePtr node) {
     if (!found) return false;
     auto const info = *found;
     auto windows = windows_of(info, node);
-    if (windows == Windows::Overlapping || (windows == Windows::Points && is_usual(info.epilogue.activation)))
+    if (windows == Windows::Overlapping || (windows == Windows::Points && !is_better_behind(info.epilogue.activation)))
         return false;
     Multiplying(graph, node, info).run(windows);
     return true;
