@@ -5,8 +5,8 @@
 Without models: all of the zoo, or the built-in ones; what has no PyTorch source runs alone. The engines take turns;
 what counts is the median over the rounds of times that events on the GPU take of a burst of calls. Errors are those of
 the outputs against PyTorch in f32 (onnxruntime, where that has none), in units of each output's largest magnitude.
-Every model runs in a process of its own (`cuda_worker.py`): one that fails, hangs or loses the GPU is told with its
-reason, and the others go on. Compiling with max-autotune takes a minute a model, so it comes after a first row of every
+Models run in another process (`cuda_worker.py`): one that fails, hangs or loses the GPU is told with its reason, and
+the others go on in a new one. Compiling with max-autotune takes a minute a model, so it comes after a first row of every
 model. The JSON file is written anew after every model, with the steps that take longest. Without a GPU nothing is
 measured, and the reason is told.
 """
@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ENGINES = ("refactor_graph", "eager", "graphed", "compiled")
-WORKER = Path(__file__).with_name("cuda_worker.py")
+WORKER, DONE = Path(__file__).with_name("cuda_worker.py"), "null"
 # Seconds of one worker: with engines that start at once, and with one that tunes itself.
 PLAIN_SECONDS, COMPILED_SECONDS = 90, 100
 
 
 class Stage(NamedTuple):
-    """One process: a model with a batch."""
+    """A model with a batch, of which one process measures all precisions."""
 
     model: str
     batch: int
@@ -105,6 +105,43 @@ def mean_of(results: dict[str, Any], peer: str, batch: int, precision: str) -> s
     return f"{math.exp(statistics.fmean(math.log(row[peer] / row['refactor_graph']) for row in rows)):.2f}"
 
 
+class Worker:
+    """The process that measures; a new one where the last has ended."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def measure(self, spec: dict[str, Any], rows: Path, seconds: float) -> str:
+        """Return why it ended early, if it did."""
+        if self.process and self.process.poll() is not None:
+            self.end()
+        if self.process is None:
+            command = [sys.executable, "-W", "ignore", str(WORKER)]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(spec) + "\n")
+        self.process.stdin.flush()
+        ends = time.time() + seconds
+        while DONE not in rows.read_text().splitlines():
+            status = self.process.poll()
+            if status is None and time.time() < ends:
+                time.sleep(0.05)
+                continue
+            self.end()
+            return (
+                f"the process was ended after {seconds:.0f} s"
+                if status is None
+                else f"the process ended with status {status}"
+            )
+        return ""
+
+    def end(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
 class Bench:
     """The rows so far, and the processes that make more of them."""
 
@@ -112,6 +149,7 @@ class Bench:
         self.options, self.device = options, device
         self.rows: dict[str, dict[str, Any]] = {}
         self.left: list[str] = []
+        self.worker = Worker()
         self.ends = options.started + 60 * options.minutes
 
     def run(self, stage: Stage, seconds: float) -> None:
@@ -132,21 +170,16 @@ class Bench:
         """Return the rows by precision, and why the process ended early, if it did."""
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / "rows"
+            rows.touch()
             spec = {**stage._asdict(), "rows": str(rows), "zoo": str(self.options.zoo or ""), "host": self.options.host}
             spec |= {"rounds": self.options.rounds, "seconds": self.options.seconds, "tune": self.options.tune}
-            process = subprocess.Popen([sys.executable, "-W", "ignore", str(WORKER), json.dumps(spec)])
-            try:
-                status = process.wait(seconds)
-                reason = "" if status in (0, 4) else f"the process ended with status {status}"
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                reason = f"the process was ended after {seconds:.0f} s"
-            lines = rows.read_text().splitlines() if rows.exists() else []
+            reason = self.worker.measure(spec, rows, seconds)
+            lines = rows.read_text().splitlines()
         begun: dict[str, dict[str, Any]] = {}
         for line in lines:
-            item = json.loads(line)
-            begun[item["precision"]] = item["row"]
+            if line != DONE:
+                item = json.loads(line)
+                begun[item["precision"]] = item["row"]
         return begun, reason
 
     def take(self, key: str, row: dict[str, Any], reason: str) -> None:
@@ -207,6 +240,7 @@ def main() -> int:
             bench.left += [key for key in stage.names() if key not in bench.rows or "compiled" in stage.engines]
             continue
         bench.run(stage, COMPILED_SECONDS if "compiled" in stage.engines else PLAIN_SECONDS)
+    bench.worker.end()
     bench.save()
     bench.summary()
     return 0

@@ -1,8 +1,9 @@
-"""Measures one model on a GPU for `cuda.py`, in a process of its own: what ends it ends nothing else.
+"""Measures models on a GPU for `cuda.py`, in a process of its own: what ends it ends nothing else.
 
-    python benchmarks/cuda_worker.py '{"model": ..., "batch": 1, "precisions": ["f16"], "engines": ["eager"], ...}'
+    python benchmarks/cuda_worker.py <<< '{"model": ..., "batch": 1, "precisions": ["f16"], "engines": ["eager"], ...}'
 
-Appends a line of JSON to the file `rows` whenever something is known: that a measurement begins, and the times so far.
+For every line of its input it appends lines of JSON to the file `rows` whenever something is known: that a measurement
+begins, and the times so far; last `DONE`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 Run = Callable[[], Any]
+DONE = "null"
 # Nominal bytes a second, by the name of the card; for others a copy is timed.
 BANDWIDTH = {"H200": 4.8e12, "H100": 3.35e12, "A100": 2.04e12, "L40": 0.864e12}
 # What PyTorch computes in where we are asked for another type: it has no f8 for a whole model.
@@ -285,19 +287,27 @@ class Worker:
         }
 
 
-def main() -> int:
-    faulthandler.enable()
-    spec = json.loads(sys.argv[1])
+def run(spec: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             worker = Worker(spec, Path(folder))
         except LookupError as error:
             print(f"  {error}", flush=True)
-            return 4
+            return
         for precision in spec["precisions"]:
             worker.measure(precision)
             worker.gpu.wait()  # raises if the device is lost to this process, which then ends
             gc.collect()
+
+
+def main() -> int:
+    faulthandler.enable()
+    for line in sys.stdin:
+        spec = json.loads(line)
+        run(spec)
+        gc.collect()
+        with Path(spec["rows"]).open("a") as file:
+            file.write(DONE + "\n")
     return 0
 
 

@@ -40,9 +40,9 @@ std::optional<int32_t> number_of(Activation const& activation) {
     }
 }
 
-/// Whether the library's best plan with this activation inside is slow. Measured on an H200 in f16, times as long as
-/// with the activation behind: Clip 5 to 30 with windows of one element, 1.3 with 3 × 3; SiLU with 3 × 3 0.75 to 0.9.
-/// LeakyRelu, which is told the library as Clip is, is taken to be like it.
+/// Whether the library's best plan with this activation inside is slow. On an H200 in f16, those with Clip took 28 to
+/// 189 µs with windows of one element, where others take 6, and 10 instead of 8 with 3 × 3; SiLU with 3 × 3 gains 10 to
+/// 25 %. LeakyRelu, which the library is told as Clip is, is taken to be like it.
 bool is_better_behind(Activation const& activation) {
     return activation.kind == ActivationKind::Clip || activation.kind == ActivationKind::LeakyRelu;
 }
