@@ -186,8 +186,11 @@ public:
         double bytes = 0;
         for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
         bytes *= bits_of(dtype_) / 8;
-        auto launches = divisions_.front().kernel ? 2 : 1;
-        return kLaunchTime * launches + std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_);
+        auto const& first = divisions_.front();
+        auto slowdown = is_better_behind(first.inside.activation) ? 4 : 1;
+        return kLaunchTime * (first.kernel ? 2 : 1) +
+               slowdown * std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_) +
+               (slowdown - 1) * kLaunchTime;
     }
 
     MaybeTask bind(BindArgs const& args) const override {
