@@ -6,8 +6,8 @@ Without models: all of the zoo, or the built-in ones; what has no PyTorch source
 what counts is the median over the rounds of times that events on the GPU take of a burst of calls. Errors are those of
 the outputs against PyTorch in f32 (onnxruntime, where that has none), in units of each output's largest magnitude.
 Models run in another process (`cuda_worker.py`): one that fails, hangs or loses the GPU is told with its reason, and
-the others go on in a new one. Compiling with max-autotune takes a minute a model, so it comes after a first row of every
-model. The JSON file is written anew after every model, with the steps that take longest. Without a GPU nothing is
+the others go on in a new one. Compiling with max-autotune takes a minute a model, so it comes after a first row of all.
+The JSON file is written anew after every model, with the steps that take longest. Without a GPU nothing is
 measured, and the reason is told.
 """
 
