@@ -103,12 +103,28 @@ def test_windows_of_one_element(activation, product):
 
 
 @pytest.mark.usefixtures("gpu_with_dnn")
-@pytest.mark.parametrize(("channels", "pads"), [(1, 0), (3, 1), (7, 1), (8, 0), (12, 0), (13, 1)])
-def test_channels_are_padded(channels, pads):
-    """Vectors of 16 bytes feed tensor cores; of one or two channels most would be zeros. Weights are padded once."""
+@pytest.mark.parametrize("precision", ["f16", "bf16", "tf32"])
+@pytest.mark.parametrize("channels", [1, 3, 4, 7, 8, 12, 13])
+def test_channels_are_padded(channels, precision):
+    """Vectors of 16 bytes feed tensor cores; of one or two channels most would be zeros.
+
+    An image is turned, converted and padded in one step, weights when the model is compiled.
+    """
     nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1, 1, 1, 1])]
-    types = check(*network(nodes, {"w": (8, channels, 3, 3), "b": (8,)}, {"x": (2, channels, 9, 7)}))
-    assert types.count("Pad") == pads
+    types = check(*network(nodes, {"w": (8, channels, 3, 3), "b": (8,)}, {"x": (2, channels, 9, 7)}), precision)
+    assert types.count("ChannelVectors") == (3 <= channels < (4 if precision == "tf32" else 8))
+    assert types.count("Pad") == (channels == 13 or (channels == 7 and precision == "tf32"))
+
+
+@pytest.mark.usefixtures("gpu_with_dnn")
+def test_padded_channels_of_an_inner_tensor():
+    """What another node reads as well is turned for that, too."""
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["t"]),
+        helper.make_node("Conv", ["t", "w"], ["c"]),
+        helper.make_node("Concat", ["c", "t"], ["y"], axis=1),
+    ]
+    assert "ChannelVectors" in check(*network(nodes, {"w": (5, 3, 1, 1)}, {"x": (2, 3, 9, 7)}))
 
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])

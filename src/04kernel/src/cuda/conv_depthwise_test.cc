@@ -59,15 +59,6 @@ struct Depthwise {
     Tensor y() const { return {type, around(batch, out(), channels * multiplier)}; }
 };
 
-std::vector<double> reals(Tensor& t) {
-    std::vector<double> values;
-    visit_numeric(t.dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        for (int64_t i = 0; i < t.count(); ++i) values.push_back(static_cast<double>(widen(t.as<T>()[i])));
-    });
-    return values;
-}
-
 /// Sizes of two axes; the first is 1 if there is only one.
 struct Plane {
     int64_t rows, columns;

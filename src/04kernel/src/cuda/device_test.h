@@ -41,6 +41,16 @@ std::unique_ptr<runtime::Task> device_task(Info const& info, std::vector<Tensor>
     return task.ok() ? std::move(*task) : nullptr;
 }
 
+/// All elements as numbers.
+inline std::vector<double> reals(Tensor& t) {
+    std::vector<double> values;
+    visit_numeric(t.dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        for (int64_t i = 0; i < t.count(); ++i) values.push_back(static_cast<double>(widen(t.as<T>()[i])));
+    });
+    return values;
+}
+
 /// Memory of a device with a copy of some of the host's.
 class DeviceCopy {
     mem_manager::Device& device_;

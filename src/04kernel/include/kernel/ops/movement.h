@@ -12,6 +12,14 @@ struct TransposeInfo {
 };
 Candidates candidates(TransposeInfo const&, Request const&);
 
+/// Images [N, C, spatial…] as [N, spatial…, 16 bytes of channels], zeros behind the C that there are: how tensor cores
+/// read first layers. f32, f16 or bf16, converted to the type of the output. On a GPU only.
+struct ChannelVectorsInfo {
+    static constexpr char const* kType = "ChannelVectors";
+    std::string attributes() const { return {}; }
+};
+Candidates candidates(ChannelVectorsInfo const&, Request const&);
+
 /// Joins any number of inputs along `axis`. Accepts Blocked operands if axis is 1 and every input's channels are
 /// multiples of the block or the type is f32; on a GPU f32, f16 and bf16 mixed, converted to 1 or 2 outputs. Source:
 /// ONNX Concat-13.
