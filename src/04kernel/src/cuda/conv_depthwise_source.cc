@@ -20,10 +20,7 @@ char const* const kWindow = R"cuda(
 constexpr int kColumns = (kOutputs - 1) * kStep + kTaps, kWeights = kRows * kTaps;
 constexpr int kPlaces = kThreads / kLanes, kChannels = kLanes * kVector;
 typedef rg_vec<Element, kVector> Vector;
-// Elements as they are loaded: as words they stay in the registers of the load until they are used, while elements of 16
-// bits are taken apart at once where a condition guards the load, which then waits before the next can begin.
-template <int bytes> struct rg_words { typedef rg_vec<unsigned, bytes / 4> Type; };
-template <> struct rg_words<2> { typedef rg_vec<unsigned short, 1> Type; };
+// An element of a vector as it was loaded.
 template <class T, class Words> RG_FN T element(Words const& words, int i) {
     if constexpr (sizeof(T) == 4) {
         return rg_f32(words.v[i]);
@@ -34,7 +31,7 @@ template <class T, class Words> RG_FN T element(Words const& words, int i) {
         return result;
     }
 }
-typedef rg_words<(int)sizeof(Vector)>::Type Loaded;
+typedef rg_raw<Vector> Loaded;
 
 // Strips are those of all images, a block has one of the groups of channels; the axes are those of Y.
 struct rg_depthwise_args {
@@ -68,7 +65,7 @@ struct Window {
 struct Weights {
     static constexpr int kRuns = kChannels * kWeights / kRun, kTurns = (kRuns + kThreads - 1) / kThreads;
     static constexpr int kEach = kTurns < 4 ? kTurns : 4, kGap = sizeof(Vector) < 16 ? 16 / sizeof(Vector) : 1;
-    typedef rg_words<kRun * (int)sizeof(Element)>::Type Run;
+    typedef rg_raw<rg_vec<Element, kRun>> Run;
     typedef Vector Shared[kWeights][kLanes + kGap];
 
     Run const* from;

@@ -41,8 +41,8 @@ template <class T, int N> struct alignas(sizeof(T) * N) rg_vec { T v[N]; };
 // A vector as it is loaded. Words stay as they are until they are used, while elements of less than 32 bits are taken apart
 // at once where a condition guards the load, which then waits for the memory before the next can begin.
 template <int bytes> struct rg_raw_of { typedef rg_vec<unsigned, bytes / 4> type; };
-template <> struct rg_raw_of<1> { typedef unsigned char type; };
-template <> struct rg_raw_of<2> { typedef unsigned short type; };
+template <> struct rg_raw_of<1> { typedef rg_vec<unsigned char, 1> type; };
+template <> struct rg_raw_of<2> { typedef rg_vec<unsigned short, 1> type; };
 template <class Vector> using rg_raw = typename rg_raw_of<sizeof(Vector)>::type;
 template <class Vector> RG_FN Vector rg_taken(rg_raw<Vector> const& raw) {
     Vector vector;
