@@ -151,6 +151,47 @@ def test_convolutions(case, activations):
     assert not notes
 
 
+@pytest.mark.parametrize("activations", BYTES, ids=str)
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("bytes_out", [True, False])
+def test_leaky_convolutions(case, activations, bytes_out):
+    """Slopes of negative numbers are taken by the sums of all but depthwise convolutions."""
+    x, w, attributes = CONVOLUTIONS[case]
+    n = Network(701, activations)
+    q = n.fake(n.input(x))
+    y = n.node("Conv", q, n.weights(w, 0), n.bias(w[0]), **attributes)
+    y = n.node("LeakyRelu", y, alpha=0.1)
+    ops, notes = n.check([n.fake(y) if bytes_out else y], 0.051, ["IntegerConv"])
+    # The types of x and y change in others.
+    assert ops.count("Elementwise") == 1 + bytes_out + case.startswith("depthwise")
+    assert not notes
+
+
+@pytest.mark.parametrize("order", ["residual", "twice", "negative"])
+def test_what_a_slope_leaves(order):
+    """What comes behind a slope is bounds, positive factors and a quantisation."""
+    n = Network(702)
+    q = n.fake(n.input((1, 16, 6, 7)))
+    y = n.node("LeakyRelu", n.node("Conv", q, n.weights((16, 16, 1, 1), 0), n.bias(16)), alpha=0.2)
+    if order == "residual":
+        y = n.node("Add", y, q)
+    elif order == "twice":
+        y = n.node("LeakyRelu", y, alpha=0.5)
+    else:
+        y = n.node("Mul", y, n.constant(np.float32(-1.5)))
+    ops, _ = n.check([n.fake(y)], 0.051, ["IntegerConv"])
+    assert ops.count("Elementwise") == (2 if order == "residual" else 3)
+
+
+@pytest.mark.parametrize("rows", [1, 33])
+def test_leaky_products(rows):
+    n = Network(703)
+    y = n.node("MatMul", n.fake(n.input((rows, 48))), n.weights((48, 40), 1))
+    y = n.node("LeakyRelu", n.node("Add", y, n.bias(40)), alpha=0.3)
+    ops, _ = n.check([n.fake(n.node("Mul", y, n.constant(np.float32(0.7))))], 0.051, ["IntegerMatMul"])
+    assert ops.count("Elementwise") == 2
+
+
 TRANSPOSED = {
     "2x2s2": ((2, 6, 5, 7), (6, 9, 2, 2), {"strides": [2, 2]}),
     "4x4s2": ((1, 8, 6, 5), (8, 5, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),

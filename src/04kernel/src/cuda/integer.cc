@@ -27,6 +27,7 @@ std::vector<uint64_t> tail_numbers(IntegerResult const& r, bool many_scales) {
             bits(r.middle_low),
             bits(r.middle_high),
             bits(r.middle_scale),
+            bits(r.slope),
             bits(r.residual_scale),
             bits(static_cast<float>(r.residual_zero)),
             bits(r.relu ? std::max(0.f, r.low) : r.low),

@@ -33,6 +33,7 @@ inline IntegerResult integer_result(DataType y, std::mt19937& random) {
     r.relu = random() & 1, r.rounded = random() & 1;
     if (r.rounded) r.middle_low = -90, r.middle_high = 70, r.middle_scale = 0.75f;
     r.residual_scale = 0.5f, r.residual_zero = 11;
+    if (random() % 4 == 0) r.slope = 0.25f;
     if (random() & 1) r.low = -50, r.high = 90;
     return r;
 }

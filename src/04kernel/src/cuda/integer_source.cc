@@ -22,7 +22,7 @@ template <class T> RG_FN unsigned rg_bytes(T const* p, rg_i64 step, int count) {
 
 // What becomes of sums, see IntegerResult. Words: A, B, zero points of A and of B, bias, scale, zero point of Y, shift,
 // residual, Y; step of the scale; whether sums are rounded on the way, bits (f32) of their bounds and of what they are
-// multiplied with; bits of the residual's scale and of its zero point; bits of the last bounds.
+// multiplied with, and of the slope; bits of the residual's scale and of its zero point; bits of the last bounds.
 template <class Y, class R> struct rg_tail {
     static RG_MEMBER void store(rg_u64 const* w, rg_u64 at, unsigned column, int sum) {
         if (w[4]) sum = (int)((unsigned)sum + (unsigned)((int const*)w[4])[column]);
@@ -33,8 +33,9 @@ template <class Y, class R> struct rg_tail {
             if (w[11])
                 v = rg_Min(rg_Max(m_rint(v), rg_f32((unsigned)w[12])), rg_f32((unsigned)w[13])) * rg_f32((unsigned)w[14]);
             v += w[7] ? ((float const*)w[7])[column] : 0.f;
-            v += w[8] ? ((float)((R const*)w[8])[at] - rg_f32((unsigned)w[16])) * rg_f32((unsigned)w[15]) : 0.f;
-            v = rg_Min(rg_Max(v, rg_f32((unsigned)w[17])), rg_f32((unsigned)w[18]));
+            v = rg_Max(v, v * rg_f32((unsigned)w[15]));
+            v += w[8] ? ((float)((R const*)w[8])[at] - rg_f32((unsigned)w[17])) * rg_f32((unsigned)w[16]) : 0.f;
+            v = rg_Min(rg_Max(v, rg_f32((unsigned)w[18])), rg_f32((unsigned)w[19]));
             if constexpr (rg_real<Y>) {
                 ((Y*)w[9])[at] = v;
             } else {
@@ -47,7 +48,7 @@ template <class Y, class R> struct rg_tail {
         }
     }
 };
-#define RG_TAIL_WORDS 19
+#define RG_TAIL_WORDS 20
 
 // C[16, 8] += A[16, 32] B[32, 8] by a warp. Of A a lane has the words lane % 4 and 4 + lane % 4 of the rows lane / 4 and
 // 8 + lane / 4, of B these words of column lane / 4, of C the columns 2 (lane % 4) and the next of these rows. Source: PTX

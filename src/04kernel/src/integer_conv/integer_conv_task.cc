@@ -246,7 +246,7 @@ public:
                 for (int64_t x = 0; x < (by_column ? s.kernel[2] : 1); ++x)
                     taps_.push_back(p_.image.at(z * s.dilation[0], y * s.dilation[1], x * s.dilation[2]));
         bool stores = y_bytes_ == 1 || (s.y == DataType::F32 && !p_.result.rounded);
-        bool simple = stores && s.residual == DataType::Undefined;
+        bool simple = stores && s.residual == DataType::Undefined && p_.result.slope == 1;
         if (packed_ && simple && s.channels_last) {
             auto fewest = std::min(columns_, s.in_channels - (column_parts_ - 1) * columns_);
             windowed_ = p_.depthwise && p_.f.depthwise_in_place && fewest >= p_.f.least_in_place &&
@@ -294,7 +294,7 @@ std::unique_ptr<runtime::Task> make_integer_conv_task(IntegerConvPlan const& pla
                                                       int threads) {
     bool bytes = bits_of(plan.s.y) == 8;
     bool stores = plan.result.rounded ? bytes && !shifted : bytes || plan.s.y == DataType::F32;
-    bool strips = packed && stores && plan.s.residual == DataType::Undefined;
+    bool strips = packed && stores && plan.s.residual == DataType::Undefined && plan.result.slope == 1;
     if (auto const* weights = strips ? plan.strip_weights(packed->data()) : nullptr)
         return make_depthwise_strips_task(plan, std::move(packed), weights, threads);
     return std::make_unique<IntegerConvTask>(plan, std::move(packed), threads);

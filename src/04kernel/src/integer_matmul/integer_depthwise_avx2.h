@@ -94,7 +94,7 @@ RG_SIMD void depthwise_pairs(DepthwiseBlock const& t, Finish const& f, int64_t c
 void depthwise_of_words(DepthwiseBlock const& t) {
     Finish f = finish_of(t.tail);
     int64_t channel = 0;
-    bool stores = element_bytes(f.store) == 1 || (f.store == IntegerStore::F32 && !f.rounded);
+    bool stores = !f.sloped && (element_bytes(f.store) == 1 || (f.store == IntegerStore::F32 && !f.rounded));
     if (stores && !t.residual && t.taps <= kMostTaps)
         for (; channel + kPairChannels <= t.channels; channel += kPairChannels)
             t.taps == 9 ? depthwise_pairs<true, false>(t, f, channel) : depthwise_pairs<false, false>(t, f, channel);

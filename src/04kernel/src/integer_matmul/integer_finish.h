@@ -10,12 +10,13 @@ constexpr int kWidth = Lanes::width;
 /// What is done with sums, the same for all of a block.
 struct Finish {
     IntegerStore store, residual;
-    bool rounded;
+    bool rounded, sloped;
     /// Frequent combinations, for which the tile stores without asking again.
     enum class Kind : uint8_t {
         Any,
         Scaled,       ///< to bytes, nothing but a scale
         Shifted,      ///< to bytes, scaled, then shifted
+        Sloped,       ///< to bytes, scaled, shifted or not, then a leaky ReLU
         Rounded,      ///< to bytes, rounded in between
         Added,        ///< to bytes, rounded, then a residual of u8
         AddedSigned,  ///< or of i8
@@ -24,7 +25,7 @@ struct Finish {
         Real,         ///< to f32
     } kind;
     Floats low, high;  ///< bytes: bounds before the zero point is added
-    Floats middle_low, middle_high, middle_scale, residual_scale, residual_zero;
+    Floats middle_low, middle_high, middle_scale, slope, residual_scale, residual_zero;
     Lanes y_zero;
     /// For bytes that are packed together: the zero point in each word, bounds in each byte, all of unsigned bytes,
     /// which `flip` makes signed.
@@ -50,12 +51,14 @@ RG_SIMD Finish finish_of(IntegerTail const& t) {
     return {t.store,
             t.residual,
             t.rounded,
+            t.slope != 1,
             Finish::Kind::Any,
             Floats::set(low),
             Floats::set(high),
             Floats::set(t.middle_low),
             Floats::set(t.middle_high),
             Floats::set(t.middle_scale),
+            Floats::set(t.slope),
             Floats::set(t.residual_scale),
             Floats::set(static_cast<float>(t.residual_zero)),
             Lanes::set(t.y_zero),
@@ -79,6 +82,9 @@ RG_SIMD Floats round_middle(Floats value, Finish const& f) {
     return min(max(round_float(value), f.middle_low), f.middle_high) * f.middle_scale;
 }
 
+/// A leaky ReLU; NaN stays.
+RG_SIMD Floats sloped(Floats value, Finish const& f) { return max(value * f.slope, value); }
+
 RG_SIMD int element_bytes(IntegerStore store) { return store == IntegerStore::U8 || store == IntegerStore::I8 ? 1 : 4; }
 
 RG_SIMD Floats load_residual(uint8_t const* p, IntegerStore type) {
@@ -93,6 +99,7 @@ RG_SIMD void store_whole(Lanes sum, float const* scale, float const* shift, uint
     Floats value = scaled(sum, Floats::load(scale));
     if (f.rounded) value = round_middle(value, f);
     if (shift) value = value + Floats::load(shift);
+    if (f.sloped) value = sloped(value, f);
     if (residual) value = value + product(load_residual(residual, f.residual) - f.residual_zero, f.residual_scale);
     // A real result stays NaN, a byte becomes the least one.
     if (f.store == IntegerStore::F32) return min(f.high, max(f.low, value)).store(y);

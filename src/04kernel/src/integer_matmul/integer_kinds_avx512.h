@@ -39,6 +39,7 @@ RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     if (f.store == IntegerStore::I32) return Kind::Any;
     if (!bytes) return Kind::Real;
     if (!are_small(t) || (t.shift && !are_small_shifts(t.shift, t.columns))) return Kind::Any;
+    if (f.sloped) return f.rounded || t.residual ? Kind::Any : Kind::Sloped;
     if (!f.rounded) return t.residual ? Kind::Summed : t.shift ? Kind::Shifted : Kind::Scaled;
     if (!t.residual) return t.shift ? Kind::Biased : Kind::Rounded;
     if (!t.shift && f.residual == IntegerStore::U8) return Kind::Added;

@@ -73,6 +73,7 @@ std::string IntegerResult::attributes() const {
     auto add = [&](std::string part) { text += (text.empty() ? "" : " ") + std::move(part); };
     if (rounded)
         add("rounded=[" + exact_text(middle_low) + ", " + exact_text(middle_high) + "]*" + exact_text(middle_scale));
+    if (slope != 1) add("slope=" + exact_text(slope));
     if (residual_scale != 1 || residual_zero != 0)
         add("residual=" + exact_text(residual_scale) + "-" + std::to_string(residual_zero));
     if (low > -std::numeric_limits<float>::infinity() || high < std::numeric_limits<float>::infinity())

@@ -49,6 +49,7 @@ inline void store_sum(DataType type, IntegerResult const& result, void* y, int64
     if (result.rounded)
         value = std::min(std::max(std::nearbyint(value), result.middle_low), result.middle_high) * result.middle_scale;
     value += addends.shift;
+    if (result.slope != 1) value = std::max(value * result.slope, value);  // NaN stays
     value += addends.residual_at(result, i);
     value = std::min(std::max(value, result.relu ? std::max(0.f, result.low) : result.low), result.high);
     if (type == DataType::F32) {

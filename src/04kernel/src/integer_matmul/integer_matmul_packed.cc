@@ -107,6 +107,7 @@ IntegerTail tail_of(IntegerResult const& result, DataType y, void const* y_zero,
                      .middle_low = result.middle_low,
                      .middle_high = result.middle_high,
                      .middle_scale = result.middle_scale,
+                     .slope = result.slope,
                      .residual = IntegerStore::I32,
                      .residual_scale = result.residual_scale,
                      .residual_zero = result.residual_zero};

@@ -90,6 +90,9 @@ RG_SIMD bool store_frequent_rows(IntegerBlock const& t, Finish const& f, int32_t
         case Kind::Shifted:
             store_byte_rows<Kind::Shifted, vectors>(t, f, sums, rows, first, column);
             break;
+        case Kind::Sloped:
+            store_byte_rows<Kind::Sloped, vectors>(t, f, sums, rows, first, column);
+            break;
         case Kind::Rounded:
             store_byte_rows<Kind::Rounded, vectors>(t, f, sums, rows, first, column);
             break;

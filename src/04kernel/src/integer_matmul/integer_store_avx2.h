@@ -14,8 +14,10 @@ RG_SIMD bool is_bounded(IntegerTail const& t) {
 RG_SIMD Finish::Kind kind_of(IntegerBlock const& t, Finish const& f) {
     bool bytes = element_bytes(f.store) == 1;
     if (f.store == IntegerStore::I32) return Finish::Kind::Any;
-    if (bytes && !f.rounded && !t.shift && !t.residual) return Finish::Kind::Scaled;
+    if (bytes && !f.rounded && !f.sloped && !t.shift && !t.residual) return Finish::Kind::Scaled;
     bool whole = t.columns % kWidth == 0;
+    if (f.sloped && (f.rounded || t.residual || !whole)) return Finish::Kind::Any;
+    if (f.sloped && bytes) return Finish::Kind::Sloped;
     if (bytes && !f.rounded && whole) return t.residual ? Finish::Kind::Summed : Finish::Kind::Shifted;
     if (bytes && f.rounded && t.shift && !t.residual && whole) return Finish::Kind::Biased;
     bool rounded = bytes && f.rounded && !t.shift && is_bounded(t.tail);
@@ -32,7 +34,9 @@ constexpr bool is_rounded(Finish::Kind kind) {
 }
 /// Whether numbers to be rounded may leave i32: a scale or a shift may be anything.
 constexpr bool is_shifted(Finish::Kind kind) { return kind == Finish::Kind::Shifted || kind == Finish::Kind::Biased; }
-constexpr bool is_open(Finish::Kind kind) { return kind == Finish::Kind::Scaled || is_shifted(kind); }
+constexpr bool is_open(Finish::Kind kind) {
+    return kind == Finish::Kind::Scaled || kind == Finish::Kind::Sloped || is_shifted(kind);
+}
 
 template <Finish::Kind kind>
 RG_SIMD Lanes load_other(uint8_t const* p) {
@@ -55,6 +59,8 @@ RG_SIMD void store_rows(Lanes const* upper, Lanes const* lower, Floats const (&s
             Floats value = scaled(c[v], scale[v]);
             if (is_rounded(kind)) value = round_middle(value, f);
             if (is_shifted(kind)) value = value + Floats::load(shift + v * kWidth);
+            if (kind == Finish::Kind::Sloped)
+                value = sloped(shift ? value + Floats::load(shift + v * kWidth) : value, f);
             if (is_added(kind)) value = value + residual_of(load_other<kind>(other + v * kWidth), f);
             // Beyond i32, numbers round to the least one.
             whole[v] = round(is_open(kind) ? min(f.high, value) : value);
@@ -80,7 +86,8 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i += 2) {
                 int64_t at = (first + i) * t.y_row + column;
-                store_rows<kind>(c[i], c[i + 1], scale, is_shifted(kind) ? t.shift + column : nullptr,
+                bool shifts = is_shifted(kind) || (kind == Finish::Kind::Sloped && t.shift);
+                store_rows<kind>(c[i], c[i + 1], scale, shifts ? t.shift + column : nullptr,
                                  is_added(kind) ? t.residual + at : nullptr, static_cast<uint8_t*>(t.y) + at, t.y_row,
                                  f);
             }
@@ -96,8 +103,10 @@ RG_SIMD void store_kind(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             int64_t at = (first + i) * t.y_row + j;
             Floats value = scaled(c[i][v], scale);
             if (is_rounded(kind) || (kind == Finish::Kind::Real && f.rounded)) value = round_middle(value, f);
-            constexpr bool kOpen = kind == Finish::Kind::Real || kind == Finish::Kind::Summed;
+            constexpr bool kOpen =
+                kind == Finish::Kind::Real || kind == Finish::Kind::Summed || kind == Finish::Kind::Sloped;
             if (is_shifted(kind) || (kOpen && t.shift)) value = value + Floats::load(t.shift + j);
+            if (kind == Finish::Kind::Sloped || (kind == Finish::Kind::Real && f.sloped)) value = sloped(value, f);
             if (kind == Finish::Kind::Real) {
                 min(f.high, max(f.low, value)).store(static_cast<float*>(t.y) + at);  // NaN stays
                 continue;
@@ -129,6 +138,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             return store_kind<Finish::Kind::Scaled>(t, f, c, first, column);
         case Finish::Kind::Shifted:
             return store_kind<Finish::Kind::Shifted>(t, f, c, first, column);
+        case Finish::Kind::Sloped:
+            return store_kind<Finish::Kind::Sloped>(t, f, c, first, column);
         case Finish::Kind::Rounded:
             return store_kind<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:

@@ -64,6 +64,7 @@ RG_SIMD __m512i round_sum(IntegerBlock const& t, Finish const& f, __m512 offset,
     __m512 value = scaled(sum, {column.scale}).v;
     if (kind == Finish::Kind::Scaled) return _mm512_cvtps_epi32(value);
     if (kind == Finish::Kind::Shifted) return _mm512_cvtps_epi32(_mm512_add_ps(value, column.shift));
+    if (kind == Finish::Kind::Sloped) return _mm512_cvtps_epi32(sloped({_mm512_add_ps(value, column.shift)}, f).v);
     if (kind == Finish::Kind::Summed) {
         if (t.shift) value = _mm512_add_ps(value, column.shift);
         Floats other =
@@ -95,6 +96,7 @@ RG_SIMD __m512 real_sum(IntegerBlock const& t, Finish const& f, bool bounded, La
     } else {
         value = _mm512_add_ps(value, column.shift);
     }
+    if (f.sloped) value = sloped({value}, f).v;
     if (added) {
         __m512 other = _mm512_sub_ps(residual_at(t, f, at, column.some), f.residual_zero.v);
         value = _mm512_fmadd_ps(other, f.residual_scale.v, value);
@@ -172,6 +174,8 @@ RG_SIMD void store_tile(IntegerBlock const& t, Finish const& f, Lanes const (&c)
             return store_bytes<Finish::Kind::Scaled>(t, f, c, first, column);
         case Finish::Kind::Shifted:
             return store_bytes<Finish::Kind::Shifted>(t, f, c, first, column);
+        case Finish::Kind::Sloped:
+            return store_bytes<Finish::Kind::Sloped>(t, f, c, first, column);
         case Finish::Kind::Rounded:
             return store_bytes<Finish::Kind::Rounded>(t, f, c, first, column);
         case Finish::Kind::Added:

@@ -12,6 +12,7 @@ struct IntegerTail {
     float low, high;
     bool rounded;
     float middle_low, middle_high, middle_scale;
+    float slope;
     IntegerStore residual;  ///< its type; I32: none
     float residual_scale;
     int32_t residual_zero;

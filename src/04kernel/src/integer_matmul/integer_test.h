@@ -50,6 +50,7 @@ struct IntegerCase {
     bool bias, relu, constant;
     bool rounded = false, clipped = false, shift = false;
     DataType residual = DataType::Undefined;
+    bool sloped = false;
 
     /// Bounds and scales are of the size of results.
     IntegerResult result() const {
@@ -57,6 +58,7 @@ struct IntegerCase {
         bool bytes = y == DataType::U8 || y == DataType::I8;
         if (rounded) r.rounded = true, r.middle_low = -90, r.middle_high = 70, r.middle_scale = 0.7312347f;
         if (residual != DataType::Undefined) r.residual_scale = bytes ? 0.4123459f : 0.002f, r.residual_zero = 11;
+        if (sloped) r.slope = 0.2f;
         if (clipped) r.low = bytes ? -50 : -0.7f, r.high = bytes ? 110 : 0.9f;
         return r;
     }
@@ -75,6 +77,7 @@ inline std::vector<IntegerCase> integer_cases() {
                     c.rounded = i % 3 == 1, c.clipped = i % 5 >= 3, c.shift = i % 2 == 0;
                     constexpr DataType kResiduals[]{DataType::Undefined, DataType::U8, DataType::F32, DataType::I8};
                     c.residual = kResiduals[i / 2 % 4];
+                    c.sloped = i % 11 == 3;
                 }
                 ++i;
             }
@@ -83,6 +86,16 @@ inline std::vector<IntegerCase> integer_cases() {
             cases.push_back(
                 {DataType::I8, DataType::I8, y, true, y == DataType::U8, true, false, false, true, residual});
     cases.push_back({DataType::U8, DataType::I8, DataType::F32, false, true, true, false, false, true, DataType::F32});
+    for (auto y : {DataType::U8, DataType::I8, DataType::F32})
+        for (bool shift : {false, true})
+            cases.push_back({DataType::U8, DataType::I8, y, true, false, true, false, y == DataType::F32, shift,
+                             DataType::Undefined, true});
+    cases.push_back(
+        {DataType::U8, DataType::I8, DataType::F32, true, false, true, false, true, true, DataType::F32, true});
+    cases.push_back(
+        {DataType::I8, DataType::I8, DataType::I8, true, false, true, false, false, true, DataType::U8, true});
+    cases.push_back(
+        {DataType::I8, DataType::I8, DataType::U8, true, false, true, true, false, true, DataType::Undefined, true});
     cases.push_back({DataType::U8, DataType::I8, DataType::F32, true, false, true, true, true, false, DataType::I8});
     for (auto y : {DataType::U8, DataType::I8})
         for (auto residual : {DataType::Undefined, DataType::U8, DataType::I8})

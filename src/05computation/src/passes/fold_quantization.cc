@@ -197,6 +197,8 @@ public:
         std::vector<EdgePtr> inputs{x->data, w->data, x->zero, w->zero};
         inputs.resize(I::kInputs);
         IntegerTail tail(1, *channels, node->output(), std::move(scales), std::move(bias));
+        // Loops for depthwise ones know no slopes.
+        if (conv.group == *channels) tail.refuse_slope();
         replace(node, std::move(info), std::move(inputs), tail);
         return {};
     }

@@ -18,8 +18,10 @@ double pick(std::vector<double> const& values, size_t i) {
     return values.empty() ? 0 : values.size() == 1 ? values[0] : values[i];
 }
 
+}  // namespace
+
 /// The only instruction of an elementwise node besides inputs and constants.
-struct Single {
+struct IntegerTail::Single {
     Expression expression;
     kernel::ExprInstruction instruction;
 
@@ -38,8 +40,6 @@ struct Single {
     std::optional<double> constant(int i) const { return expression.constant(instruction.operands[i]); }
 };
 
-}  // namespace
-
 std::optional<std::vector<double>> IntegerTail::per_channel(EdgePtr edge) const {
     auto const& shape = edge->value.shape;
     auto rank = s_.output->value.shape.size();
@@ -48,6 +48,14 @@ std::optional<std::vector<double>> IntegerTail::per_channel(EdgePtr edge) const 
         if (!(shape[i] == DimExpr(1)) && (i + rank - shape.size() != axis_ || !(shape[i] == DimExpr(channels_))))
             return std::nullopt;
     return numbers_of(edge);
+}
+
+bool IntegerTail::take_slope(Single const& single) {
+    auto slope = static_cast<double>(single.instruction.alpha);
+    if (single.instruction.op != ExprOp::LeakyRelu || !(slope > 0 && slope < 1)) return false;
+    if (!takes_slope_ || s_.slope != 1 || s_.clipped || s_.middle || s_.residual) return false;
+    s_.slope = slope;
+    return true;
 }
 
 bool IntegerTail::take_unary(NodePtr node) {
@@ -60,7 +68,7 @@ bool IntegerTail::take_unary(NodePtr node) {
         low = std::max(low, static_cast<float>(*single->constant(1)));
         high = std::min(high, static_cast<float>(*single->constant(2)));
     } else {
-        return false;
+        return take_slope(*single);
     }
     if (!(low <= high)) return false;
     s_.low = low, s_.high = high, s_.clipped = true;
@@ -77,6 +85,7 @@ bool IntegerTail::take_factor(NodePtr node) {
     auto value = single->constant(1 - at);
     if (!value || *value == 0 || !std::isfinite(*value)) return false;
     auto factor = op == ExprOp::Mul ? *value : 1 / *value;
+    if (s_.slope != 1 && factor < 0) return false;
     for (auto& x : s_.shift) x *= factor;
     if (s_.middle)
         s_.factor *= factor;
@@ -87,7 +96,7 @@ bool IntegerTail::take_factor(NodePtr node) {
 
 bool IntegerTail::take_addend(NodePtr node) {
     auto single = Single::of(node);
-    if (!single || single->instruction.op != ExprOp::Add || s_.clipped) return false;
+    if (!single || single->instruction.op != ExprOp::Add || s_.clipped || s_.slope != 1) return false;
     int at = single->input(0) == s_.output ? 0 : 1;
     if (single->input(at) != s_.output || single->input(1 - at) == s_.output) return false;
     std::optional<std::vector<double>> values;
@@ -125,7 +134,7 @@ bool IntegerTail::take_quantize(NodePtr node) {
 bool IntegerTail::take_dequantize(NodePtr node) {
     auto operand = dequantized(node->output());
     auto quantum = operand ? quantum_of(*operand) : std::nullopt;
-    if (!quantum || s_.middle || s_.residual || quantum->zero != s_.last->zero) return false;
+    if (!quantum || s_.middle || s_.residual || s_.slope != 1 || quantum->zero != s_.last->zero) return false;
     s_.middle = s_.last, s_.last.reset();
     s_.before = std::move(s_.shift), s_.shift.clear();
     s_.before_low = std::max(s_.middle->low(), s_.low / s_.middle->scale);
@@ -183,6 +192,7 @@ kernel::IntegerResult IntegerTail::finish(Graph& graph, std::string const& name,
         for (size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(pick(shift, i) / unit));
         inputs[I::kShift] = add_numbers(graph, name + ".shift", values);
     }
+    result.slope = static_cast<float>(s_.slope);
     result.low = static_cast<float>(s_.low / unit), result.high = static_cast<float>(s_.high / unit);
     // Numbers that are integers already are not rounded again.
     bool once = s_.middle && s_.last && !s_.residual && shift.empty() && s_.factor == unit;

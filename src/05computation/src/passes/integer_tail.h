@@ -12,13 +12,14 @@ class IntegerTail {
     size_t axis_;
     int64_t channels_;
     EdgePtr scale_edge_ = nullptr;
-    bool takes_residual_ = true;
+    bool takes_residual_ = true, takes_slope_ = true;
 
     struct State {
         EdgePtr output = nullptr;
         std::vector<double> scale, shift;  ///< one, or one for each channel; shift may be empty
         float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
         bool clipped = false;
+        double slope = 1;  ///< of negative numbers; what comes behind it is bounds and a quantisation
         std::optional<Quantum> middle, last;
         std::vector<double> before;  ///< shift in front of the middle quantum
         float before_low = 0, before_high = 0;
@@ -29,6 +30,8 @@ class IntegerTail {
     };
     State s_;
 
+    struct Single;
+    bool take_slope(Single const& single);
     bool take_unary(NodePtr node);
     bool take_addend(NodePtr node);
     bool take_factor(NodePtr node);
@@ -56,6 +59,8 @@ public:
     }
     /// Leaves the addition of other tensors to other nodes.
     void refuse_residual() { takes_residual_ = false; }
+    /// Leaves a leaky ReLU to another node.
+    void refuse_slope() { takes_slope_ = false; }
     void follow();
     EdgePtr output() const { return s_.output; }
     /// Fills inputs from `kBias` on; the rest is in the result.

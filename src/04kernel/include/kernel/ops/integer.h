@@ -17,12 +17,14 @@ namespace refactor::kernel {
 ///
 /// 1. `rounded`: `v = min(max(round(v), middle_low), middle_high) * middle_scale`, a quantisation and its inverse;
 /// 2. an input `shift` (f32) is added;
-/// 3. an input `residual` of Y's shape is added: `v += (residual - residual_zero) * residual_scale`;
-/// 4. `v = min(max(v, low), high)`.
+/// 3. negative numbers are multiplied by `slope`, 0 to 1: a leaky ReLU;
+/// 4. an input `residual` of Y's shape is added: `v += (residual - residual_zero) * residual_scale`;
+/// 5. `v = min(max(v, low), high)`.
 struct IntegerResult {
     bool relu = false;  ///< negative results become zero: as low = 0
     bool rounded = false;
     float middle_low = 0, middle_high = 0, middle_scale = 1;
+    float slope = 1;
     float residual_scale = 1;
     int32_t residual_zero = 0;
     float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
