@@ -90,3 +90,15 @@ def test_ci_fails_when_a_stage_fails(tmp_path, broken):
     assert (result.returncode == 0) == (broken == ""), result.stdout
     assert ("FAILED" in result.stdout) == (broken != "")
     assert "3 passed" in result.stdout.split("closing lines")[1]
+
+
+def test_an_environment_is_made_by_an_interpreter_outside_of_it(tmp_path):
+    """Its own comes first in PATH while it is being made, and sees no packages of the system."""
+    python = tmp_path / "env" / "bin" / "python"
+    command = ["make", "-n", "SYSTEM=ON", f"VENV={tmp_path / 'env'}", str(python)]
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    makers = {line.split()[0].lstrip("@") for line in result.stdout.splitlines() if line.startswith(("/", "python"))}
+    assert makers, result.stdout
+    assert all(Path(maker).is_absolute() and tmp_path not in Path(maker).parents for maker in makers), makers
