@@ -24,8 +24,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cuda_worker import DONE
+
 ENGINES = ("refactor_graph", "eager", "graphed", "compiled")
-WORKER, DONE = Path(__file__).with_name("cuda_worker.py"), "null"
+WORKER = Path(__file__).with_name("cuda_worker.py")
 # Seconds of one worker: with engines that start at once, and with one that tunes itself.
 PLAIN_SECONDS, COMPILED_SECONDS = 90, 100
 

@@ -6,19 +6,9 @@ from onnx import helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.conftest import is_emulated, missing_dnn, missing_gpu
+from tests.conftest import is_emulated
 
-pytestmark = pytest.mark.cuda
-
-
-@pytest.fixture(autouse=True)
-def gpu(monkeypatch):
-    """A device with the vendor's library for convolutions: of the emulator, on request."""
-    if missing_gpu():
-        pytest.skip(missing_gpu())
-    monkeypatch.setenv("REFACTOR_GRAPH_EMULATED_DNN", "1")
-    if missing_dnn():
-        pytest.skip(missing_dnn())
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("gpu_with_dnn")]
 
 
 def network(nodes, weights, shape):

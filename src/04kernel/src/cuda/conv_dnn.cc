@@ -10,7 +10,8 @@
 #include <algorithm>
 #include <optional>
 
-namespace refactor::kernel::cuda {
+namespace refactor::kernel {
+namespace cuda {
 
 namespace {
 
@@ -38,13 +39,6 @@ std::optional<int32_t> number_of(Activation const& activation) {
         default:
             return std::nullopt;
     }
-}
-
-/// Whether the library's best plan with this activation inside is slow. On an H200 in f16, those with Clip took 28 to
-/// 189 µs with windows of one element, where others take 6, and 10 instead of 8 with 3 × 3; SiLU with 3 × 3 gains 10 to
-/// 25 %. LeakyRelu, which the library is told as Clip is, is taken to be like it.
-bool is_better_behind(Activation const& activation) {
-    return activation.kind == ActivationKind::Clip || activation.kind == ActivationKind::LeakyRelu;
 }
 
 /// An epilogue in two parts: what the library's plan does, and what a kernel does behind it, if anything.
@@ -136,10 +130,8 @@ class DnnConvKernel final : public Kernel {
 
     /// The plan with this part of the epilogue inside, if the library has one.
     Result<DnnPlan, Rejection> plan(RefactorConvolution c, Epilogue const& inside) const {
-        auto activation = number_of(inside.activation);
-        if (!activation) return Err{Rejection{"cuDNN has no such activation"}};
         c.bias = inside.bias, c.residual = inside.residual, c.residual_last = inside.residual_last;
-        c.activation = *activation;
+        c.activation = number_of(inside.activation).value_or(0);
         c.alpha = static_cast<double>(inside.activation.alpha), c.beta = static_cast<double>(inside.activation.beta);
         return dnn_.convolution(c, rank_);
     }
@@ -187,7 +179,7 @@ public:
         for (auto const* operand : args.inputs) bytes += operand ? static_cast<double>(operand->count()) : 0;
         bytes *= bits_of(dtype_) / 8;
         auto const& first = divisions_.front();
-        auto slowdown = is_better_behind(first.inside.activation) ? 4 : 1;
+        auto slowdown = is_slow_in_cudnn(first.inside.activation) ? 4 : 1;
         return kLaunchTime * (first.kernel ? 2 : 1) +
                slowdown * std::max(computing, bytes / (0.7 * kMemoryRate)) * (1 + 0.01 * rank_) +
                (slowdown - 1) * kLaunchTime;
@@ -246,8 +238,8 @@ MaybeKernel kernel_behind(Epilogue const& behind, Convolution const& info, Reque
 Result<std::vector<Division>, Rejection> divisions_of(Convolution const& info, Request const& request, int rank) {
     auto const& all = info.epilogue;
     std::vector<Division> divisions;
-    bool late_first = rank == 0 && is_better_behind(all.activation);
-    if (!late_first) divisions.push_back({all, {}, nullptr});
+    bool late_first = rank == 0 && is_slow_in_cudnn(all.activation);
+    if (!late_first && number_of(all.activation)) divisions.push_back({all, {}, nullptr});
     if (all.activation.kind != ActivationKind::None && all.activation.kind != ActivationKind::Relu) {
         Division late{all, {}, nullptr};
         late.inside.activation = {}, late.behind.activation = all.activation;
@@ -283,6 +275,13 @@ MaybeKernel make(Convolution info, Request const& request, int rank) {
 }
 
 }  // namespace
+}  // namespace cuda
+
+bool is_slow_in_cudnn(Activation const& activation) {
+    return activation.kind == ActivationKind::Clip || activation.kind == ActivationKind::LeakyRelu;
+}
+
+namespace cuda {
 
 MaybeKernel conv_cudnn(ConvInfo const& info, Request const& request, int rank) {
     return make({info.window, info.group, info.epilogue, false, info.channels_last}, request, rank);
@@ -291,4 +290,5 @@ MaybeKernel conv_transpose_cudnn(ConvTransposeInfo const& info, Request const& r
     return make({info.window, info.group, info.epilogue, true, info.channels_last}, request, rank);
 }
 
-}  // namespace refactor::kernel::cuda
+}  // namespace cuda
+}  // namespace refactor::kernel

@@ -39,7 +39,7 @@ template <class T, int kVector> struct rg_normalize_set {
         residual = w[3] ? (Vector const*)w[3] + first : (Vector const*)0;
         sum = w[5] ? (Vector*)w[5] + first : (Vector*)0;
     }
-    // The same in two steps, between which other loads are on their way.
+    // In two steps, between which other loads are on their way.
     RG_MEMBER void fetch(rg_u64 i, rg_raw<Vector>& in, rg_raw<Vector>& more) const {
         in = ((rg_raw<Vector> const*)x)[i];
         if (residual) more = ((rg_raw<Vector> const*)residual)[i];
@@ -54,13 +54,9 @@ template <class T, int kVector> struct rg_normalize_set {
         for (int k = 0; k < kVector; ++k) v[k] += rg_widen(one.v[k]);
     }
     RG_MEMBER void load(rg_u64 i, W (&v)[kVector]) const {
-        Vector in = x[i];
-#pragma unroll
-        for (int k = 0; k < kVector; ++k) v[k] = rg_widen(in.v[k]);
-        if (!residual) return;
-        in = residual[i];
-#pragma unroll
-        for (int k = 0; k < kVector; ++k) v[k] += rg_widen(in.v[k]);
+        rg_raw<Vector> in, more = {};
+        fetch(i, in, more);
+        take(in, more, v);
     }
 };
 // Scale and bias of the `kVector` elements from vector `i` of a set on.
@@ -81,11 +77,12 @@ template <class T, int kVector, bool channels> struct rg_affine {
 #pragma unroll
             for (int k = 0; k < kVector; ++k) a[k] = one_scale, b[k] = one_bias;
         } else {
-            pick(scale, scale_step, i, a);
-            if (bias) pick(bias, bias_step, i, b);
+            rg_raw<Vector> raw_a = {}, raw_b = {};
+            fetch(i, raw_a, raw_b);
+            take(raw_a, raw_b, a, b);
         }
     }
-    // What `taken` makes scale and bias of, where one set is like another.
+    // The same in two steps, where one set is like another.
     RG_MEMBER void fetch(rg_u64 i, rg_raw<Vector>& a, rg_raw<Vector>& b) const {
         if (scale_step) a = ((rg_raw<Vector> const*)scale)[i];
         if (bias && bias_step) b = ((rg_raw<Vector> const*)bias)[i];
@@ -96,17 +93,6 @@ template <class T, int kVector, bool channels> struct rg_affine {
         for (int k = 0; k < kVector; ++k) {
             a[k] = rg_widen(scale_step ? one.v[k] : scale[0]);
             b[k] = !bias ? W(0) : rg_widen(bias_step ? other.v[k] : bias[0]);
-        }
-    }
-    static RG_MEMBER void pick(T const* values, rg_u64 step, rg_u64 i, W (&to)[kVector]) {
-        if (step) {
-            Vector v = ((Vector const*)values)[i];
-#pragma unroll
-            for (int k = 0; k < kVector; ++k) to[k] = rg_widen(v.v[k]);
-        } else {
-            W v = rg_widen(values[0]);
-#pragma unroll
-            for (int k = 0; k < kVector; ++k) to[k] = v;
         }
     }
 };
@@ -127,8 +113,6 @@ template <class T, int kVector, bool channels, class W>
 RG_FN void rg_normalize_store(rg_normalize_set<T, kVector> const& set, rg_affine<T, kVector, channels> const& affine,
                               rg_u64 i, W const (&v)[kVector], W mean, W factor) {
     W scale[kVector], bias[kVector];
-#pragma unroll
-    for (int k = 0; k < kVector; ++k) bias[k] = W(0);
     affine.get(i, scale, bias);
     rg_normalize_store(set, i, v, mean, factor, scale, bias);
 }

@@ -11,8 +11,6 @@ namespace refactor::computation {
 
 namespace {
 
-using kernel::ActivationKind;
-
 bool all_are(Dims const& values, int64_t wanted) {
     return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == wanted; });
 }
@@ -40,11 +38,6 @@ Windows windows_of(kernel::ConvInfo const& info, NodePtr node) {
            : points       ? Windows::Points
            : side_by_side ? Windows::SideBySide
                           : Windows::Overlapping;
-}
-
-/// Whether cuDNN's plans for it are slow, see cuda/conv_dnn.cc.
-bool is_better_behind(kernel::Activation const& activation) {
-    return activation.kind == ActivationKind::Clip || activation.kind == ActivationKind::LeakyRelu;
 }
 
 class Multiplying {
@@ -124,7 +117,8 @@ bool multiply(Graph& graph, NodePtr node) {
     if (!found) return false;
     auto const info = *found;
     auto windows = windows_of(info, node);
-    if (windows == Windows::Overlapping || (windows == Windows::Points && !is_better_behind(info.epilogue.activation)))
+    if (windows == Windows::Overlapping ||
+        (windows == Windows::Points && !kernel::is_slow_in_cudnn(info.epilogue.activation)))
         return false;
     Multiplying(graph, node, info).run(windows);
     return true;
