@@ -222,3 +222,79 @@ def test_nodes_of_one_pass_stay_in_the_type_of_their_operand():
     kernels = {row.type: row.kernel for row in executor.bench(repeats=1, quiet=True)}
     assert kernels["LayerNorm"].endswith(":f32")
     assert kernels["MatMul"].endswith(":f16")
+
+
+def normalised(form, norm, random, features=48):
+    """A product, a normalisation, and products that read it: one, three behind a Reshape, or one and a sum."""
+    rows = ["rows", features] if form == "open" else [1, 3, features]
+    first = random.standard_normal((features, features)).astype(np.float32) * features**-0.5
+    constants = [
+        models.constant("first", first),
+        models.constant("scale", random.standard_normal(features).astype(np.float32)),
+    ]
+    names = ["h", "scale"]
+    if norm == "LayerNormalization":
+        constants.append(models.constant("shift", random.standard_normal(features).astype(np.float32)))
+        names.append("shift")
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["h"]),
+        helper.make_node(norm, names, ["n"], axis=-1, epsilon=1e-3),
+    ]
+    outputs = ["y"]
+    if form == "three":
+        constants.append(models.constant("flat", np.array([-1, features])))
+        nodes.append(helper.make_node("Reshape", ["n", "flat"], ["r"]))
+        outputs = ["y", "y1", "y2"]
+    for i, name in enumerate(outputs):
+        weights = random.standard_normal((features, 20 + i)).astype(np.float32) * features**-0.5
+        constants.append(models.constant(f"w{i}", weights))
+        constants.append(models.constant(f"b{i}", random.standard_normal(20 + i).astype(np.float32)))
+        rows_read = "r" if form == "three" else "n"
+        nodes.append(helper.make_node("MatMul", [rows_read, f"w{i}"], [f"p{i}"]))
+        nodes.append(helper.make_node("Add", [f"p{i}", f"b{i}"], [f"s{i}"]))
+        nodes.append(helper.make_node("Relu" if i == 0 else "Sigmoid", [f"s{i}"], [name]))
+    if form == "summed":
+        nodes.append(helper.make_node("Add", ["n", "h"], ["z"]))
+        outputs.append("z")
+    values = [models.value(name, None) for name in outputs]
+    return models.model(nodes, [models.value("x", rows)], values, constants, opset=23)
+
+
+@pytest.mark.parametrize("precision", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("norm", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize("form", ["one", "three", "open", "summed"])
+def test_products_of_few_rows_normalise_them(form, norm, precision):
+    random = models.generator(len(form))
+    proto = normalised(form, norm, random)
+    wanted = make_compiler(proto).compile("cpu")
+    executor = make_compiler(proto).compile("cuda", precision=precision, verify=True)
+    tolerance = {"f32": 2.0**-18, "f16": 2.0**-8, "bf16": 2.0**-5}[precision]
+    for rows in [1, 20, 8] if form == "open" else [3]:
+        x = random.standard_normal((rows, 48) if form == "open" else (1, 3, 48)).astype(np.float32)
+        actual, exact = executor({"x": x}), wanted({"x": x})
+        for name in exact:
+            assert np.abs(actual[name] - exact[name]).max() <= tolerance * np.abs(exact[name]).max()
+        table = executor.bench(repeats=1, quiet=True)
+        fused = [row.kernel for row in table if row.type == "NormalizedMatMul"]
+        algorithm = "in_steps" if rows > 8 else "few_rows"
+        assert len(fused) == {"three": 3, "summed": 0}.get(form, 1)
+        assert all(f":{algorithm}:" in kernel for kernel in fused)
+        assert sum(row.type == "LayerNorm" for row in table) == (form == "summed")
+    assert "fuse_prologues" in executor.dbg(quiet=True)
+
+
+def test_products_of_many_rows_leave_normalisation_alone():
+    random = models.generator(3)
+    proto = normalised("one", "LayerNormalization", random)
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 9
+    executor = make_compiler(proto).compile("cuda", precision="f16")
+    executor({"x": random.standard_normal((1, 9, 48)).astype(np.float32)})
+    assert "NormalizedMatMul" not in [row.type for row in executor.bench(repeats=1, quiet=True)]
+
+
+def test_a_tensor_that_is_read_is_normalised_in_its_own_step():
+    random = models.generator(4)
+    proto = normalised("one", "LayerNormalization", random)
+    executor = make_compiler(proto).compile("cuda", keep=["n"])
+    executor({"x": random.standard_normal((1, 3, 48)).astype(np.float32)})
+    assert "LayerNorm" in [row.type for row in executor.bench(repeats=1, quiet=True)]

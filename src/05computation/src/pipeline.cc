@@ -21,6 +21,7 @@
 #include "passes/fuse_gathered_matrices.h"
 #include "passes/fuse_group_norm.h"
 #include "passes/fuse_layer_norm.h"
+#include "passes/fuse_prologues.h"
 #include "passes/hoist_reshapes.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
@@ -113,6 +114,8 @@ constexpr Pass kPasses[] = {
     {"remove_dead_nodes", remove_dead_nodes},
     {"fold_constants", fold_constants},
     {"remove_identities", remove_identities},
+    {"remove_dead_nodes", remove_dead_nodes},
+    {"fuse_prologues", fuse_prologues},
     {"remove_dead_nodes", remove_dead_nodes},
     {"pool_positions", pool_positions},
     {"select_layouts", select_layouts},

@@ -7,6 +7,7 @@
 #include "kernel/ops/joined_elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/normalized_matmul.h"
 #include "kernel/ops/quantize.h"
 #include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
@@ -38,6 +39,9 @@ MaybeKernel matmul_f8(MatMulInfo const&, Request const&);
 /// floats, B read once at the memory's speed.
 MaybeKernel matmul_tiled(MatMulInfo const&, Request const&);
 MaybeKernel matmul_few_rows(MatMulInfo const&, Request const&);
+/// The latter, each block with all rows as it normalises them; and a normalisation, then the best of all products.
+MaybeKernel normalized_few_rows(NormalizedMatMulInfo const&, Request const&);
+MaybeKernel normalized_in_steps(NormalizedMatMulInfo const&, Request const&);
 /// Products with packed numbers of 2, 4 or 8 bits: up to 8 rows at the memory's speed, and tiles for more.
 MaybeKernel block_matmul_few_rows(BlockMatMulInfo const&, Request const&);
 MaybeKernel block_matmul_tiled(BlockMatMulInfo const&, Request const&);

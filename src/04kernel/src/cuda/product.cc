@@ -17,6 +17,9 @@ constexpr int64_t kMostPartialBytes = int64_t(8) << 20;
 /// Of B transposed: warps that keep all processors busy, runs of 16 bytes that a thread has under way, and times that
 /// it fetches so many before the inner size is split.
 constexpr int64_t kFillingWarps = 16 * kProcessors, kRunsInFlight = 12, kFewestSteps = 4;
+/// Nanoseconds in which a block normalises a row, and blocks that a processor has at a time.
+constexpr double kNormalizeTime = 400;
+constexpr int64_t kBlocksOfAProcessor = 8;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t bytes_of(DataType dtype) { return bits_of(dtype) / 8; }
@@ -55,6 +58,10 @@ class GeneratedProduct final : public Kernel {
             if (input) largest = std::max(largest, input->count());
         plan.kind.wide = largest >= int64_t(1) << 30;
         few_rows_ ? cut_rows(plan) : cut_tiles(plan);
+        if (!plan.kind.norm) return plan;
+        plan.kind.inner = shape.k;
+        auto why = shape.batches == 1 ? why_rows_stay(plan.kind) : "several products";
+        if (!why.empty()) return Err{Rejection{why}};
         return plan;
     }
 
@@ -82,10 +89,11 @@ class GeneratedProduct final : public Kernel {
         // What the threads of a block read of the inner size in one step.
         auto step = trans_b ? 32 * run * plan.kind.steps : 128;
         auto blocks = std::max<int64_t>(1, w.column_tiles * s.batches);
-        // A second launch costs more than a warp that walks along a few steps.
+        // A second launch costs more than a warp that walks along a few steps, or than a row that is normalised.
         auto fewest = trans_b ? kFewestSteps : 1;
-        auto most =
-            std::min(s.k / (step * fewest), kMostPartialBytes / std::max<int64_t>(1, 4 * s.batches * s.m * s.n));
+        auto most = plan.kind.norm ? 1
+                                   : std::min(s.k / (step * fewest),
+                                              kMostPartialBytes / std::max<int64_t>(1, 4 * s.batches * s.m * s.n));
         w.splits = std::max<int64_t>(1, std::min(kFillingBlocks / blocks, most));
         w.inner_each = quotient_up(quotient_up(std::max<int64_t>(1, s.k), w.splits), step) * step;
         w.splits = std::max<int64_t>(1, quotient_up(s.k, w.inner_each));
@@ -100,10 +108,17 @@ class GeneratedProduct final : public Kernel {
         auto columns = s.n * s.batches;
         auto& kind = plan.kind;
         kind.columns = columns >= 4 * kFillingWarps ? 4 : columns >= 2 * kFillingWarps ? 2 : 1;
-        plan.threads = columns >= 4 * kFillingBlocks ? 128 : 64;
+        plan.threads = kind.norm ? 256 : columns >= 4 * kFillingBlocks ? 128 : 64;
         auto all = std::max<int64_t>(1, quotient_up(s.k, 32 * run)),
              most = kRunsInFlight / kind.columns / (kind.rows > 2 ? 2 : 1);
         kind.steps = static_cast<int>(quotient_up(all, quotient_up(all, most)));
+    }
+
+    static double normalizing_time(Plan const& plan) {
+        if (!plan.kind.norm) return 0;
+        auto rows = quotient_up(plan.kind.rows * lanes_of_row(plan.kind), 256);
+        auto waves = quotient_up(plan.blocks, kBlocksOfAProcessor * kProcessors);
+        return kNormalizeTime * static_cast<double>(rows * waves);
     }
 
 public:
@@ -112,7 +127,8 @@ public:
 
     std::string id() const override {
         auto types = text_of(kind_.a) + (kind_.b == kind_.a ? "" : "_" + text_of(kind_.b));
-        return std::string("matmul:nvidia:") + (few_rows_ ? "few_rows:" : "tiled:") + types;
+        return std::string(kind_.norm ? "normalized_matmul:nvidia:" : "matmul:nvidia:") +
+               (few_rows_ ? "few_rows:" : "tiled:") + types;
     }
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
@@ -126,7 +142,8 @@ public:
         // A multiply-add for each row takes a conversion with it.
         auto reading = bytes / (0.75 * kMemoryRate);
         auto computing = static_cast<double>(s.batches * s.n * s.k * s.m) / (0.25 * kProcessors * kTiledRate);
-        return kLaunchTime * (found->words.splits > 1 ? 2 : 1) + std::max(reading, computing);
+        return kLaunchTime * (found->words.splits > 1 ? 2 : 1) + std::max(reading, computing) +
+               normalizing_time(*found);
     }
 
     MaybeTask bind(BindArgs const& args) const override {
@@ -143,7 +160,9 @@ public:
         int next = 2;
         int scales = info.scaled ? next++ : 0, bias = info.epilogue.bias ? next++ : 0;
         int residual = info.epilogue.residual ? next++ : 0;
-        std::vector<Address> addresses{{0}, {1}, {scales}, {bias}, {residual}, {next}, {Address::kWorkspace}};
+        int norm_scale = kind.norm ? next++ : 0, norm_bias = kind.norm && kind.norm->has_bias ? next++ : 0;
+        std::vector<Address> addresses{
+            {0}, {1}, {scales}, {bias}, {residual}, {next}, {Address::kWorkspace}, {norm_scale}, {norm_bias}};
         std::vector<Launch> launches;
         auto outputs = w.batches * w.m * w.n;
         if (outputs > 0)
@@ -156,7 +175,8 @@ public:
     }
 };
 
-MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) {
+MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows,
+                 std::optional<LayerNormInfo> const& norm = {}) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
     if (auto why = why_weights_differ(info, request); !why.empty()) return Err{Rejection{why}};
@@ -164,8 +184,11 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) 
         for (auto const& operand : *list)
             if (operand.layout != Layout::Plain) return Err{Rejection{"blocked layout, expected plain"}};
     ProductKind kind;
-    kind.info = info, kind.a = request.inputs[0].dtype, kind.b = request.inputs[1].dtype;
+    kind.info = info, kind.norm = norm, kind.a = request.inputs[0].dtype, kind.b = request.inputs[1].dtype;
     kind.constant_b = request.inputs[1].constant != nullptr;
+    kind.constant_columns = true;
+    for (size_t i = 2; i < request.inputs.size() && i < size_t{2} + info.scaled + info.epilogue.bias; ++i)
+        kind.constant_columns &= request.inputs[i].constant != nullptr;
     for (auto type : {kind.a, kind.b})
         if (!(type == kind.a ? element_text(type) : weight_text(type)) || type == DataType::Bool)
             return Err{Rejection{"dtype " + text_of(type) + " has no code"}};
@@ -180,5 +203,16 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, bool few_rows) 
 
 MaybeKernel matmul_tiled(MatMulInfo const& info, Request const& request) { return make(info, request, false); }
 MaybeKernel matmul_few_rows(MatMulInfo const& info, Request const& request) { return make(info, request, true); }
+MaybeKernel normalized_few_rows(NormalizedMatMulInfo const& info, Request const& request) {
+    if (!info.product.trans_b) return Err{Rejection{"B is not transposed"}};
+    auto count = info.product_inputs();
+    for (size_t i = count; i < request.inputs.size(); ++i)
+        if (!request.inputs[i].constant || request.inputs[i].dtype != request.inputs[0].dtype)
+            return Err{Rejection{"scale or bias is not a constant of the type of X"}};
+    if (!request.inputs[1].constant) return Err{Rejection{"B is not a constant"}};
+    auto product = request;
+    product.inputs = request.inputs.first(count);
+    return make(info.product, product, true, info.norm);
+}
 
 }  // namespace refactor::kernel::cuda

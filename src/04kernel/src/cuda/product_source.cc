@@ -9,7 +9,7 @@ namespace {
 
 char const* const kArguments = R"cuda(
 struct rg_product_args {
-    rg_u64 a, b, scales, bias, residual, y, partial;
+    rg_u64 a, b, scales, bias, residual, y, partial, norm_scale, norm_bias;
     rg_i64 m, n, k, batches;
     rg_i64 size[4], step_a[4], step_b[4];
     rg_i64 row_tiles, column_tiles, splits, inner_each;
@@ -22,17 +22,36 @@ RG_FN void find_batch(rg_product_args const& p, Index batch, A const*& a, B cons
         a += i * (Index)p.step_a[axis], b += i * (Index)p.step_b[axis];
     }
 }
-// Ends the sum of Y[row, column] of a batch.
+RG_FN Index place_of(rg_product_args const& p, Index batch, int row, int column) {
+    return (batch * (Index)p.m + row) * (Index)p.n + column;
+}
+// What comes behind a sum, as it is loaded.
+struct Ending {
+    float scale;
+    A bias, residual;
+    RG_MEMBER void fetch_column(rg_product_args const& p, int column) {
+        if (kScaled) scale = ((float const*)p.scales)[column];
+        if (kBias) bias = ((A const*)p.bias)[kScalarBias ? 0 : column];
+    }
+    RG_MEMBER void fetch_residual(rg_product_args const& p, Index place) {
+        if (kResidual) residual = ((A const*)p.residual)[place];
+    }
+    RG_MEMBER void end(rg_product_args const& p, Index place, Sum value) const {
+        if (kScaled) value *= (Sum)scale;
+        if (kAlpha != 1.f) value *= (Sum)kAlpha;
+        if (kBias) value += rg_load(bias);
+        if (kResidual && !kResidualLast) value += rg_load(residual);
+        value = activate(value);
+        if (kResidual && kResidualLast) value += rg_load(residual);
+        rg_store(((A*)p.y)[place], value);
+    }
+};
 RG_FN void finish(rg_product_args const& p, Index batch, int row, int column, Sum value) {
-    Index target = (batch * (Index)p.m + row) * (Index)p.n + column;
-    if (kScaled) value *= (Sum)((float const*)p.scales)[column];
-    if (kAlpha != 1.f) value *= (Sum)kAlpha;
-    if (kBias) value += rg_load(((A const*)p.bias)[kScalarBias ? 0 : column]);
-    Sum residual = kResidual ? (Sum)rg_load(((A const*)p.residual)[target]) : Sum(0);
-    if (!kResidualLast) value += residual;
-    value = activate(value);
-    if (kResidualLast) value += residual;
-    rg_store(((A*)p.y)[target], value);
+    const Index place = place_of(p, batch, row, column);
+    Ending ending;
+    ending.fetch_column(p, column);
+    ending.fetch_residual(p, place);
+    ending.end(p, place, value);
 }
 )cuda";
 
@@ -121,6 +140,13 @@ RG_GLOBAL rg_product(rg_product_args p) {
 }
 )cuda";
 
+char const* const kRowsAsTheyAre = R"cuda(
+RG_FN A const* rows_of_a(rg_product_args const&, A const* a) {
+    if (kConstantB) RG_WAIT();
+    return a;
+}
+)cuda";
+
 char const* const kRows = R"cuda(
 constexpr int kRun = 16 / sizeof(B), kUnroll = 4;
 typedef rg_vec<B, kRun> Run;
@@ -162,7 +188,8 @@ RG_FN void put(rg_product_args const& p, Index batch, int split, int row, int co
         ((Sum*)p.partial)[(((Index)split * (Index)p.batches + batch) * (Index)p.m + row) * (Index)p.n + column] = value;
 }
 
-// A warp has kColumns columns, its threads runs of their inner size, kSteps of which it fetches at a time.
+// A warp has kColumns columns, its threads runs of their inner size, kSteps of which it fetches at a time. Each thread
+// ends one sum, of which it knows early where it is.
 RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int first, A const* a, B const* b) {
     const int n = p.n, k = p.k, lane = threadIdx.x % 32, column = first + threadIdx.x / 32 * kColumns;
     int begin = split * (int)p.inner_each, end = begin + (int)p.inner_each;
@@ -181,7 +208,14 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
     Sum sum[kRows][kColumns] = {};
     int at = begin + lane * kRun;
     fetch(at);
-    if (kConstantB) RG_WAIT();
+    // Threads without a sum read what another one does.
+    const int own = column + lane % kColumns, known = own < n ? own : n - 1;
+    const Index place = place_of(p, batch, lane / kColumns % kRows, known);
+    Ending ending;
+    if (kConstantColumns) ending.fetch_column(p, known);
+    a = rows_of_a(p, a);
+    if (!kConstantColumns) ending.fetch_column(p, known);
+    ending.fetch_residual(p, place);
     while (at < end) {
 #pragma unroll
         for (int row = 0; row < kRows; ++row) {
@@ -204,14 +238,20 @@ RG_FN void columns_of_warp(rg_product_args const& p, Index batch, int split, int
         at += kSteps * 32 * kRun;
         if (at < end) fetch(at);
     }
+    Sum total = Sum(0);
 #pragma unroll
     for (int row = 0; row < kRows; ++row)
 #pragma unroll
         for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
             for (int other = 16; other > 0; other /= 2) sum[row][j] += __shfl_xor_sync(0xffffffffu, sum[row][j], other);
-            if (lane == 0 && column + j < n) put(p, batch, split, row, column + j, sum[row][j]);
+            total = lane == row * kColumns + j ? sum[row][j] : total;
         }
+    if (lane >= kRows * kColumns || own >= n) return;
+    if (p.splits == 1)
+        ending.end(p, place, total);
+    else
+        ((Sum*)p.partial)[split * (Index)p.batches * (Index)p.m * (Index)p.n + place] = total;
 }
 
 // 8 threads have a run of columns each, and of those there are 32 for different places in the inner size.
@@ -296,8 +336,8 @@ std::string beginning(ProductKind const& kind) {
            ", kColumns = " + std::to_string(kind.columns) + ", kSteps = " + std::to_string(kind.steps) +
            ";\nconstexpr float kAlpha = " + alpha + ";\n" + constant("kTransA", kind.info.trans_a) +
            constant("kTransB", kind.info.trans_b) + constant("kConstantB", kind.constant_b) +
-           constant("kScaled", kind.info.scaled) + constant("kVectorA", kind.vector_a) +
-           constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
+           constant("kConstantColumns", kind.constant_columns) + constant("kScaled", kind.info.scaled) +
+           constant("kVectorA", kind.vector_a) + constant("kVectorB", kind.vector_b) + constant("kBias", after.bias) +
            constant("kScalarBias", kind.scalar_bias) + constant("kResidual", after.residual) +
            constant("kResidualLast", after.residual_last) + activation_source(after.activation, "activate") +
            kArguments;
@@ -329,7 +369,8 @@ std::string why_weights_differ(MatMulInfo const& info, Request const& request) {
 
 std::string ProductKind::key() const {
     std::string key;
-    for (int size : {rows, columns, steps, tile}) key += std::to_string(size) + '/';
+    for (auto size : {int64_t{rows}, int64_t{columns}, int64_t{steps}, int64_t{tile}, inner})
+        key += std::to_string(size) + '/';
     for (bool flag : {scalar_bias, wide, vector_a, vector_b}) key += flag ? '1' : '0';
     return key;
 }
@@ -349,7 +390,8 @@ std::string tiled_product_source(ProductKind const& kind) {
 }
 
 std::string row_product_source(ProductKind const& kind) {
-    return std::string(kPrelude) + kElementSource + beginning(kind) + kRows;
+    return std::string(kPrelude) + kElementSource + beginning(kind) +
+           (kind.norm ? normalized_rows_source(kind) : kRowsAsTheyAre) + kRows;
 }
 
 }  // namespace refactor::kernel::cuda

@@ -1,6 +1,9 @@
 #pragma once
 #include "cuda/source_text.h"
+#include "kernel/ops/normalized_matmul.h"
 #include "matmul/matmul.h"
+
+#include <optional>
 
 namespace refactor::kernel::cuda {
 
@@ -8,13 +11,16 @@ namespace refactor::kernel::cuda {
 struct ProductKind {
     DataType a = DataType::F32, b = DataType::F32;
     MatMulInfo info;
+    std::optional<LayerNormInfo> norm;  ///< of rows of A, where they are few
     bool scalar_bias = false;
     bool constant_b = false;                  ///< nothing that a run does writes B
+    bool constant_columns = false;            ///< nor scales and bias
     bool wide = false;                        ///< indices need 64 bits
     bool vector_a = false, vector_b = false;  ///< rows are read several elements at a time
     int rows = 1;                             ///< of A, where a thread keeps them all
     int columns = 1, steps = 1;               ///< of a warp that walks along rows of B, and fetched runs of each
     int tile = 64;                            ///< rows and columns of a block, where they are in shared memory
+    int64_t inner = 0;                        ///< elements of a row that is normalised
 
     std::string key() const;
 };
@@ -22,7 +28,8 @@ struct ProductKind {
 /// Leading axes that a kernel walks through by itself.
 inline constexpr size_t kMostBatchAxes = 4;
 
-/// The argument of all functions after the addresses of A, B, scales, bias, residual, Y and partial sums.
+/// The argument of all functions after the addresses of A, B, scales, bias, residual, Y, partial sums, scale and bias
+/// of the normalisation.
 struct ProductWords {
     int64_t m, n, k, batches;
     int64_t size[kMostBatchAxes], step_a[kMostBatchAxes], step_b[kMostBatchAxes];  ///< innermost first
@@ -42,6 +49,14 @@ std::string tiled_product_source(ProductKind const&);
 /// `rg_product`: for few rows of A, every thread reads 16 bytes of B at a time; `rg_product_sum` adds up the splits of
 /// the inner size, if there are several.
 std::string row_product_source(ProductKind const&);
+
+/// `rows_of_a`: rows that a block normalises before it multiplies them; behind the arguments of a product. B, scale and
+/// bias are constants.
+std::string normalized_rows_source(ProductKind const&);
+/// Threads of a block that normalise a row: a warp if there are several short ones, else all 256.
+int lanes_of_row(ProductKind const&);
+/// Why a block cannot normalise such rows, or empty.
+std::string why_rows_stay(ProductKind const&);
 
 /// Columns of Y that a block of 256 threads computes where B is not transposed: 8 threads of 16 bytes each make a line
 /// of the cache.

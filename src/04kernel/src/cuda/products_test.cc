@@ -1,10 +1,12 @@
-// Products with weights of fewer bits on the emulated GPU, each algorithm by itself, against sums in f64.
+// Products with weights of fewer bits, and of rows that are normalised first, on the emulated GPU, each algorithm by
+// itself, against sums in f64.
 #include "common/half.h"
 #include "cuda/device_test.h"
 #include "cuda/kernels.h"
 #include "cuda/plugin_compiler.h"
 #include "cuda/rows_cases.h"
 #include "cuda/source_collector.h"
+#include "kernel/ops/normalized_matmul.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel::cuda {
@@ -31,6 +33,7 @@ Tensor rounded(DataType type, Dims dims, std::vector<float> const& values) {
 
 struct Product {
     MatMulInfo info;
+    std::optional<LayerNormInfo> norm;
     std::vector<Tensor> inputs;
     Tensor y;
 
@@ -56,11 +59,39 @@ struct Product {
         inputs.push_back(numbers(y.dtype, y.dims, random));
     }
 
-    /// Operands as a compiler gives them: weights and scales are constants.
+    /// Rows are normalised first, with a bias unless by `rms`.
+    void add_norm(bool rms, std::mt19937& random) {
+        norm = LayerNormInfo{1, 1e-3f, rms, !rms, false};
+        for (int i = 0; i < 2 - rms; ++i) inputs.push_back(numbers(y.dtype, {inputs[0].dims[1]}, random));
+    }
+    /// A as the product takes it, before it is rounded.
+    std::vector<float> rows() {
+        auto a = floats_of(inputs[0]);
+        if (!norm) return a;
+        auto count = NormalizedMatMulInfo{*norm, info}.product_inputs();
+        auto scale = floats_of(inputs[count]), bias = norm->has_bias ? floats_of(inputs[count + 1]) : scale;
+        auto k = scale.size();
+        for (size_t first = 0; first < a.size(); first += k) {
+            double mean = 0, square = 0;
+            for (size_t i = 0; i < k && !norm->rms; ++i) mean += static_cast<double>(a[first + i]);
+            mean /= static_cast<double>(k);
+            for (size_t i = 0; i < k; ++i) square += std::pow(static_cast<double>(a[first + i]) - mean, 2);
+            auto factor = 1 / std::sqrt(square / static_cast<double>(k) + static_cast<double>(norm->epsilon));
+            for (size_t i = 0; i < k; ++i) {
+                auto& x = a[first + i];
+                x = static_cast<float>((static_cast<double>(x) - mean) * factor * static_cast<double>(scale[i]));
+                if (norm->has_bias) x += bias[i];
+            }
+        }
+        return a;
+    }
+
+    /// Operands as a compiler gives them: weights, scales and what normalises are constants.
     std::vector<Operand> operands() {
         std::vector<Operand> result;
+        auto count = NormalizedMatMulInfo{{}, info}.product_inputs();
         for (size_t i = 0; i < inputs.size(); ++i) {
-            bool constant = i == 1 || (i == 2 && info.scaled);
+            bool constant = i == 1 || (i == 2 && info.scaled) || i >= count;
             result.push_back(
                 {inputs[i], constant ? mem_manager::Blob::copy_of(inputs[i].data(), inputs[i].bytes()) : nullptr});
         }
@@ -69,7 +100,8 @@ struct Product {
     Candidates candidates_on(mem_manager::Device& device, Precision precision) {
         auto in = operands();
         std::vector<Operand> out{{y, nullptr}};
-        return candidates(info, Request{in, out, "nvidia", Isa::Scalar, 1, precision, &device});
+        Request request{in, out, "nvidia", Isa::Scalar, 1, precision, &device};
+        return norm ? candidates(NormalizedMatMulInfo{*norm, info}, request) : candidates(info, request);
     }
 };
 
@@ -226,6 +258,93 @@ TEST(CudaProducts, F8IsRefusedWithAReason) {
     EXPECT_TRUE(contains(reason({F16, F8E4M3FN, 3, 32, 16, false, true, random}), "B transposed"));
     EXPECT_TRUE(contains(reason({F16, F8E4M3FN, 3, 40, 16, true, true, random}), "multiples of 16"));
     EXPECT_TRUE(contains(reason({F16, F8E4M3FN, 3, 32, 17, true, true, random}), "multiples of 16"));
+}
+
+TEST(CudaProducts, NormaliseRows) {
+    std::mt19937 random(kSeed);
+    auto& device = emulated();
+    struct Size {
+        int64_t m, k, n;
+    };
+    std::vector<std::pair<DataType, DataType>> const pairs{{F32, F32}, {F16, F16}, {BF16, BF16}, {F16, I8}};
+    for (auto [a, b] : pairs)
+        for (auto size : {Size{1, 768, 41}, {2, 96, 9}, {5, 35, 70}, {8, 64, 3}, {1, 8192, 2}, {2, 1100, 5}})
+            for (bool rms : {false, true})
+                for (auto const* algorithm : {"few_rows", "in_steps"}) {
+                    Product p(a, b, size.m, size.k, size.n, true, false, random);
+                    if (size.k % 2) p.add_epilogue(ActivationKind::Relu, random);
+                    p.add_norm(rms, random);
+                    auto id = std::string("normalized_matmul:nvidia:") + algorithm;
+                    auto found = p.candidates_on(device, Precision::Default);
+                    run(p, found, id, device);
+                    // Rows, and weights times scales, are rounded to the type of A.
+                    expect_product(p, p.rows(), a == F32 ? 0x1p-20 : a == F16 ? 0x1p-10 : 0x1p-7, id);
+                    if (HasFatalFailure()) return;
+                }
+}
+
+TEST(CudaProducts, ManyRowsAreNormalisedInAStepOfTheirOwn) {
+    std::mt19937 random(kSeed);
+    auto& device = emulated();
+    Product p(F16, F16, 33, 64, 40, true, false, random);
+    p.add_norm(false, random);
+    auto found = p.candidates_on(device, Precision::Default);
+    run(p, found, "normalized_matmul:nvidia:in_steps", device);
+    expect_product(p, p.rows(), 0x1p-10, "in steps");
+}
+
+TEST(CudaProducts, NormalisedRowsAreRefusedWithAReason) {
+    std::mt19937 random(kSeed);
+    auto& device = emulated();
+    auto reason = [&](int64_t m, int64_t k, bool trans_b, bool constant) {
+        Product p(F32, F32, m, k, 16, trans_b, false, random);
+        p.add_norm(false, random);
+        auto in = p.operands();
+        if (!constant) in[2].constant = nullptr;
+        std::vector<Operand> out{{p.y, nullptr}};
+        Request request{in, out, "nvidia", Isa::Scalar, 1, Precision::Default, &device};
+        auto found = normalized_few_rows({*p.norm, p.info}, request);
+        if (!found) return found.error().reason;
+        std::vector<TensorDesc const*> inputs, outputs{&p.y};
+        for (auto const& t : p.inputs) inputs.push_back(&t);
+        PackCache packs;
+        auto task = (*found)->bind({inputs, outputs, {}, packs, 1});
+        return task.ok() ? std::string() : task.error().reason;
+    };
+    EXPECT_EQ(reason(3, 64, true, true), "");
+    EXPECT_EQ(reason(3, 64, false, true), "B is not transposed");
+    EXPECT_EQ(reason(3, 64, true, false), "scale or bias is not a constant of the type of X");
+    EXPECT_EQ(reason(9, 64, true, true), "9 rows, at most 8");
+    EXPECT_EQ(reason(1, 8200, true, true), "1 x 8200 elements do not fit in a block");
+    EXPECT_EQ(reason(8, 2048, true, true), "8 x 2048 elements do not fit in a block");
+    Product p(F32, F32, 1, 8, 4, true, false, random);
+    p.add_norm(true, random);
+    auto in = p.operands();
+    std::vector<Operand> out{{p.y, nullptr}};
+    auto found = candidates(NormalizedMatMulInfo{*p.norm, p.info}, Request{in, out});
+    ASSERT_TRUE(found.kernels.empty());
+    EXPECT_NE(found.rejections.back().reason.find("normalized_matmul:cpu"), std::string::npos);
+}
+
+TEST(CudaPlugin, CompilesNormalisedRows) {
+    std::mt19937 random(kSeed);
+    SourceCollector collector;
+    for (auto [a, b] : {std::pair{F32, F32}, {F16, F16}, {BF16, BF16}, {F16, I8}})
+        for (int64_t m : {1, 4}) {
+            Product p(a, b, m, m == 1 ? 768 : 35, 64, true, false, random);
+            p.add_norm(m > 1, random);
+            auto in = p.operands();
+            std::vector<Operand> out{{p.y, nullptr}};
+            Request request{in, out, "nvidia", Isa::Scalar, 1, Precision::Default, &collector};
+            auto kernel = normalized_few_rows({*p.norm, p.info}, request);
+            ASSERT_TRUE(kernel.ok());
+            std::vector<TensorDesc const*> inputs, outputs{&p.y};
+            for (auto const& t : p.inputs) inputs.push_back(&t);
+            PackCache packs;
+            ASSERT_TRUE((*kernel)->bind({inputs, outputs, {}, packs, 1}).ok());
+        }
+    ASSERT_EQ(collector.sources.size(), 8u);
+    compile_all(collector.sources);
 }
 
 TEST(CudaPlugin, CompilesRoundingToF8) {

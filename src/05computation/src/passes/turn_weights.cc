@@ -2,6 +2,7 @@
 
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "passes/few_rows.h"
 #include "passes/insert_step.h"
 
 #include <unordered_map>
@@ -10,16 +11,7 @@ namespace refactor::computation {
 
 namespace {
 
-/// Rows up to which products of their own kernels read a matrix once.
-constexpr int64_t kFewRows = 8;
-
-bool has_few_rows(EdgePtr a) {
-    auto const& shape = a->value.shape;
-    DimExpr rows(1);
-    for (size_t axis = 0; axis + 2 < shape.size(); ++axis) rows = rows * shape[axis];
-    rows = rows * shape[shape.size() - 2];
-    return rows.constant().value_or(1) <= kFewRows;
-}
+bool has_few_rows(EdgePtr a) { return rows_of(a->value.shape).constant().value_or(1) <= kFewRows; }
 
 }  // namespace
 

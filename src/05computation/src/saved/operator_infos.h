@@ -9,6 +9,7 @@
 #include "kernel/ops/lookup.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "kernel/ops/normalized_matmul.h"
 #include "kernel/ops/quantize.h"
 #include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
@@ -33,11 +34,11 @@ using AllInfos =
              ElementwiseInfo, ExpandInfo, FourierInfo, GatherBlockMatMulInfo, GatherElementsInfo, GatherInfo,
              GatherMatMulInfo, GatherNDInfo, GlobalPoolInfo, GridSampleInfo, GroupNormInfo, IntegerConvInfo,
              IntegerMatMulInfo, IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo, LinearAttentionInfo, LookupInfo,
-             LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo, MultinomialInfo, OneHotInfo, PadInfo,
-             PoolInfo, QuantizeInfo, RandomInfo, RangeInfo, RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo,
-             ReverseSequenceInfo, RoiAlignInfo, ScatterInfo, ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo,
-             SquaredDistanceInfo, StftInfo, SvmVotesInfo, TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo,
-             TriluInfo>;
+             LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo, MultinomialInfo, NormalizedMatMulInfo,
+             OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo, RecurrentInfo, ReduceInfo, ReorderInfo,
+             ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo, ShapeValuesInfo, SliceInfo, SoftmaxInfo,
+             SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo, TensorScatterInfo, TopKInfo, TransposeInfo,
+             TreeEnsembleInfo, TriluInfo>;
 
 }  // namespace detail
 
