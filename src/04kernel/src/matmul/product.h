@@ -72,6 +72,8 @@ struct TileFunctionsOf {
     void (*make_tiles)(ProductBlockOf<T> const&, int64_t first, int64_t rows) = nullptr;
 };
 using TileFunctions = TileFunctionsOf<float>;
+/// Rows from which on tiles repay their configuration and, of f32, the parts of a panel made for them.
+constexpr int64_t rows_for_tiles(bool pairs) { return pairs ? 16 : 24; }
 
 template <class T>
 struct ProductFunctionsOf {

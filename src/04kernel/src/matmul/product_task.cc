@@ -34,9 +34,6 @@ constexpr int64_t kFewTiles = 8;
 /// Bytes of A's rows that are worked on at a time.
 constexpr int64_t kMostOfA = 512 << 10;
 
-/// Rows of a part from which on tiles repay their configuration and, of f32, the parts of a panel made for them.
-constexpr int64_t kTileRows = 16, kSplitRows = 24;
-
 /// Of k in a tile, in floats or in pairs.
 constexpr int64_t kTileDepth = 32;
 /// Rows of A that become tiles at a time.
@@ -270,7 +267,7 @@ bool takes_tiles(ProductFunctionsOf<T> const& functions, MatMulInfo const& info,
                  WeightType weight_type) {
     if (!functions.tiles.multiply || info.trans_a) return false;
     auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
-    return m >= (weight_type == WeightType::Pairs ? kTileRows : kSplitRows) && shape.n > functions.width / 2;
+    return m >= rows_for_tiles(weight_type == WeightType::Pairs) && shape.n > functions.width / 2;
 }
 template bool takes_tiles(ProductFunctionsOf<float> const&, MatMulInfo const&, MatMulShape const&, WeightType);
 template bool takes_tiles(ProductFunctionsOf<double> const&, MatMulInfo const&, MatMulShape const&, WeightType);

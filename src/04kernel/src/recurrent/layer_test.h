@@ -40,6 +40,12 @@ struct Layer {
     }
 };
 
+/// How many of two candidates by tiles, with operands rounded (`pairs`) or in parts, take a layer.
+inline int tile_candidates(RecurrentInfo const& info, Sizes s, bool pairs) {
+    auto rows = info.batch_first ? s.steps : s.steps * s.batch;
+    return cpu_features().isa >= Isa::Avx512Amx && rows >= (pairs ? 16 : 24);
+}
+
 /// A layer with the options that `bits` name.
 inline RecurrentInfo info_of(RecurrentCell cell, int64_t hidden, unsigned bits) {
     RecurrentInfo info;

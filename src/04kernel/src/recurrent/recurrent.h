@@ -71,9 +71,11 @@ struct CodeRange {
 CodeRange code_range(float low, float high);
 
 /// f32: products by the register tiles of MatMul over packed weights, the cell in vectors.
+MaybeKernel make_recurrent_avx512amx(RecurrentInfo const&, Request const&);
 MaybeKernel make_recurrent_avx512(RecurrentInfo const&, Request const&);
 MaybeKernel make_recurrent_avx2(RecurrentInfo const&, Request const&);
 /// The same with operands of products rounded to bf16, if `may_round`.
+MaybeKernel make_recurrent_rounded_avx512amx(RecurrentInfo const&, Request const&);
 MaybeKernel make_recurrent_rounded(RecurrentInfo const&, Request const&);
 /// Weights of bytes: products of integers.
 MaybeKernel make_recurrent_quantized_avx512vnni(RecurrentInfo const&, Request const&);

@@ -31,6 +31,10 @@ class PackedRecurrentKernel final : public Kernel {
             });
     }
 
+    bool tiles_pay(RecurrentShape const& s) const {
+        return functions_.takes_tiles(info_.batch_first ? s.steps : s.steps * s.batch);
+    }
+
 public:
     PackedRecurrentKernel(RecurrentFunctions functions, Isa isa, RecurrentInfo const& info, Request const& request)
         : functions_(functions),
@@ -45,11 +49,17 @@ public:
         RecurrentShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto rate = functions_.product.width * (!functions_.rounded ? 4. : cpu_features().fast_bf16 ? 6. : 4.5);
-        return 100 + shape.operations() / rate;
+        if (!functions_.product.tiles.multiply) return 100 + shape.operations() / rate;
+        if (!tiles_pay(shape)) return reject("too few rows for tiles");
+        // Tiles multiply at least twice as fast; a step of few sequences makes no use of them.
+        auto inputs = static_cast<double>(shape.inputs) / static_cast<double>(shape.inputs + shape.hidden);
+        auto all = functions_.takes_tiles(shape.batch) ? 0.5 : 1 - inputs / 2;
+        return 100 + shape.operations() / rate * all;
     }
     MaybeTask bind(BindArgs const& args) const override {
         RecurrentShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        if (functions_.product.tiles.multiply && !tiles_pay(shape)) return reject("too few rows for tiles");
         RecurrentPlan plan(functions_, info_, shape, args.threads, true, true);
         PackedWeights packed;
         if (w_ && plan.w.floats()) packed.w = pack(*w_, plan.w, shape, args.packs);
@@ -68,17 +78,43 @@ MaybeKernel make(RecurrentInfo const& info, Request const& request, Isa isa, Rec
     if (info.quantized) return reject("weights are bytes, expected f32");
     if (auto dtype = request.inputs[0].dtype; dtype != DataType::F32)
         return reject("X is " + std::string(name_of(dtype)) + ", expected f32");
+    if (functions.product.tiles.multiply && !functions.rounded && request.precision == Precision::Exact)
+        return reject("exact precision allows no sums of parts of bf16");
     return std::unique_ptr<Kernel>(new PackedRecurrentKernel(functions, isa, info, request));
 }
 
 }  // namespace
 
+#if RG_X86
+namespace {
+
+MaybeKernel make_rounded(RecurrentInfo const& info, Request const& request, Isa isa, RoundedFunctions const& rounded) {
+    if (!info.may_round) return reject("operands may not be rounded to bf16");
+    return make(info, request, isa,
+                {rounded.product, cell_functions_avx512(), nullptr, row_product_avx512bf16(), &rounded});
+}
+
+}  // namespace
+#endif
+
+MaybeKernel make_recurrent_rounded_avx512amx(RecurrentInfo const& info, Request const& request) {
+#if RG_X86
+    return make_rounded(info, request, Isa::Avx512Amx, rounded_functions_avx512amx());
+#else
+    return reject("not built for this architecture");
+#endif
+}
 MaybeKernel make_recurrent_rounded(RecurrentInfo const& info, Request const& request) {
 #if RG_X86
-    if (!info.may_round) return reject("operands may not be rounded to bf16");
-    auto const& rounded = rounded_functions_avx512bf16();
-    return make(info, request, Isa::Avx512Bf16,
-                {rounded.product, cell_functions_avx512(), nullptr, row_product_avx512bf16(), &rounded});
+    return make_rounded(info, request, Isa::Avx512Bf16, rounded_functions_avx512bf16());
+#else
+    return reject("not built for this architecture");
+#endif
+}
+MaybeKernel make_recurrent_avx512amx(RecurrentInfo const& info, Request const& request) {
+#if RG_X86
+    return make(info, request, Isa::Avx512Amx,
+                {product_functions_avx512amx(), cell_functions_avx512(), nullptr, row_product_avx512()});
 #else
     return reject("not built for this architecture");
 #endif

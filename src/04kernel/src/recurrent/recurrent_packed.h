@@ -15,6 +15,10 @@ struct RecurrentFunctions {
     /// Makes the pairs of bf16 that `product`, which is its own, and `row_product` multiply; null: these multiply f32.
     RoundedFunctions const* rounded = nullptr;
 
+    /// So many rows are multiplied by tiles.
+    bool takes_tiles(int64_t count) const {
+        return product.tiles.multiply && count >= rows_for_tiles(rounded != nullptr);
+    }
     /// Rows of a packed matrix, and elements of one that it is multiplied by.
     int64_t steps_of(int64_t k) const { return rounded ? pairs_of(k) : k; }
 };

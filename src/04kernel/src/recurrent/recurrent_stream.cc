@@ -27,10 +27,9 @@ class StreamedRecurrent final : public RecurrentTask {
     int64_t x_row(Direction const& d) const { return is_reverse(d) ? -s_.x_step : s_.x_step; }
     /// Input products of whole groups for columns [from, to), as one product.
     void multiply_inputs(Direction const& d, Group const& group, int64_t from, int64_t to) const {
-        auto t = product_of(p_.w, d.w, from, to - from);
+        auto t = product_of(p_.w, group.end - group.begin, d.w, from, to - from);
         t.bias = d.base + p_.bias + from;
-        t.m = group.end - group.begin, t.a = x_of(d, group.begin), t.a_row = x_row(d),
-        t.y = gx_of(d, group.slot) + from;
+        t.a = x_of(d, group.begin), t.a_row = x_row(d), t.y = gx_of(d, group.slot) + from;
         if (to > from) functions_.product.multiply(t);
     }
 
@@ -64,8 +63,8 @@ class StreamedRecurrent final : public RecurrentTask {
     /// The columns of a last panel that is narrower.
     void finish(Direction const& d, CellBlock const& cell, Group const& next, StreamBlock const& block, int64_t from,
                 int64_t to) const {
-        auto t = product_of(p_.r, d.r, from, to - from);
-        t.m = 1, t.a = cell.h, t.y = d.base + p_.gr + from;
+        auto t = product_of(p_.r, 1, d.r, from, to - from);
+        t.a = cell.h, t.y = d.base + p_.gr + from;
         functions_.product.multiply(t);
         if (block.beside && block.from == 0) multiply_inputs(d, next, from, to);
     }

@@ -4,8 +4,9 @@
 
 namespace refactor::kernel {
 
-RecurrentTask::Direction RecurrentTask::direction_of(void* const* arguments, float* workspace, int64_t d) const {
-    auto* base = workspace + static_cast<size_t>(d) * p_.direction;
+RecurrentTask::Direction RecurrentTask::direction_of(void* const* arguments, runtime::RunContext const& context,
+                                                     int64_t d) const {
+    auto* base = reinterpret_cast<float*>(context.workspace) + static_cast<size_t>(d) * p_.direction;
     auto pick = [&](std::shared_ptr<mem_manager::Blob const> const& blob, size_t at, GateMatrix const& m) {
         return blob && !info_.quantized ? static_cast<float const*>(blob->data()) + static_cast<size_t>(d) * m.floats()
                                         : base + at;
@@ -13,6 +14,7 @@ RecurrentTask::Direction RecurrentTask::direction_of(void* const* arguments, flo
     return {d,
             base,
             arguments,
+            &context,
             pick(packed_.w, p_.packed_w, p_.w),
             pick(packed_.r, p_.packed_r, p_.r),
             pick(packed_.part, p_.packed_part, p_.r_part)};
@@ -70,22 +72,39 @@ void RecurrentTask::prepare(Direction const& d, float* rows) const {
                                        p_.state_row);
 }
 
-ProductBlock RecurrentTask::product_of(GateMatrix const& m, float const* b, int64_t column, int64_t columns) const {
+ProductBlock RecurrentTask::product_of(GateMatrix const& m, int64_t rows, float const* b, int64_t column,
+                                       int64_t columns) const {
     ProductBlock t{};
-    t.k = m.steps, t.n = columns, t.a_k = 1, t.b = b + column * m.steps, t.source = ProductSource::Packed;
+    t.m = rows, t.k = m.steps, t.n = columns, t.a_k = 1, t.b = b + column * m.steps, t.source = ProductSource::Packed;
     t.y_row = m.columns, t.alpha = 1;
     auto floats = static_cast<int64_t>(cpu_features().l2 / sizeof(float));
     t.block_k = std::max<int64_t>(64, std::min(m.steps, floats / 8 / functions_.product.panel));
-    t.block_m = std::max<int64_t>(functions_.product.rows, floats / 2 / t.block_k);
+    t.block_m =
+        std::min(std::max<int64_t>(1, rows), std::max<int64_t>(functions_.product.rows, floats / 2 / t.block_k));
     return t;
 }
 
-void RecurrentTask::multiply(Direction const& d, Weights weights, Rows const& rows, int) const {
+size_t RecurrentTask::scratch_bytes() const {
+    int64_t floats = 0;
+    for (auto weights : {Weights::W, Weights::R, Weights::Part}) {
+        if (!functions_.takes_tiles(most_rows(weights))) continue;
+        auto t = product_of(matrix_of(weights), most_rows(weights), nullptr, 0, 0);
+        floats = std::max(floats, functions_.product.tiles.scratch(t.block_m, t.block_k, false));
+    }
+    return static_cast<size_t>(floats) * sizeof(float);
+}
+
+void RecurrentTask::multiply(Direction const& d, Weights weights, Rows const& rows, int worker) const {
     auto const& m = matrix_of(weights);
     auto const* b = weights == Weights::W ? d.w : weights == Weights::R ? d.r : d.part;
-    auto t = product_of(m, b, rows.column, rows.columns);
-    t.m = rows.count, t.a = rows.a, t.a_row = rows.a_row, t.bias = rows.bias, t.y = rows.y;
-    functions_.product.multiply(t);
+    auto t = product_of(m, rows.count, b, rows.column, rows.columns);
+    t.a = rows.a, t.a_row = rows.a_row, t.bias = rows.bias, t.y = rows.y;
+    if (functions_.takes_tiles(rows.count)) {
+        t.scratch = reinterpret_cast<float*>(d.context->scratch_of(worker));
+        functions_.product.tiles.multiply(t);
+    } else {
+        functions_.product.multiply(t);
+    }
 }
 
 void RecurrentTask::multiply_states(Direction const& d, Weights weights, float const* h, int64_t first, int64_t rows,
@@ -145,7 +164,7 @@ void RecurrentTask::run(void* const* arguments, runtime::RunContext const& conte
     auto* workspace = reinterpret_cast<float*>(context.workspace);
     Direction all[2];
     for (int64_t d = 0; d < s_.directions; ++d) {
-        all[d] = direction_of(arguments, workspace, d);
+        all[d] = direction_of(arguments, context, d);
         prepare(all[d], workspace + p_.rows);
     }
     walk(all, context.pool);

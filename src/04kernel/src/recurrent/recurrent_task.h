@@ -27,6 +27,7 @@ public:
           threads_(std::max(1, threads)) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override;
     size_t workspace_bytes() const override { return p_.total * sizeof(float); }
+    size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override { return (packed_.w ? 2u : 0u) | (packed_.r ? 4u : 0u); }
     double operations() const override { return s_.operations(); }
 
@@ -36,6 +37,7 @@ protected:
         int64_t index;
         float* base;
         void* const* arguments;
+        runtime::RunContext const* context;
         float const *w, *r, *part;
     };
 
@@ -56,7 +58,11 @@ protected:
         return s_.lengths < 0 ? nullptr : static_cast<int32_t const*>(arguments[s_.lengths]);
     }
     bool is_reverse(Direction const& d) const { return s_.is_reverse(info_, d.index); }
-    ProductBlock product_of(GateMatrix const&, float const* b, int64_t column, int64_t columns) const;
+    enum class Weights : uint8_t { W, R, Part };
+    /// A product with `rows` rows of A; which, and what becomes of them, is left to the caller.
+    ProductBlock product_of(GateMatrix const&, int64_t rows, float const* b, int64_t column, int64_t columns) const;
+    /// Most rows of A that W and R are multiplied with at a time.
+    int64_t most_rows(Weights weights) const { return weights == Weights::W ? p_.chunk * s_.batch : s_.batch; }
     /// `y`, from `column` on, is `count` rows of `a` times some columns of weights, plus a bias if there is one.
     struct Rows {
         float const* a;
@@ -64,7 +70,6 @@ protected:
         float const* bias;
         float* y;
     };
-    enum class Weights : uint8_t { W, R, Part };
     virtual void multiply(Direction const&, Weights, Rows const&, int worker) const;
     void multiply_states(Direction const&, Weights, float const* h, int64_t first, int64_t rows, int64_t first_block,
                          int64_t last_block, int worker) const;
@@ -79,7 +84,7 @@ protected:
     std::pair<int64_t, int64_t> blocks_of(int64_t part) const;
 
 private:
-    Direction direction_of(void* const* arguments, float* workspace, int64_t d) const;
+    Direction direction_of(void* const* arguments, runtime::RunContext const& context, int64_t d) const;
     void gather_bias(Direction const&) const;
     void prepare(Direction const&, float* rows) const;
     void store_states(Direction const&) const;

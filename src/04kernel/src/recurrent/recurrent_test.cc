@@ -40,7 +40,7 @@ TEST(Recurrent, LongSequencesAndLargeBatches) {
                 auto info = info_of(cell, s.hidden, bits);
                 auto layer = layer_of(info, s, random, true);
                 EXPECT_EQ(check_candidates(info, layer.inputs, layer.outputs, kTolerance),
-                          wide_levels(cpu_features().isa));
+                          wide_levels(cpu_features().isa) + tile_candidates(info, s, false));
             }
 }
 
@@ -103,7 +103,7 @@ TEST(Recurrent, FollowsOnnx) {
 TEST(Recurrent, Refusals) {
     std::mt19937 random(seed_of(85));
     auto info = info_of(RecurrentCell::Gru, 6, 8 + 16);
-    auto layer = layer_of(info, {3, 2, 5, 6}, random, false);
+    auto layer = layer_of(info, {24, 2, 5, 6}, random, false);
     ThreadPool pool(1);
     PackCache packs;
     for (auto isa : {Isa::Scalar, cpu_features().isa}) {
@@ -111,7 +111,7 @@ TEST(Recurrent, Refusals) {
         for (auto const& kernel : candidates(info, request_of(in, out, isa, 1)).kernels) {
             auto inputs = layer.inputs;
             auto outputs = layer.outputs;
-            inputs[4].as<int32_t>()[1] = 4;
+            inputs[4].as<int32_t>()[1] = 25;
             EXPECT_THROW(run(*kernel, inputs, outputs, packs, pool), InvalidInput) << kernel->id();
             inputs = layer.inputs, inputs[2] = random_f32({1, 18, 5}, random);
             std::vector<TensorDesc const*> operands, results{&outputs[0].desc};
@@ -122,6 +122,12 @@ TEST(Recurrent, Refusals) {
         }
     }
     auto in = operands_of(layer.inputs), out = operands_of(layer.outputs);
+    auto request = request_of(in, out, Isa::Avx512Amx, 1);
+    request.precision = Precision::Exact;
+    std::string reasons;
+    for (auto const& rejection : candidates(info, request).rejections) reasons += rejection.reason + '\n';
+    EXPECT_NE(reasons.find("f32:avx512amx: exact precision allows no sums of parts of bf16"), std::string::npos)
+        << reasons;
     in[0].dtype = DataType::I32;
     EXPECT_TRUE(candidates(info, request_of(in, out, cpu_features().isa, 1)).kernels.empty());
 }
