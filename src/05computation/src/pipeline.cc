@@ -44,6 +44,7 @@
 #include "passes/round_products.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_reshapes.h"
+#include "passes/sink_squeezes.h"
 #include "passes/sink_transposes.h"
 #include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
@@ -81,6 +82,7 @@ constexpr Pass kPasses[] = {
     {"expand_quantization", expand_quantization},
     {"slice_gathers", slice_gathers},
     {"sink_reshapes", sink_reshapes},
+    {"sink_squeezes", sink_squeezes},
     {"hoist_reshapes", hoist_reshapes},
     {"sink_transposes", sink_transposes},
     {"remove_identities", remove_identities},
