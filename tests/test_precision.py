@@ -244,7 +244,7 @@ def test_recurrent_layers_round(cell, gates, batch):
     assert 0 < relative_error(executor(arrays), exact) < 4 * EPSILON["bf16"]
     assert "0 attentions and 1 recurrent layer may round their operands to bf16" in executor.dbg(quiet=True)
     kernels = [row.kernel for row in executor.bench(repeats=1, quiet=True)]
-    assert "recurrent:cpu:packed:bf16:avx512bf16" in kernels
+    assert any(kernel.startswith("recurrent:cpu:packed:bf16:avx512") for kernel in kernels)
     kept = make_compiler(proto).compile("cpu", precision="bf16", keep_f32=["layer"])
     np.testing.assert_array_equal(kept(arrays)["y"], exact["y"])
 
