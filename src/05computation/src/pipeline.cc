@@ -43,6 +43,7 @@
 #include "passes/round_operands.h"
 #include "passes/round_products.h"
 #include "passes/select_layouts.h"
+#include "passes/sink_concats.h"
 #include "passes/sink_reshapes.h"
 #include "passes/sink_squeezes.h"
 #include "passes/sink_transposes.h"
@@ -87,6 +88,7 @@ constexpr Pass kPasses[] = {
     {"sink_transposes", sink_transposes},
     {"remove_identities", remove_identities},
     {"remove_dead_nodes", remove_dead_nodes},
+    {"sink_concats", sink_concats},
     {"fold_affine", fold_affine},
     {"merge_branches", merge_branches},
     {"merge_phases", merge_phases},
@@ -95,6 +97,7 @@ constexpr Pass kPasses[] = {
     {"fuse_layer_norm", fuse_layer_norm},
     {"fuse_elementwise", fuse_elementwise},
     {"recognise_activations", recognise_activations},
+    {"sink_concats", sink_concats},
     {"fuse_attention", fuse_attention},
     {"eliminate_common_subexpressions", eliminate_common_subexpressions},
     {"merge_projections", merge_projections},

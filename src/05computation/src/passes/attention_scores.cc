@@ -1,5 +1,7 @@
 #include "passes/attention_scores.h"
 
+#include "passes/edges.h"
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -128,8 +130,6 @@ Expression program_of(NodePtr node) {
 }
 
 }  // namespace
-
-bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
 
 EdgePtr before_reshapes(EdgePtr edge) {
     while (edge->producer() && edge->producer()->value.op->is_alias() && is_private(edge))

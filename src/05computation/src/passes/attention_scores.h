@@ -28,8 +28,6 @@ std::optional<Scores> scores_of(EdgePtr edge);
 /// The shapes are the same, but for a last axis of `masked` that may be what a mask broadcasts the keys of `product`
 /// to.
 bool is_but_for_keys(Shape const& masked, Shape const& product);
-/// Nobody but one node reads it.
-bool is_private(EdgePtr edge);
 /// `edge` is `factor` times what is returned, through an Elementwise node that nobody else reads and that only
 /// multiplies by a scalar.
 EdgePtr strip_scale(EdgePtr edge, float& factor);

@@ -3,8 +3,8 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/matmul.h"
 #include "mem_manager/blob.h"
-#include "passes/attention_scores.h"
 #include "passes/constants.h"
+#include "passes/edges.h"
 
 namespace refactor::computation {
 

@@ -3,6 +3,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "passes/attention_scores.h"
+#include "passes/edges.h"
 
 #include <algorithm>
 

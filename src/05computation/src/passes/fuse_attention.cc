@@ -4,6 +4,7 @@
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
 #include "passes/attention_scores.h"
+#include "passes/edges.h"
 
 namespace refactor::computation {
 

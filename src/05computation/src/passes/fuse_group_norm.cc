@@ -3,8 +3,8 @@
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/reduce.h"
 #include "passes/affine.h"
-#include "passes/attention_scores.h"
 #include "passes/constants.h"
+#include "passes/edges.h"
 
 namespace refactor::computation {
 

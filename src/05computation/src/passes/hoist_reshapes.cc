@@ -3,7 +3,7 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
-#include "passes/attention_scores.h"
+#include "passes/edges.h"
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 #include "kernel/ops/movement.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "passes/edges.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,8 +12,6 @@
 namespace refactor::computation {
 
 namespace {
-
-bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
 
 /// A product of constant weights [K, N] or, transposed, [N, K], with at most a constant bias [N] behind it.
 bool is_projection(NodePtr node) {

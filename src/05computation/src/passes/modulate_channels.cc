@@ -2,7 +2,8 @@
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
-#include "passes/attention_scores.h"
+#include "passes/edges.h"
+#include "passes/expression.h"
 
 #include <algorithm>
 

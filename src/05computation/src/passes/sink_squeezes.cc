@@ -2,8 +2,8 @@
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
-#include "kernel/ops/vision.h"
 #include "passes/constants.h"
+#include "passes/edges.h"
 #include "passes/insert_step.h"
 
 #include <algorithm>
@@ -48,20 +48,6 @@ public:
         return all;
     }
 };
-
-bool is_behind_convolution(EdgePtr edge) {
-    for (auto* node = edge->producer(); node; node = edge->producer()) {
-        auto const& op = *node->value.op;
-        if (info_of<kernel::ConvInfo>(op) || info_of<kernel::ConvTransposeInfo>(op)) return true;
-        if (!info_of<kernel::ElementwiseInfo>(op)) return false;
-        auto const inputs = node->inputs();
-        auto whole =
-            std::find_if(inputs.begin(), inputs.end(), [&](EdgePtr x) { return x->value.shape == edge->value.shape; });
-        if (whole == inputs.end()) return false;
-        edge = *whole;
-    }
-    return false;
-}
 
 /// The node on operands that keep the axes, and the Reshape behind it.
 void rebuild(Graph& graph, NodePtr node, std::vector<EdgePtr> const& inputs, Shape shape) {

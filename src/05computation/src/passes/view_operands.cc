@@ -2,6 +2,7 @@
 
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "passes/edges.h"
 
 #include <algorithm>
 #include <array>
@@ -152,8 +153,6 @@ Steps steps_of(View const& view) {
     }
     return steps;
 }
-
-bool is_private(EdgePtr edge) { return edge->only_consumer() && !edge->value.keep; }
 
 /// Nothing needs the tensor itself: it has one reader, or all its readers cut a part out of it.
 bool may_vanish(EdgePtr edge) {
