@@ -51,9 +51,7 @@ def layer(number, x, heads, kv_heads, depth, random, keys="present_k", values="p
                 helper.make_node("Concat", [name(f"past_{part}"), name(part)], [present], axis=2),
             ]
     nodes += [
-        helper.make_node(
-            "Attention", [name("q"), keys, values], [name("a")], name=name("attention"), is_causal=1
-        ),
+        helper.make_node("Attention", [name("q"), keys, values], [name("a")], name=name("attention"), is_causal=1),
         helper.make_node("Transpose", [name("a")], [name("t")], perm=[0, 2, 1, 3]),
         helper.make_node("Reshape", [name("t"), name("joined")], [name("j")]),
         helper.make_node("MatMul", [name("j"), name("wo")], [name("y")]),

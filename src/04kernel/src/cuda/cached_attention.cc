@@ -81,7 +81,7 @@ public:
         auto depth = static_cast<double>(words.depth + words.value_depth);
         auto rate = cut->tile.run > 1 ? kRowRate : kElementRate;
         return (words.splits > 1 ? 2 : 1) * kLaunchTime +
-               waves * (kRowTime + static_cast<double>(words.keys_each) * depth / rate) +
+               waves * (kRowTime + static_cast<double>(std::min(words.keys_each, words.keys)) * depth / rate) +
                static_cast<double>(JoinedCaches(args).bytes()) / (0.75 * kMemoryRate);
     }
 

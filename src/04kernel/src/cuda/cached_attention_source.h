@@ -36,4 +36,7 @@ struct CachedAttentionKind : AttentionKind {
 /// mask, sinks, Y, partial results, new K, new V, present K, present V.
 std::string cached_attention_source(CachedAttentionKind const&);
 
+/// Its body, behind `Words`.
+extern char const* const kCachedAttention;
+
 }  // namespace refactor::kernel::cuda
