@@ -23,6 +23,7 @@
 #include "passes/fuse_layer_norm.h"
 #include "passes/fuse_prologues.h"
 #include "passes/hoist_reshapes.h"
+#include "passes/join_caches.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_branches.h"
@@ -115,6 +116,7 @@ constexpr Pass kPasses[] = {
     {"multiply_windows", multiply_windows},
     {"pad_channels", pad_channels},
     {"turn_weights", turn_weights},
+    {"join_caches", join_caches},
     {"round_operands", round_operands},
     {"remove_dead_nodes", remove_dead_nodes},
     {"fold_constants", fold_constants},

@@ -13,11 +13,7 @@ namespace refactor::kernel::cuda {
 
 namespace {
 
-/// Multiply-adds a nanosecond of one processor that works on one query: they wait for memory, which they read 16 bytes
-/// at a time, or one element.
-constexpr double kRowRate = 32 * 1.7, kElementRate = 4 * 1.7;
-/// Nanoseconds that blocks of one query wait for the memory and each other, and how many of them a processor has.
-constexpr double kRowTime = 2000;
+/// Blocks of one query that a processor has.
 constexpr int64_t kRowBlocks = 4;
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -2,12 +2,7 @@
 
 namespace refactor::kernel::cuda {
 
-char const* const kAttentionRows = R"cuda(
-// 256 keys a step. Some lanes of a warp work on a key, so that they read a row of K 16 bytes at a time, 4 keys of each in
-// flight; then a thread on as many columns of V. Where rows allow no vectors, a warp has a key, a thread has columns.
-constexpr int kKeys = 256, kRun = kVector ? 16 / sizeof(Element) : 1;
-typedef rg_vec<Element, kRun> Run;
-
+char const* const kAttentionJoin = R"cuda(
 RG_FN Sum largest(Sum x) {
     for (int lane = 16; lane > 0; lane /= 2) {
         Sum other = __shfl_xor_sync(0xffffffffu, x, lane);
@@ -19,6 +14,35 @@ RG_FN Sum total(Sum x) {
     for (int lane = 16; lane > 0; lane /= 2) x += __shfl_xor_sync(0xffffffffu, x, lane);
     return x;
 }
+RG_GLOBAL rg_attention_join(RG_ARGUMENT rg_attention_args a) {
+    RG_WAIT();
+    const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
+    RG_FOR(Index, target, count) {
+        const Index row = target / (Index)a.value_depth, column = target % (Index)a.value_depth;
+        Sum const* parts = (Sum const*)a.partial + row * (Index)a.splits * width;
+        Sum maximum = lowest(), value = Sum(0), sum = Sum(0);
+        for (int i = 0; i < (int)a.splits; ++i) {
+            Sum top = parts[i * width + (Index)a.value_depth];
+            maximum = top > maximum ? top : maximum;
+        }
+        for (int i = 0; i < (int)a.splits; ++i) {
+            Sum factor = shrink(parts[i * width + (Index)a.value_depth], maximum);
+            value += parts[i * width + column] * factor;
+            sum += parts[i * width + (Index)a.value_depth + 1] * factor;
+        }
+        const Index head = row / (Index)a.queries, query = row % (Index)a.queries;
+        const Index at = begin_of(a, a.at_y, head, 1) + query * (Index)a.at_y.row;
+        rg_store(((Element*)a.y)[at + column], quotient(a, value, sum, head, (int)query, (int)column));
+    }
+}
+)cuda";
+
+char const* const kAttentionRows = R"cuda(
+// 256 keys a step. Some lanes of a warp work on a key, so that they read a row of K 16 bytes at a time, 4 keys of each in
+// flight; then a thread on as many columns of V. Where rows allow no vectors, a warp has a key, a thread has columns.
+constexpr int kKeys = 256, kRun = kVector ? 16 / sizeof(Element) : 1;
+typedef rg_vec<Element, kRun> Run;
+
 // Of all threads of the block; `room` may be used again after the next barrier but one.
 template <class F> RG_FN Sum of_block(Sum x, Sum* room, F reduce) {
     x = reduce(x);
@@ -83,9 +107,9 @@ RG_FN void score_keys(rg_attention_args const& a, Shared& shared, Element const*
 RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
     RG_WAIT();
     __shared__ Shared shared;
-    const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth, split = blockIdx.x % (unsigned)a.splits;
-    const Index row = blockIdx.x / (unsigned)a.splits, head = row / (Index)a.queries;
-    const int query = row % (Index)a.queries;
+    const int thread = threadIdx.x, depth = a.depth, value_depth = a.value_depth;
+    const Index row = divided(blockIdx.x, (Index)a.splits), head = divided(row, (Index)a.queries);
+    const int split = blockIdx.x - row * (Index)a.splits, query = row - head * (Index)a.queries;
     Element const* q = (Element const*)a.q + begin_of(a, a.at_q, head, 1) + query * (Index)a.at_q.row;
     Element const* k = (Element const*)a.k + kv_begin(a, a.at_k, head);
     Element const* v = (Element const*)a.v + kv_begin(a, a.at_v, head);
@@ -157,28 +181,6 @@ RG_GLOBAL rg_attention(RG_ARGUMENT rg_attention_args a) {
     }
     if (a.splits > 1 && thread < 2)
         ((Sum*)a.partial)[(row * (Index)a.splits + split) * (value_depth + 2) + value_depth + thread] = thread ? sum : maximum;
-}
-
-RG_GLOBAL rg_attention_join(RG_ARGUMENT rg_attention_args a) {
-    RG_WAIT();
-    const Index count = (Index)a.batch * (Index)a.heads * (Index)a.queries * (Index)a.value_depth, width = (Index)a.value_depth + 2;
-    RG_FOR(Index, target, count) {
-        const Index row = target / (Index)a.value_depth, column = target % (Index)a.value_depth;
-        Sum const* parts = (Sum const*)a.partial + row * (Index)a.splits * width;
-        Sum maximum = lowest(), value = Sum(0), sum = Sum(0);
-        for (int i = 0; i < (int)a.splits; ++i) {
-            Sum top = parts[i * width + (Index)a.value_depth];
-            maximum = top > maximum ? top : maximum;
-        }
-        for (int i = 0; i < (int)a.splits; ++i) {
-            Sum factor = shrink(parts[i * width + (Index)a.value_depth], maximum);
-            value += parts[i * width + column] * factor;
-            sum += parts[i * width + (Index)a.value_depth + 1] * factor;
-        }
-        const Index head = row / (Index)a.queries, query = row % (Index)a.queries;
-        const Index at = begin_of(a, a.at_y, head, 1) + query * (Index)a.at_y.row;
-        rg_store(((Element*)a.y)[at + column], quotient(a, value, sum, head, (int)query, (int)column));
-    }
 }
 )cuda";
 

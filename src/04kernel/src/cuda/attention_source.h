@@ -22,6 +22,7 @@ struct AttentionWords {
     AttentionPlace q, k, v, y;
     int64_t mask_step[4];
     int64_t query_tiles = 1, value_tiles = 1, splits = 1, keys_each = 0;
+    int64_t past = 0;  ///< keys of the first piece of a cache
 
     AttentionWords(AttentionShape const&);
 };
@@ -37,7 +38,12 @@ std::string tiled_attention_source(AttentionKind const&);
 /// Flash-Decoding, Dao et al. 2023.
 std::string row_attention_source(AttentionKind const&);
 
-/// The bodies of both, behind what they share.
+/// What all of them share: types, constants, the argument with more `addresses` (", a, b"), and functions of scores and
+/// results, which read elements of K and V by `key_of` and `value_of` of `operands`.
+std::string attention_beginning(AttentionKind const&, char const* addresses, char const* operands);
+/// `largest` and `total` of a warp, and `rg_attention_join`.
+extern char const* const kAttentionJoin;
+/// The bodies of both.
 extern char const *const kAttentionTiles, *const kAttentionRows;
 
 }  // namespace refactor::kernel::cuda

@@ -62,6 +62,10 @@ MaybeKernel conv_transpose_direct(ConvTransposeInfo const&, Request const&);
 /// Generated code, online softmax: tiles of queries and keys (not f64), and for few queries parts of the keys.
 MaybeKernel attention_tiled(AttentionInfo const&, Request const&);
 MaybeKernel attention_split_keys(AttentionInfo const&, Request const&);
+/// The caches of f32, f16 and bf16: for few queries read once, as they are used and written; for many joined first, for
+/// the best kernel of attention.
+MaybeKernel cached_attention_one_launch(CachedAttentionInfo const&, Request const&);
+MaybeKernel cached_attention_composed(CachedAttentionInfo const&, Request const&);
 
 /// cuDNN, the `rank`-th of its plans: convolutions in f32, f64, f16 and bf16 with f32 sums, the epilogue inside where
 /// it has an engine for that, else behind; attention in f16 and bf16 without masks.

@@ -29,16 +29,16 @@ using namespace kernel;
 
 /// Every info of `kernel/ops`, in alphabetical order (`make lint` compares).
 using AllInfos =
-    InfoList<ArgReduceInfo, AttentionInfo, BlockMatMulInfo, ChannelVectorsInfo, Col2ImInfo, ConcatInfo, ConvChainInfo,
-             ConvInfo, ConvTransposeInfo, ConvertInfo, CopyInfo, CumSumInfo, DeformColumnsInfo, DequantizeInfo,
-             ElementwiseInfo, ExpandInfo, FourierInfo, GatherBlockMatMulInfo, GatherElementsInfo, GatherInfo,
-             GatherMatMulInfo, GatherNDInfo, GlobalPoolInfo, GridSampleInfo, GroupNormInfo, IntegerConvInfo,
-             IntegerMatMulInfo, IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo, LinearAttentionInfo, LookupInfo,
-             LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo, MultinomialInfo, NormalizedMatMulInfo,
-             OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo, RecurrentInfo, ReduceInfo, ReorderInfo,
-             ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo, ShapeValuesInfo, SliceInfo, SoftmaxInfo,
-             SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo, TensorScatterInfo, TopKInfo, TransposeInfo,
-             TreeEnsembleInfo, TriluInfo>;
+    InfoList<ArgReduceInfo, AttentionInfo, BlockMatMulInfo, CachedAttentionInfo, ChannelVectorsInfo, Col2ImInfo,
+             ConcatInfo, ConvChainInfo, ConvInfo, ConvTransposeInfo, ConvertInfo, CopyInfo, CumSumInfo,
+             DeformColumnsInfo, DequantizeInfo, ElementwiseInfo, ExpandInfo, FourierInfo, GatherBlockMatMulInfo,
+             GatherElementsInfo, GatherInfo, GatherMatMulInfo, GatherNDInfo, GlobalPoolInfo, GridSampleInfo,
+             GroupNormInfo, IntegerConvInfo, IntegerMatMulInfo, IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo,
+             LinearAttentionInfo, LookupInfo, LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo,
+             MultinomialInfo, NormalizedMatMulInfo, OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo,
+             RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo,
+             ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo,
+             TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo, TriluInfo>;
 
 }  // namespace detail
 

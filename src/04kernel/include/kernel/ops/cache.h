@@ -1,5 +1,5 @@
 #pragma once
-#include "kernel/kernel.h"
+#include "kernel/ops/matmul.h"
 
 namespace refactor::kernel {
 
@@ -14,6 +14,23 @@ struct TensorScatterInfo {
     std::string attributes() const;
 };
 Candidates candidates(TensorScatterInfo const&, Request const&);
+
+/// Queries of a step of decoding, and keys that it adds to its caches, at most.
+inline constexpr int64_t kFewQueries = 8;
+
+/// Attention whose keys and values are joined on the way: K is past K [B, Hkv, P, D] and new K [B, Hkv, N, D] behind
+/// it, V likewise.
+///
+/// Inputs: Q as that of Attention (with `attention.views` the places of K and V are those in the joined tensors), past
+/// K, new K, past V, new V, then mask and sinks as those of Attention. Outputs: Y, present K, present V: the joined
+/// tensors. f32, f16 and bf16: Y and sinks have the type of Q, all others any of them. K is not transposed. On a GPU
+/// only.
+struct CachedAttentionInfo {
+    static constexpr char const* kType = "CachedAttention";
+    AttentionInfo attention;
+    std::string attributes() const { return attention.attributes(); }
+};
+Candidates candidates(CachedAttentionInfo const&, Request const&);
 
 /// Linear attention as a recurrence over the positions t with a state S [D, Dv] for each key head:
 /// S *= exp(decay_t), v_t = beta_t (v_t - Sᵀ k_t) if `delta`, S += k_t v_tᵀ, y_t = scale Sᵀ q_t.
