@@ -129,14 +129,13 @@ RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[4], int64
 /// The same of all columns of a panel.
 template <bool kBoth, bool kSigned>
 RG_SIMD void add_products(IntegerBlock const& t, TileOfRows const (&a)[2], int64_t dwords, int64_t column,
-                          int64_t vectors, Ahead ahead, int32_t* sums) {
+                          int64_t vectors, Ahead& ahead, int32_t* sums) {
     int32_t const* b = t.b + column * t.taps * t.depth;
     for (int64_t v = 0; v < vectors; v += 2) {
         if (v + 1 < vectors)
             add_products<kBoth, true, kSigned>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
         else
             add_products<kBoth, false, kSigned>(t, a, dwords, b + v * kWidth, ahead, sums + v * kWidth);
-        ahead.step = 0;
     }
 }
 
@@ -225,18 +224,18 @@ void multiply_by_tiles(IntegerBlock const& t) {
     int64_t const depth = t.taps * t.depth, pairs = (places + kBoth - 1) / kBoth;
     for (int64_t column = 0; column < t.columns; column += kPanel) {
         int64_t left = (t.columns - column + kWidth - 1) / kWidth, vectors = left < kVectors ? left : kVectors;
-        // All rows of a panel together ask for the one behind it.
+        // All passes over a panel together ask for the one behind it.
         constexpr int64_t kLine = 4 * kPanel;
+        int64_t const passes = pairs * ((vectors + 1) / 2);
         bool more = column + kPanel < t.columns && depth * kLine <= t.largest_ahead;
         Ahead ahead{reinterpret_cast<char const*>(t.b + (column + kPanel) * depth),
-                    more ? (kLine + pairs - 1) / pairs : 0};
+                    more ? (kLine + passes - 1) / passes : 0};
         auto multiply = [&](TileOfRows const(&a)[2]) __attribute__((always_inline)) {
             tiles.shape(a[0].rows, a[1].rows);
             if (a[1].rows)
                 add_products<true, kSigned>(t, a, dwords, column, vectors, ahead, sums);
             else
                 add_products<false, kSigned>(t, a, dwords, column, vectors, ahead, sums);
-            ahead.from += ahead.step * depth;
         };
         /// Four whole tiles of rows and a narrow panel; how many rows, 0 where there are no such tiles.
         auto multiply_four = [&](int64_t row) -> int64_t {
