@@ -22,6 +22,7 @@
 #include "passes/fuse_group_norm.h"
 #include "passes/fuse_layer_norm.h"
 #include "passes/fuse_prologues.h"
+#include "passes/fuse_rotary.h"
 #include "passes/hoist_reshapes.h"
 #include "passes/join_caches.h"
 #include "passes/look_up_one_hots.h"
@@ -116,6 +117,7 @@ constexpr Pass kPasses[] = {
     {"multiply_windows", multiply_windows},
     {"pad_channels", pad_channels},
     {"turn_weights", turn_weights},
+    {"fuse_rotary", fuse_rotary},
     {"join_caches", join_caches},
     {"round_operands", round_operands},
     {"remove_dead_nodes", remove_dead_nodes},

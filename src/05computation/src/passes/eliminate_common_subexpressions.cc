@@ -42,7 +42,10 @@ public:
         key += '\0';
         for (auto* edge : node->inputs()) append(key, edge ? number_of(edge) : UINT32_MAX);
         for (auto const& param : op.params()) append(key, param.hash());
-        for (auto* edge : node->outputs()) append(key, edge->value.dtype), append(key, edge->value.layout);
+        for (auto* edge : node->outputs()) {
+            append(key, edge->value.dtype), append(key, edge->value.layout);
+            for (auto const& size : edge->value.shape) append(key, size.hash());
+        }
         return key;
     }
 };

@@ -1,5 +1,7 @@
+#include "common/cpu_features.h"
 #include "kernel/ops/recurrent.h"
 #include "pass.h"
+#include "passes/eliminate_common_subexpressions.h"
 #include "passes/test_graph.h"
 
 namespace refactor::computation {
@@ -216,6 +218,15 @@ TEST(Passes, EqualExpressionsAreComputedOnce) {
     g.output(g.elementwise(
         ExprOp::Sub, {g.elementwise(ExprOp::Exp, {a}, {8, 16}), g.elementwise(ExprOp::Neg, {b}, {8, 16})}, {8, 16}));
     EXPECT_EQ(count(compare_passes(g, {{8, 16}}, kSums), "MatMul"), 1);
+}
+
+TEST(Passes, EqualReshapesAreFoundBesideOthers) {
+    TestGraph g(31);
+    auto* x = g.input({2, 6});
+    for (int i = 0; i < 2; ++i)
+        for (auto const& shape : {Shape{12}, Shape{3, 4}})
+            g.output(g.elementwise(ExprOp::Abs, {g.reshape(x, shape)}, shape));
+    EXPECT_EQ(eliminate_common_subexpressions(g.model, {CompileOptions{}, cpu_features().isa, 1}), 2);
 }
 
 TEST(Passes, KeptTensorsStay) {

@@ -14,6 +14,7 @@
 #include "kernel/ops/random.h"
 #include "kernel/ops/recurrent.h"
 #include "kernel/ops/reduce.h"
+#include "kernel/ops/rotary.h"
 #include "kernel/ops/svm.h"
 #include "kernel/ops/trees.h"
 #include "kernel/ops/vision.h"
@@ -36,9 +37,9 @@ using AllInfos =
              GroupNormInfo, IntegerConvInfo, IntegerMatMulInfo, IntegerPoolInfo, JoinedElementwiseInfo, LayerNormInfo,
              LinearAttentionInfo, LookupInfo, LrnInfo, MatMulInfo, MatrixInfo, MaxRoiPoolInfo, MaxUnpoolInfo,
              MultinomialInfo, NormalizedMatMulInfo, OneHotInfo, PadInfo, PoolInfo, QuantizeInfo, RandomInfo, RangeInfo,
-             RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, ScatterInfo,
-             ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo, SquaredDistanceInfo, StftInfo, SvmVotesInfo,
-             TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo, TriluInfo>;
+             RecurrentInfo, ReduceInfo, ReorderInfo, ResizeInfo, ReverseSequenceInfo, RoiAlignInfo, RotaryInfo,
+             ScatterInfo, ShapeValuesInfo, SliceInfo, SoftmaxInfo, SplitInfo, SquaredDistanceInfo, StftInfo,
+             SvmVotesInfo, TensorScatterInfo, TopKInfo, TransposeInfo, TreeEnsembleInfo, TriluInfo>;
 
 }  // namespace detail
 
