@@ -35,7 +35,7 @@
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
 #include "passes/multiply_windows.h"
-#include "passes/narrow_attention.h"
+#include "passes/narrow_halves.h"
 #include "passes/pad_channels.h"
 #include "passes/pool_positions.h"
 #include "passes/recognise_activations.h"
@@ -76,7 +76,7 @@ constexpr Pass kPasses[] = {
     {"fold_pads", fold_pads},
     {"widen_recurrent_weights", widen_recurrent_weights},
     {"widen_halves", widen_halves},
-    {"narrow_attention", narrow_attention},
+    {"narrow_halves", narrow_halves},
     {"modulate_channels", modulate_channels},
     {"fold_constants", fold_constants},
     {"remove_identities", remove_identities},

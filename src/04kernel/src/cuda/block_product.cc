@@ -27,7 +27,7 @@ std::vector<Address> block_product_addresses() {
 /// What does not depend on sizes.
 BlockProductKind kind_of(I const& info, Request const& request) {
     BlockProductKind kind;
-    kind.bits = info.bits, kind.zeros = request.inputs[I::kZeros].dtype;
+    kind.a = request.inputs[I::kA].dtype, kind.bits = info.bits, kind.zeros = request.inputs[I::kZeros].dtype;
     kind.bias = !request.inputs[I::kBias].absent();
     kind.words = info.block * info.bits % 128 == 0 ? 4 : 1;
     return kind;
@@ -66,7 +66,7 @@ public:
     BlockProduct(I const& info, BlockProductKind const& kind, bool few_rows, Library const& library)
         : info_(info), kind_(kind), few_rows_(few_rows), functions_(library) {}
 
-    std::string id() const override { return id_of("block_matmul", few_rows_ ? "few_rows" : "tiled", DataType::F32); }
+    std::string id() const override { return id_of("block_matmul", few_rows_ ? "few_rows" : "tiled", kind_.a); }
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto found = plan(args);
@@ -98,8 +98,16 @@ public:
 MaybeKernel make(I const& info, Request const& request, bool few_rows) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
+    // As on the host, but that A and Y may be of f16 or bf16.
+    auto type = request.inputs[I::kA].dtype;
+    if (type != request.outputs[0].dtype || (type != DataType::F32 && type != DataType::F16 && type != DataType::BF16))
+        return Err{Rejection{"A of " + std::string(refactor::name_of(type)) + " and Y of " +
+                             std::string(refactor::name_of(request.outputs[0].dtype)) +
+                             ", expected both of f32, f16 or bf16"}};
+    std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end()), outputs{request.outputs[0]};
+    inputs[I::kA].dtype = outputs[0].dtype = DataType::F32;
     auto on_host = request;
-    on_host.device = "cpu";
+    on_host.device = "cpu", on_host.inputs = inputs, on_host.outputs = outputs;
     if (auto why = block_matmul_mismatch(info, on_host); !why.empty()) return Err{Rejection{why}};
     auto kind = kind_of(info, request);
     kind.ordered = request.inputs[I::kBlocks].absent();

@@ -21,7 +21,7 @@ RG_FN float zero_of(rg_block_args const& p, int column, int block) {
 }
 RG_FN void finish(rg_block_args const& p, int row, int column, float value) {
     if (kBias) value += ((float const*)p.bias)[column];
-    ((float*)p.y)[row * (Index)p.n + column] = value;
+    rg_store(((A*)p.y)[row * (Index)p.n + column], value);
 }
 )cuda";
 
@@ -37,7 +37,7 @@ RG_FN bool rg_route(rg_block_args& p, int& tile) {
         return false;
     }
     tile %= (int)p.column_tiles;
-    p.a += row / p.share * p.k * 4, p.y += row * p.n * 4, p.q += first * p.blocks * p.block * kBits / 8;
+    p.a += row / p.share * p.k * (int)sizeof(A), p.y += row * p.n * (int)sizeof(A), p.q += first * p.blocks * p.block * kBits / 8;
     p.scales += first * p.blocks * 4, p.bias += first * 4;
     p.zeros += first * (kZeros == 1 ? p.blocks * 4 : (p.blocks * kBits + 7) / 8);
     return true;
@@ -49,7 +49,7 @@ RG_GLOBAL rg_block_product(rg_block_args p) {
     if (kRouted && !rg_route(p, tile)) return;
     const int n = p.n, k = p.k, block = p.block, lane = threadIdx.x % 32, column = tile * 32 + threadIdx.x / 32 * 4;
     const int words = (int)p.blocks * block / kNumbers;
-    float const* a = (float const*)p.a;
+    A const* a = (A const*)p.a;
     float sum[kRows][4] = {};
     for (int word = lane * kWords; word < words; word += 32 * kWords) {
         Words packed[4] = {};
@@ -69,9 +69,12 @@ RG_GLOBAL rg_block_product(rg_block_args p) {
                     for (int e = 0; e < 4; ++e) number[j][e] = rg_small(packed[j].v[w] >> (i + e) * kBits & kMask);
 #pragma unroll
                 for (int row = 0; row < kRows; ++row) {
-                    rg_vec<float, 4> x = {};
+                    typedef rg_vec<A, 4> Four;
+                    Four x = {};
                     if (kVector) {
-                        if (first < k) x = *(rg_vec<float, 4> const*)(a + row * (Index)k + first);
+                        rg_raw<Four> raw = {};
+                        if (first < k) raw = *(rg_raw<Four> const*)(a + row * (Index)k + first);
+                        x = rg_taken<Four>(raw);
                     } else {
 #pragma unroll
                         for (int e = 0; e < 4; ++e)
@@ -79,9 +82,10 @@ RG_GLOBAL rg_block_product(rg_block_args p) {
                     }
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
-                        elements[row] += x.v[e];
+                        const float one = rg_load(x.v[e]);
+                        elements[row] += one;
 #pragma unroll
-                        for (int j = 0; j < 4; ++j) part[row][j] = rg_mad(x.v[e], number[j][e], part[row][j]);
+                        for (int j = 0; j < 4; ++j) part[row][j] = rg_mad(one, number[j][e], part[row][j]);
                     }
                 }
             }
@@ -109,13 +113,13 @@ char const* const kTileKernel = R"cuda(
 typedef rg_tile<float, 64, 64, 16, 4, 4> Tile;
 
 struct Row {
-    float const* row;
+    A const* row;
     bool inside;
     int k;
     RG_MEMBER void fetch(int slab, float* to) {
         for (int i = 0; i < Tile::a_run; ++i) {
             int at = slab * Tile::depth + Tile::a_first() + i;
-            to[i] = inside && at < k ? row[at] : 0.f;
+            to[i] = inside && at < k ? rg_load(row[at]) : 0.f;
         }
     }
 };
@@ -145,7 +149,7 @@ RG_GLOBAL rg_block_product(rg_block_args p) {
     tile.clear();
     rg_no_plan none;
     int row = first_row + Tile::a_row();
-    Row rows{(float const*)p.a + row * (Index)p.k, row < (int)p.m, (int)p.k};
+    Row rows{(A const*)p.a + row * (Index)p.k, row < (int)p.m, (int)p.k};
     Column columns{p, first_column + Tile::b_column(true)};
     tile.run(shared, 0, ((int)p.k + Tile::depth - 1) / Tile::depth, none, rows, columns);
     for (int i = 0; i < 4; ++i)
@@ -163,11 +167,11 @@ std::string beginning(BlockProductKind const& kind) {
         return std::string("constexpr int ") + name + " = " + std::to_string(value) + ";\n";
     };
     bool routed = kind.routes != DataType::Undefined;
-    return std::string("typedef ") + (kind.wide ? "rg_i64" : "int") + " Index;\ntypedef " +
-           (kind.routes == DataType::I64 ? "rg_i64" : "int") + " Route;\n" + constant("kBits", kind.bits) +
-           constant("kRouted", routed) + constant("kZeros", zeros) + constant("kRows", kind.rows) +
-           constant("kWords", kind.words) + constant("kOrdered", kind.ordered) + constant("kBias", kind.bias) +
-           constant("kVector", kind.vector) + kArguments;
+    return std::string("typedef ") + element_text(kind.a) + " A;\ntypedef " + (kind.wide ? "rg_i64" : "int") +
+           " Index;\ntypedef " + (kind.routes == DataType::I64 ? "rg_i64" : "int") + " Route;\n" +
+           constant("kBits", kind.bits) + constant("kRouted", routed) + constant("kZeros", zeros) +
+           constant("kRows", kind.rows) + constant("kWords", kind.words) + constant("kOrdered", kind.ordered) +
+           constant("kBias", kind.bias) + constant("kVector", kind.vector) + kArguments;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ namespace refactor::kernel::cuda {
 
 /// What the code of a product with packed numbers depends on; see `BlockMatMulInfo`.
 struct BlockProductKind {
+    DataType a = DataType::F32;  ///< of A and Y
     int bits = 4;
     DataType zeros = DataType::Undefined;  ///< f32, packed u8, or none
     bool ordered = true;                   ///< no input says which block a number belongs to

@@ -347,6 +347,21 @@ TEST(CudaPlugin, CompilesNormalisedRows) {
     compile_all(collector.sources);
 }
 
+TEST(CudaPlugin, CompilesPackedProducts) {
+    SourceCollector collector;
+    for (auto type : {F32, F16, BF16})
+        for (int32_t bits : {2, 4, 8})
+            for (bool ordered : {true, false}) {  // few rows, tiles
+                Tensor const absent(Undefined, {});
+                collector(BlockMatMulInfo{24, 64, bits, 32},
+                          {Tensor(type, {3, 64}), Tensor(U8, {24, 2, 4 * bits}), Tensor(F32, {48}), absent,
+                           ordered ? absent : Tensor(I32, {64}), Tensor(F32, {24})},
+                          {Tensor(type, {3, 24})});
+            }
+    EXPECT_EQ(collector.sources.size(), 18u);
+    compile_all(collector.sources);
+}
+
 TEST(CudaPlugin, CompilesRoundingToF8) {
     std::mt19937 random(kSeed);
     SourceCollector collector;

@@ -9,8 +9,8 @@ namespace refactor::computation {
 
 bool takes_any_float(Operator const& op) {
     static std::set<std::string_view> const kTypes = {
-        "Attention", "Conv",   "ConvTranspose", "GlobalPool", "GroupNorm", "LayerNorm", "LinearAttention",
-        "Lrn",       "MatMul", "Pool",          "Recurrent",  "Reduce",    "Resize",    "Softmax"};
+        "Attention", "BlockMatMul", "Conv", "ConvTranspose", "GlobalPool", "GroupNorm", "LayerNorm", "LinearAttention",
+        "Lrn",       "MatMul",      "Pool", "Recurrent",     "Reduce",     "Resize",    "Softmax"};
     return only_moves(op) || kTypes.contains(op.type());
 }
 

@@ -2,6 +2,7 @@
 
 #include "ask_kernels.h"
 #include "common/half.h"
+#include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
@@ -35,10 +36,16 @@ class Lowering {
     static bool is_f32(EdgePtr edge) { return edge && edge->value.dtype == DataType::F32; }
     bool is_low(EdgePtr edge) const { return edge && edge->value.dtype == type_; }
 
-    /// Whether it is the input of the node that has the scales of weights, which are f32 whatever is multiplied.
+    /// Whether an input of the node has scales of weights, or what belongs to them: f32 whatever is multiplied.
     static bool is_scales(NodePtr node, size_t input) {
+        if (info_of<kernel::BlockMatMulInfo>(*node->value.op)) return input != kernel::BlockMatMulInfo::kA;
         auto const* product = info_of<kernel::MatMulInfo>(*node->value.op);
         return product && product->scaled && input == 2;
+    }
+    static bool is_scales(NodePtr node, EdgePtr edge) {
+        for (size_t i = 0; i < node->inputs().size(); ++i)
+            if (node->input(i) == edge && is_scales(node, i)) return true;
+        return false;
     }
     /// Whether users see the tensor.
     bool is_fixed(EdgePtr edge) const { return edge->value.keep || edge->is_output(); }
@@ -83,10 +90,8 @@ class Lowering {
     }
 
     bool accepts(NodePtr node) const {
-        // Scales of weights are f32 whatever is multiplied.
-        auto const* product = info_of<kernel::MatMulInfo>(*node->value.op);
-        EdgePtr scales = product && product->scaled ? node->input(2) : nullptr;
-        return accepts_as(node, type_, [&](EdgePtr edge) { return is_f32(edge) && edge != scales; }, context_, place_);
+        return accepts_as(
+            node, type_, [&](EdgePtr edge) { return is_f32(edge) && !is_scales(node, edge); }, context_, place_);
     }
 
     /// Whether a kernel writes the only output of the node once in each of these types.

@@ -86,8 +86,8 @@ Candidates candidates(IntegerPoolInfo const&, Request const&);
 ///
 /// Inputs, in fixed places (null where absent): A f32 [..., M, k]; Q u8 [n, blocks, block * bits / 8], low bits first;
 /// scales f32 [n * blocks]; zero points, f32 [n * blocks] or u8 packed [n, ceil(blocks * bits / 8)], 2^(bits - 1) if
-/// absent; the block of every p, i32 [k], p / block if absent; bias f32 [n]. Output f32 [..., M, n]. Source:
-/// com.microsoft MatMulNBits-1 (`may_round`: accuracy_level 4).
+/// absent; the block of every p, i32 [k], p / block if absent; bias f32 [n]. Output f32 [..., M, n]. On a GPU A and the
+/// output may also both be f16 or bf16. Source: com.microsoft MatMulNBits-1 (`may_round`: accuracy_level 4).
 struct BlockMatMulInfo {
     static constexpr char const* kType = "BlockMatMul";
     static constexpr size_t kA = 0, kQ = 1, kScales = 2, kZeros = 3, kBlocks = 4, kBias = 5, kInputs = 6;

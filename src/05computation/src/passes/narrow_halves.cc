@@ -1,6 +1,7 @@
-#include "passes/narrow_attention.h"
+#include "passes/narrow_halves.h"
 
 #include "kernel/ops/elementwise.h"
+#include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
 
 namespace refactor::computation {
@@ -15,16 +16,24 @@ EdgePtr cast_of(NodePtr node) {
     return casts ? node->input(0) : nullptr;
 }
 
+/// Whether an input of such a node has the type of the others.
+bool is_operand(NodePtr node, size_t input) {
+    if (auto const* attention = info_of<kernel::AttentionInfo>(*node->value.op))
+        return !attention->has_mask || input != 3;
+    return input == kernel::BlockMatMulInfo::kA;
+}
+
 bool narrow(Graph& graph, NodePtr node) {
-    auto const* info = info_of<kernel::AttentionInfo>(*node->value.op);
+    auto const& op = *node->value.op;
+    bool narrows = info_of<kernel::AttentionInfo>(op) || info_of<kernel::BlockMatMulInfo>(op);
     auto* y = node->output();
-    auto* back = info && !y->value.keep && !y->is_output() ? y->only_consumer() : nullptr;
+    auto* back = narrows && !y->value.keep && !y->is_output() ? y->only_consumer() : nullptr;
     if (!back || y->value.dtype != DataType::F32 || !cast_of(back)) return false;
     auto type = back->output()->value.dtype;
     if (type != DataType::F16 && type != DataType::BF16) return false;
     std::vector<EdgePtr> inputs(node->inputs().begin(), node->inputs().end());
     for (size_t i = 0; i < inputs.size(); ++i) {
-        if (info->has_mask && i == 3) continue;
+        if (!is_operand(node, i)) continue;
         auto* from = inputs[i]->producer() ? cast_of(inputs[i]->producer()) : nullptr;
         if (!from || from->value.dtype != type) return false;
         inputs[i] = from;
@@ -39,7 +48,7 @@ bool narrow(Graph& graph, NodePtr node) {
 
 }  // namespace
 
-int narrow_attention(Model& model, PassContext const& context) {
+int narrow_halves(Model& model, PassContext const& context) {
     if (context.options.device == "cpu") return 0;
     int changes = 0;
     for (auto* node : model.graph.topological()) changes += narrow(model.graph, node);
