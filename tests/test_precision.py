@@ -249,6 +249,23 @@ def test_recurrent_layers_round(cell, gates, batch):
     np.testing.assert_array_equal(kept(arrays)["y"], exact["y"])
 
 
+def test_a_window_of_everything_is_kept():
+    """It becomes a product with a Reshape behind it, and is that still what `keep_f32` names."""
+    random = models.generator(12)
+    constants = [models.constant("w", random.standard_normal((48, 32, 4, 4), np.float32) / 20)]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "head"), helper.make_node("Tanh", ["c"], ["y"])]
+    values = [models.value("x", [3, 32, 4, 4])], [models.value("y", None)]
+    proto = models.model(nodes, *values, constants)
+    arrays = {"x": random.standard_normal((3, 32, 4, 4), np.float32)}
+    exact = make_compiler(proto).compile("cpu")(arrays)
+    rounded = make_compiler(proto).compile("cpu", precision="bf16")
+    assert relative_error(rounded(arrays), exact) < 4 * EPSILON["bf16"]
+    assert "MatMul" in [row.type for row in rounded.bench(repeats=1, quiet=True)]
+    kept = make_compiler(proto).compile("cpu", precision="bf16", keep_f32=["head"])
+    np.testing.assert_array_equal(kept(arrays)["y"], exact["y"])
+    assert "keep_f32" not in kept.dbg(quiet=True)
+
+
 def test_a_cpu_says_what_it_does_not_round():
     proto, arrays = layers(), sample()
     plain = make_compiler(proto).compile("cpu")(arrays)["y"]

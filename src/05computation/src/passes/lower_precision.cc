@@ -273,10 +273,16 @@ std::set<NodePtr> nodes_kept_in_f32(Model& model, PassContext const& context, st
     for (auto const& [name, behind] : *context.keep_f32) {
         auto found =
             std::find_if(behind.begin(), behind.end(), [&](auto const& edge) { return makers.contains(edge); });
-        if (found != behind.end())
-            kept.insert(makers[*found]);
-        else if (unknown)
-            unknown->push_back(name);
+        if (found == behind.end()) {
+            if (unknown) unknown->push_back(name);
+            continue;
+        }
+        auto* maker = makers[*found];
+        kept.insert(maker);
+        // A pass may have put a Reshape of that name behind the node.
+        while (maker->value.op->is_alias() && maker->input(0)->producer() &&
+               maker->input(0)->producer()->value.name == name)
+            kept.insert(maker = maker->input(0)->producer());
     }
     return kept;
 }

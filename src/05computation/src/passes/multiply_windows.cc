@@ -112,7 +112,13 @@ public:
     }
 };
 
-bool multiply(Graph& graph, NodePtr node) {
+/// Whether a CPU would read the weights of a window of everything for each image, and slower than a product does.
+bool has_several_taps(NodePtr node) {
+    auto const& w = node->input(1)->value.shape;
+    return std::any_of(w.begin() + 2, w.end(), [](DimExpr const& size) { return size != DimExpr(1); });
+}
+
+bool multiply(Graph& graph, NodePtr node, bool on_cpu) {
     auto const* found = info_of<kernel::ConvInfo>(*node->value.op);
     if (!found) return false;
     auto const info = *found;
@@ -120,6 +126,7 @@ bool multiply(Graph& graph, NodePtr node) {
     if (windows == Windows::Overlapping ||
         (windows == Windows::Points && !kernel::is_slow_in_cudnn(info.epilogue.activation)))
         return false;
+    if (on_cpu && (windows != Windows::Whole || info.channels_last || !has_several_taps(node))) return false;
     Multiplying(graph, node, info).run(windows);
     return true;
 }
@@ -127,9 +134,9 @@ bool multiply(Graph& graph, NodePtr node) {
 }  // namespace
 
 int multiply_windows(Model& model, PassContext const& context) {
-    if (context.options.device == "cpu") return 0;
     int changes = 0;
-    for (auto* node : model.graph.topological()) changes += multiply(model.graph, node);
+    for (auto* node : model.graph.topological())
+        changes += multiply(model.graph, node, context.options.device == "cpu");
     return changes;
 }
 
