@@ -111,3 +111,24 @@ def test_other_exchanges_stay():
     feeds = {"x": random.standard_normal((1, HEADS, 4, DEPTH)).astype(np.float32)}
     feeds["angle"] = random.standard_normal((1, 1, 4, DEPTH)).astype(np.float32)
     assert "Rotary" not in check(exchanged_halves(negate_low=True), feeds, "f32")
+
+
+def test_pairs_of_an_output_keep_its_name():
+    """Interleaved pairs, an axis of their own, that are what the model answers."""
+    random = models.generator(9)
+    constants = [models.constant(name, np.array([value])) for name, value in (("0", 0), ("1", 1), ("2", 2))]
+    constants += [models.constant("e", np.array([DEPTH])), models.constant("axis", np.array([-1]))]
+    nodes = [helper.make_node("Tanh", ["x"], ["t"])]
+    for start, name in (("0", "a"), ("1", "b")):
+        nodes.append(helper.make_node("Slice", ["t", start, "e", "axis", "2"], [name]))
+    for first, second, op, name in (("a", "b", "Sub", "p"), ("b", "a", "Add", "q")):
+        nodes.append(helper.make_node("Mul", [first, "cos"], [f"{name}c"]))
+        nodes.append(helper.make_node("Mul", [second, "sin"], [f"{name}s"]))
+        nodes.append(helper.make_node(op, [f"{name}c", f"{name}s"], [name]))
+        nodes.append(helper.make_node("Unsqueeze", [name, "axis"], [f"{name}1"]))
+    nodes.append(helper.make_node("Concat", ["p1", "q1"], ["y"], axis=-1))
+    inputs = [models.value("x", ["B", DEPTH])] + [models.value(name, ["B", DEPTH // 2]) for name in ("cos", "sin")]
+    proto = models.model(nodes, inputs, [models.value("y", None)], constants)
+    feeds = {"x": random.standard_normal((5, DEPTH)).astype(np.float32)}
+    feeds |= {name: random.standard_normal((5, DEPTH // 2)).astype(np.float32) for name in ("cos", "sin")}
+    assert "Rotary" in check(proto, feeds, "f32")

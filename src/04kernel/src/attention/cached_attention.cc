@@ -1,18 +1,9 @@
 #include "attention/cached_attention.h"
 
+#include "conv/geometry.h"
 #include "cuda/kernels.h"
 
 namespace refactor::kernel {
-
-namespace {
-
-std::string text_of(Dims const& dims) {
-    std::string text;
-    for (auto size : dims) text += (text.empty() ? "[" : ", ") + std::to_string(size);
-    return text + ']';
-}
-
-}  // namespace
 
 JoinedCaches::JoinedCaches(BindArgs const& args)
     : k_(*args.outputs[kPresentK]), v_(*args.outputs[kPresentV]), args_(args) {
@@ -30,8 +21,8 @@ std::string JoinedCaches::problem() const {
         auto others = second;
         if (first.size() == 4 && second.size() == 4) others[2] = first[2];
         if (first.size() != 4 || others != first || args_.outputs[present]->dims != joined)
-            return text_of(first) + " and " + text_of(second) + " do not make a cache of " +
-                   text_of(args_.outputs[present]->dims);
+            return dims_text(first) + " and " + dims_text(second) + " do not make a cache of " +
+                   dims_text(args_.outputs[present]->dims);
     }
     return {};
 }

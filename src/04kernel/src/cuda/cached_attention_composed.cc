@@ -2,15 +2,13 @@
 #include "cuda/kernels.h"
 #include "cuda/library.h"
 #include "cuda/rates.h"
+#include "cuda/workspace.h"
 
 #include <algorithm>
 
 namespace refactor::kernel::cuda {
 
 namespace {
-
-constexpr size_t kAlignment = runtime::kDeviceWorkspaceAlignment;
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// Joins K, then V, then attends.
 class ComposedTask final : public runtime::Task {
@@ -112,7 +110,7 @@ public:
         auto join_k = bind_join(args, joined, 0), join_v = bind_join(args, joined, 1);
         if (!join_k || !join_v) return Err{(join_k ? join_v : join_k).error()};
         auto copied = [&](size_t i, TensorDesc const& desc) {
-            return copies_[i] ? aligned(storage_bytes(dtype_, desc.count())) : 0;
+            return copies_[i] ? workspace_part(storage_bytes(dtype_, desc.count())) : 0;
         };
         for (auto const& choice : *kernels) {
             auto task = choice.kernel->bind(attention);

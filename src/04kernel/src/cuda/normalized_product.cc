@@ -1,14 +1,13 @@
 #include "cuda/kernels.h"
 #include "cuda/library.h"
 #include "cuda/rates.h"
+#include "cuda/workspace.h"
 
 namespace refactor::kernel {
 
 namespace cuda {
 
 namespace {
-
-constexpr size_t kAlignment = 256;
 
 /// One task behind the other; what is between them is at the begin of the workspace.
 class StepsTask final : public runtime::Task {
@@ -22,7 +21,7 @@ public:
           product_(std::move(product)),
           product_inputs_(product_inputs),
           inputs_(inputs),
-          rows_bytes_((rows_bytes + kAlignment - 1) / kAlignment * kAlignment) {}
+          rows_bytes_(workspace_part(rows_bytes)) {}
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         void* rows = context.workspace;

@@ -1,5 +1,6 @@
 #include "kernel/ops/rotary.h"
 
+#include "conv/geometry.h"
 #include "cuda/instances.h"
 
 #include <array>
@@ -46,17 +47,11 @@ template <class T, int kVector, int kRank, bool kInterleaved, bool kBoth, class 
 }
 )cuda";
 
-std::string text_of(Dims const& dims) {
-    std::string text;
-    for (auto size : dims) text += (text.empty() ? "[" : ", ") + std::to_string(size);
-    return text + ']';
-}
-
 /// Why angles of these dims are none for X, or empty.
 std::string why_not_angles(RotaryInfo const& info, Dims const& x, Dims const& angles) {
     auto fits = angles.size() == x.size() && angles.back() == (info.both ? 2 : 1) * info.half;
     for (size_t axis = 0; fits && axis + 1 < x.size(); ++axis) fits = angles[axis] == x[axis] || angles[axis] == 1;
-    return fits ? "" : "angles " + text_of(angles) + " for X " + text_of(x);
+    return fits ? "" : "angles " + dims_text(angles) + " for X " + dims_text(x);
 }
 
 Result<Launches, Rejection> bind(RotaryInfo const& info, BindArgs const& args, Instances const& code) {
@@ -64,7 +59,7 @@ Result<Launches, Rejection> bind(RotaryInfo const& info, BindArgs const& args, I
     auto const& angles = args.inputs[1]->dims;
     if (info.half < 1 || 2 * info.half > x.dims.back() || args.outputs[0]->dims != x.dims ||
         angles != args.inputs[2]->dims)
-        return Err{Rejection{"half of " + std::to_string(info.half) + " for X " + text_of(x.dims)}};
+        return Err{Rejection{"half of " + std::to_string(info.half) + " for X " + dims_text(x.dims)}};
     if (auto why = why_not_angles(info, x.dims, angles); !why.empty()) return Err{Rejection{why}};
     auto const depth = x.dims.back(), rows = depth ? x.count() / depth : 0;
     std::array const steps{info.half, depth};

@@ -2,13 +2,11 @@
 #include "cuda/library_product.h"
 #include "cuda/product_source.h"
 #include "cuda/rates.h"
+#include "cuda/workspace.h"
 
 namespace refactor::kernel::cuda {
 
 namespace {
-
-constexpr size_t kAlignment = 256;
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class WidenedTask final : public runtime::Task {
     MatMulInfo info_;
@@ -102,7 +100,7 @@ public:
         if (!widen) return Err{widen.error()};
         auto product = product_.bind({steps.product, args.outputs, {}, args.packs, args.threads});
         if (!product) return Err{product.error()};
-        auto bytes = aligned(static_cast<size_t>(steps.wide.count() * bits_of(a_) / 8));
+        auto bytes = workspace_part(static_cast<size_t>(steps.wide.count() * bits_of(a_) / 8));
         return std::unique_ptr<runtime::Task>(
             std::make_unique<WidenedTask>(info_, std::move(widen).value(), std::move(product).value(), bytes));
     }

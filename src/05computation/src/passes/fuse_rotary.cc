@@ -2,7 +2,6 @@
 
 #include "kernel/ops/movement.h"
 #include "kernel/ops/rotary.h"
-#include "passes/edges.h"
 #include "passes/expression.h"
 #include "passes/insert_step.h"
 
@@ -198,7 +197,6 @@ Rotation of_rows(NodePtr node) {
 
 bool are_angles(Rotation const& r) {
     auto const& shape = r.x->value.shape;
-    auto rows = shape;
     for (auto* angles : {r.cos, r.sin}) {
         auto const& value = angles->value;
         if (value.dtype != r.x->value.dtype || value.shape != r.cos->value.shape || value.shape.size() > shape.size() ||
@@ -227,11 +225,12 @@ bool fuse(Graph& graph, NodePtr node) {
             inputs[i] = insert_step(graph, angles, "rows", std::make_shared<Reshape>(), {angles}, std::move(all));
     }
     auto* made = graph.insert({node->value.name, make_operator(r.info)}, inputs);
-    made->output()->value = {y->value.name, y->value.dtype, shape, {}, nullptr, y->value.keep};
     auto* turned = made->output();
+    turned->value = y->value;
     if (shape != y->value.shape) {
-        turned->value.name += ".rows";
+        turned->value.name += ".rows", turned->value.shape = shape, turned->value.keep = false;
         turned = insert_step(graph, y, "pairs", std::make_shared<Reshape>(), {turned}, y->value.shape);
+        turned->value = y->value;
     }
     graph.replace_all_uses(y, turned);
     graph.erase_unused(node);

@@ -112,7 +112,7 @@ public:
     }
 };
 
-/// Whether a CPU would read the weights of a window of everything for each image, and slower than a product does.
+/// Whether a window has several elements: convolutions of a CPU read such weights slower than products do.
 bool has_several_taps(NodePtr node) {
     auto const& w = node->input(1)->value.shape;
     return std::any_of(w.begin() + 2, w.end(), [](DimExpr const& size) { return size != DimExpr(1); });
