@@ -22,11 +22,23 @@ enum class Layout : uint8_t {
     Plain,      ///< row-major
     Blocked16,  ///< nChw16c: [N, ceil(C/16), spatial…, 16], channels past C are zero
     Blocked8,   ///< nChw8c
+    Blocked32,  ///< nChw32c, of bf16; up to `kReadBehind` bytes behind it are read
 };
 /// Channels in a block; 1 for Plain.
 constexpr int64_t block_of(Layout layout) {
-    return layout == Layout::Blocked16 ? 16 : layout == Layout::Blocked8 ? 8 : 1;
+    switch (layout) {
+        case Layout::Blocked8:
+            return 8;
+        case Layout::Blocked16:
+            return 16;
+        case Layout::Blocked32:
+            return 32;
+        default:
+            return 1;
+    }
 }
+/// Tiles read 16 positions of 32 channels at a time, the last of which need not exist.
+constexpr size_t kReadBehind = 15 * 64;
 
 /// Type, layout and logical sizes (always in the order of the Plain layout) of one operand.
 struct TensorDesc {

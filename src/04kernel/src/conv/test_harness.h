@@ -39,24 +39,31 @@ struct Tensor {
     }
 };
 
-inline TensorDesc desc_of(Tensor const& t, Layout layout, DataType dtype = DataType::F32) {
-    return {dtype, layout, t.dims};
+/// f32, or bf16 in the layout that is for it.
+inline TensorDesc desc_of(Tensor const& t, Layout layout) {
+    return {layout == Layout::Blocked32 ? DataType::BF16 : DataType::F32, layout, t.dims};
 }
 
 /// The tensor in memory, channels zero-padded.
 inline std::shared_ptr<mem_manager::Blob> stored(Tensor const& t, Layout layout) {
     auto desc = desc_of(t, layout);
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(desc.stored_count()) * 4);
+    auto bytes = storage_bytes(desc.dtype, desc.stored_count());
+    auto blob =
+        mem_manager::Blob::make(mem_manager::cpu_device(), bytes + (layout == Layout::Blocked32 ? kReadBehind : 0));
     auto* data = static_cast<float*>(blob->data());
     if (layout == Layout::Plain) {
         std::copy(t.values.begin(), t.values.end(), data);
         return blob;
     }
-    std::fill_n(data, desc.stored_count(), 0.f);
+    std::memset(data, 0, bytes);
     Addressing at(desc);
     for (size_t i = 0; i < t.values.size(); ++i) {
         auto index = static_cast<int64_t>(i), s = index % at.spatial, c = index / at.spatial % at.channels;
-        data[at.at(index / at.spatial / at.channels, c, s)] = t.values[i];
+        auto to = at.at(index / at.spatial / at.channels, c, s);
+        if (layout == Layout::Blocked32)
+            static_cast<uint16_t*>(blob->data())[to] = bf16_from_f32(t.values[i]);
+        else
+            data[to] = t.values[i];
     }
     return blob;
 }
@@ -68,11 +75,14 @@ inline Tensor loaded(float const* data, Dims const& dims, Layout layout) {
         std::copy_n(data, t.values.size(), t.values.begin());
         return t;
     }
+    auto value = [&](int64_t at) {
+        return layout == Layout::Blocked32 ? f32_from_bf16(reinterpret_cast<uint16_t const*>(data)[at]) : data[at];
+    };
     Addressing at(desc_of(t, layout));
     for (int64_t n = 0; n < dims[0]; ++n)
         for (int64_t c = 0; c < at.blocks() * at.block; ++c)
             for (int64_t s = 0; s < at.spatial; ++s) {
-                auto v = data[at.at(n, c, s)];
+                auto v = value(at.at(n, c, s));
                 if (c < at.channels)
                     t.values[static_cast<size_t>((n * at.channels + c) * at.spatial + s)] = v;
                 else

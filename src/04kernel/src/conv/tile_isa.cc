@@ -21,14 +21,14 @@ void split_band_avx512(BandJob const&);
 namespace {
 
 /// Two tiles of 16 positions, which are read whether they are there or not.
-constexpr int kTwoTiles = 32, kReadBehind = 15;
+constexpr int kTwoTiles = 32, kPositionsBehind = 15;
 
 }  // namespace
 
 TileIsa with_tiles(void (*rows)(RowJob const&)) {
     auto isa = tile_avx512bf16();
     // Registers' rate is 14 times that of f32; what is around the products takes as long.
-    isa.rows = rows, isa.columns = kTwoTiles, isa.read_behind = kReadBehind, isa.whole_units = true, isa.speed = 8;
+    isa.rows = rows, isa.columns = kTwoTiles, isa.read_behind = kPositionsBehind, isa.whole_units = true, isa.speed = 8;
     return isa;
 }
 TileIsa with_split_tiles(void (*rows)(RowJob const&)) {
@@ -39,7 +39,7 @@ TileIsa with_split_tiles(void (*rows)(RowJob const&)) {
             .band = split_band_avx512,
             .planar_band = nullptr,
             .parts = 3,
-            .read_behind = kReadBehind,
+            .read_behind = kPositionsBehind,
             .speed = 2.2};
 }
 

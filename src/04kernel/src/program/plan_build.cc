@@ -251,6 +251,8 @@ void PlanBuild::fill_blocks() {
     }
     auto memory = mem_manager::plan_memory(lives);
     plan.arena_bytes = memory.peak_bytes, plan.lower_bound = memory.lower_bound;
+    auto is_read_behind = [](TensorDesc const& desc) { return desc.layout == Layout::Blocked32; };
+    if (std::any_of(descs_.begin(), descs_.end(), is_read_behind)) plan.arena_bytes += kReadBehind;
     plan.blocks.reserve(lives.size());
     for (size_t i = 0; i < lives.size(); ++i)
         plan.blocks.push_back({lives[i].bytes, memory.offsets[i], lives[i].first_step, lives[i].last_step});

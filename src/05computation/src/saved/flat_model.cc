@@ -69,7 +69,7 @@ class Building {
             edge.layout = reader_.read<kernel::Layout>(), edge.shape = reader_.read<Shape>();
             auto constant = reader_.read<uint32_t>();
             if (constant != kNoTensor) edge.constant = reader_.tensor(constant);
-            if (edge.dtype == DataType::Undefined || edge.layout > kernel::Layout::Blocked8)
+            if (edge.dtype == DataType::Undefined || edge.layout > kernel::Layout::Blocked32)
                 fail("edge \"" + edge.name + "\" without a type");
             values_.push_back(std::move(edge));
         }
