@@ -35,6 +35,7 @@
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
 #include "passes/multiply_windows.h"
+#include "passes/narrow_blocks.h"
 #include "passes/narrow_halves.h"
 #include "passes/pad_channels.h"
 #include "passes/pool_positions.h"
@@ -131,6 +132,7 @@ constexpr Pass kPasses[] = {
     {"reorder_channels_last", reorder_channels_last},
     {"convolve_tokens", convolve_tokens},
     {"fuse_concats", fuse_concats},
+    {"narrow_blocks", narrow_blocks},
     {"fuse_conv_chains", fuse_conv_chains},
 };
 

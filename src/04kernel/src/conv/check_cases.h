@@ -48,6 +48,7 @@ struct Expected {
         if (c.info.may_round) inputs[0].round_to_bf16(), inputs[1].round_to_bf16();
         if (epilogue.bias) inputs.push_back(Tensor::random({c.w[0]}, rng));
         if (epilogue.residual) inputs.push_back(Tensor::random(c.out(), rng));
+        if (epilogue.residual && c.info.may_round) inputs.back().round_to_bf16();
         want = reference(c, inputs, c.info);
         auto linear = c.info;
         linear.epilogue.activation = {};
@@ -96,10 +97,11 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
     }
     for (auto const& a : arguments) operands.push_back(operand_of(a));
     Operand y;
-    y.dtype = DataType::F32, y.layout = out, y.dims = c.out();
+    static_cast<TensorDesc&>(y) = desc_of(want, out);
     Request const request{operands, {&y, 1}, "cpu", isa, threads};
     auto found = candidates(c.info, request);
-    ASSERT_FALSE(found.kernels.empty());
+    bool narrow = in == Layout::Blocked32 || out == Layout::Blocked32;
+    ASSERT_FALSE(found.kernels.empty() && !narrow);
     if (isa == Isa::Avx512Bf16 || (isa == Isa::Avx512 && c.emulates_tiles))
         add_emulated(found.kernels, c.info, request);
     ThreadPool pool(threads);
@@ -123,11 +125,22 @@ void check(Case const& c, Layout in, Layout out, Isa isa, int threads, Expected 
                            ? 0.
                            : static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
         for (size_t i = 0; i < got.values.size(); ++i) {
+            auto stored = out == Layout::Blocked32 ? 1. / 256 : 4 * FLT_EPSILON;
             auto tolerance = 1.1 * FLT_EPSILON * (static_cast<double>(terms) * 0.5 + 8) * bound.values[i] +
-                             4 * FLT_EPSILON * std::abs(want.values[i]) + mixed * FLT_EPSILON * largest;
+                             stored * std::abs(want.values[i]) + mixed * FLT_EPSILON * largest;
             ASSERT_NEAR(got.values[i], want.values[i], tolerance) << "at " << i << " of " << dims_text(y.dims);
         }
     }
+}
+
+/// X, or Y and the residual, or all of them as bf16, in turns; convolutions that cannot are left out.
+void check_blocks_of_bf16(Case const& c, Isa isa, int turn, Expected const& expected, std::set<std::string>& ran) {
+    constexpr auto kWide = Layout::Blocked16, kNarrow = Layout::Blocked32;
+    constexpr Layout kPairs[][2] = {{kNarrow, kNarrow}, {kNarrow, kWide}, {kWide, kNarrow}};
+    auto const [in, out] = kPairs[turn % 3];
+    std::set<std::string> own;
+    check(c, c.x[1] <= 4 ? Layout::Plain : in, out, isa, turn % 2 + 1, expected, own);
+    for (auto const& id : own) ran.insert(id + (in == kNarrow ? " of bf16" : "") + (out == kNarrow ? " to bf16" : ""));
 }
 
 /// Returns the ids of the kernels that ran.
@@ -137,8 +150,10 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
         Isa isa;
         Layout layout;
     };
+    int turn = 0;
     for (auto const& c : cases) {
         Expected expected(c, rng);
+        ++turn;
         for (auto setup : {Setup{Isa::Scalar, Layout::Blocked16}, Setup{Isa::Avx2, Layout::Blocked8},
                            Setup{Isa::Avx512, Layout::Blocked16}, Setup{Isa::Avx512Bf16, Layout::Blocked16},
                            Setup{Isa::Avx512Amx, Layout::Blocked16}}) {
@@ -148,6 +163,8 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
             check(c, Layout::Plain, Layout::Plain, setup.isa, 1, expected, ran);
             check(c, Layout::Plain, setup.layout, setup.isa, 2, expected, ran);
             check(c, setup.layout, Layout::Plain, setup.isa, 1, expected, ran);
+            if (c.info.may_round && setup.isa >= Isa::Avx512Bf16)
+                check_blocks_of_bf16(c, setup.isa, turn, expected, ran);
             if (::testing::Test::HasFatalFailure()) return ran;
         }
     }

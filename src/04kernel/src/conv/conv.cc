@@ -17,6 +17,28 @@ std::string conv_mismatch(Epilogue const& epilogue, Request const& request) {
     return conv_operand_mismatch(epilogue, request);
 }
 
+std::string rounded_conv_mismatch(Epilogue const& epilogue, Request const& request) {
+    std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end()),
+        outputs(request.outputs.begin(), request.outputs.end());
+    for (auto* operands : {&inputs, &outputs})
+        for (auto& operand : *operands)
+            if (operand.layout == Layout::Blocked32 && operand.dtype == DataType::BF16) operand.dtype = DataType::F32;
+    auto as_f32 = request;
+    as_f32.inputs = inputs, as_f32.outputs = outputs;
+    auto reason = conv_mismatch(epilogue, as_f32);
+    if (!reason.empty()) return reason;
+    if (inputs[0].dtype != DataType::F32) return "handles f32, got " + std::string(name_of(inputs[0].dtype));
+    auto residual = ConvOperands(epilogue).residual;
+    bool alike = residual < 0 || (inputs[static_cast<size_t>(residual)].layout == Layout::Blocked32) ==
+                                     (outputs[0].layout == Layout::Blocked32);
+    return alike ? "" : "expects the residual in the layout of Y";
+}
+
+RoundedTensors rounded_tensors(TileIsa const& isa, Request const& request) {
+    auto rounded = [&](TensorDesc const& t) { return isa.rounded_band && t.layout == Layout::Blocked32; };
+    return {rounded(request.inputs[0]), rounded(request.outputs[0])};
+}
+
 std::string conv_operand_mismatch(Epilogue const& epilogue, Request const& request) {
     auto wanted = static_cast<size_t>(ConvOperands(epilogue).output);
     if (request.inputs.size() != wanted || request.outputs.size() != 1)

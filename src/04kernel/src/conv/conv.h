@@ -1,5 +1,6 @@
 #pragma once
 #include "conv/named_kernel.h"
+#include "conv/tile.h"
 #include "kernel/ops/conv.h"
 
 namespace refactor::kernel {
@@ -25,5 +26,9 @@ std::string why_not_rounded(bool may_round, int64_t group, Request const&);
 std::string conv_operand_mismatch(Epilogue const&, Request const&);
 /// The same, and why this is no request for the CPU.
 std::string conv_mismatch(Epilogue const&, Request const&);
+/// The same for a kernel of f32 whose X, or Y and residual, may be bf16 in blocks of 32 channels.
+std::string rounded_conv_mismatch(Epilogue const&, Request const&);
+/// Those that these tiles take so.
+RoundedTensors rounded_tensors(TileIsa const&, Request const&);
 
 }  // namespace refactor::kernel

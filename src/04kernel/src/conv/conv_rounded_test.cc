@@ -18,6 +18,9 @@ TEST_F(RoundedConv, Operands) {
     auto ran = check_all(cases, rng_);
     for (auto const* id : {"conv:cpu:direct:bf16:avx512bf16", "conv:cpu:first_layer:bf16:avx512bf16", kDirectTiles})
         EXPECT_EQ(ran.contains(id), cpu_features().isa >= Isa::Avx512Bf16) << id;
+    for (auto const* id : {"conv:cpu:direct:bf16:avx512bf16", kDirectTiles})
+        for (auto const* tensors : {" of bf16", " to bf16", " of bf16 to bf16"})
+            EXPECT_EQ(ran.contains(id + std::string(tensors)), cpu_features().isa >= Isa::Avx512Bf16) << id << tensors;
     EXPECT_EQ(ran.contains("conv:cpu:direct:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Amx);
 }
 

@@ -14,6 +14,7 @@ using Form = DirectForm;
 class DirectKernel final : public NamedKernel {
     ConvInfo info_;
     Form form_;
+    RoundedTensors rounded_;
     TileIsa const& tile_;
     std::shared_ptr<mem_manager::Blob const> weights_;
 
@@ -57,8 +58,14 @@ class DirectKernel final : public NamedKernel {
     }
 
 public:
-    DirectKernel(Form const& form, ConvInfo info, std::shared_ptr<mem_manager::Blob const> weights)
-        : NamedKernel(form.id), info_(std::move(info)), form_(form), tile_(form.tile()), weights_(std::move(weights)) {}
+    DirectKernel(Form const& form, ConvInfo info, RoundedTensors rounded,
+                 std::shared_ptr<mem_manager::Blob const> weights)
+        : NamedKernel(form.id),
+          info_(std::move(info)),
+          form_(form),
+          rounded_(rounded),
+          tile_(form.tile()),
+          weights_(std::move(weights)) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
@@ -86,8 +93,8 @@ public:
         if (tile_.parts > 1)
             work += making_parts(*g, depth * static_cast<double>(g->taps() * blocks * tile_.block), cost.threads);
         auto weights = 4 * depth * static_cast<double>(g->out_channels * g->taps());
-        bool copied = tile_.channels > 1 || tile_.parts > 1;  // and read once more
-        auto bytes = 4 * (outputs + inputs * (copied ? 2 : 1));
+        bool copied = (tile_.channels > 1 && !rounded_.x) || tile_.parts > 1;  // and read once more
+        auto bytes = (rounded_.y ? 2 : 4) * outputs + (rounded_.x ? 2 : 4) * inputs * (copied ? 2 : 1);
         return std::max(work, weights / (cost.bandwidth(weights) * cost.threads)) +
                bytes / (cost.bandwidth(bytes) * 2 * cost.threads);
     }
@@ -95,25 +102,30 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        return std::unique_ptr<runtime::Task>(std::make_unique<DirectTask>(
-            *g, info_.epilogue, tile_, form_.planar, args.threads, weights_ ? pack(*g, args.packs) : nullptr));
+        return std::unique_ptr<runtime::Task>(std::make_unique<DirectTask>(*g, info_.epilogue, tile_, form_.planar,
+                                                                           rounded_, args.threads,
+                                                                           weights_ ? pack(*g, args.packs) : nullptr));
     }
 };
 
 KernelResult make(ConvInfo const& info, Request const& request, Form const& form) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    if (auto reason = rounded_conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < form.isa) return Err{Rejection{"needs " + std::string(name_of(form.isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    if (y.layout != form.blocked()) return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
-    if (x.layout != (form.planar ? Layout::Plain : form.blocked()))
+    auto const rounded = rounded_tensors(form.tile(), request);
+    if (y.layout != form.blocked() && !rounded.y)
+        return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
+    if (x.layout != (form.planar ? Layout::Plain : form.blocked()) && (form.planar || !rounded.x))
         return Err{Rejection{form.planar ? "expects X in the Plain layout"
                                          : "expects X in the blocked layout of its vectors"}};
+    constexpr int64_t kBlock = block_of(Layout::Blocked32);
+    if (rounded.y && info.group > 1 && (w.dims[1] % kBlock || w.dims[0] / info.group % kBlock))
+        return Err{Rejection{"makes blocks of 32 channels of groups of such blocks alone"}};
     // With more channels a blocked copy costs less than the broadcasts of single floats from many planes.
     if (form.planar && (x.dims[1] < 1 || x.dims[1] > 16 || info.group != 1))
         return Err{Rejection{"is for 1 to 16 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
                              std::to_string(info.group)}};
-    return std::unique_ptr<Kernel>(std::make_unique<DirectKernel>(form, info, w.constant));
+    return std::unique_ptr<Kernel>(std::make_unique<DirectKernel>(form, info, rounded, w.constant));
 }
 
 }  // namespace

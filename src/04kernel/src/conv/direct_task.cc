@@ -55,17 +55,18 @@ struct TapRun {
 
 }  // namespace
 
-DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar, int threads,
-                       std::shared_ptr<mem_manager::Blob const> packed)
+DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar,
+                       RoundedTensors rounded, int threads, std::shared_ptr<mem_manager::Blob const> packed)
     : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
+      rounded_(rounded),
       list_(isa.block, planar, g_.in_channels, g.out_channels, g.group, g.taps(), isa.whole_units),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
       unit_(planar ? 1 : isa.block),
-      x_units_(ceil_div(g.in_channels, unit_)),
+      x_units_(ceil_div(rounded.x ? g_.in_channels : g.in_channels, unit_)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
       skips_(skips_taps(g_, planar, isa)) {
@@ -73,7 +74,7 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
     plan_input();
     plan_parts();
     plan_bands();
-    auto results = g.batch * g.out_channels * g.out_size() * static_cast<int64_t>(sizeof(float));
+    auto results = g.batch * g.out_channels * g.out_size() * static_cast<int64_t>(rounded.y ? 2 : sizeof(float));
     far_ = are_far(results * (epilogue.residual ? 2 : 1));
     int64_t units = list_.in_units();
     auto rows = copies_ ? input_rows(band_rows_) : g_.in[1], pitch = copies_ ? band_columns_ + reach_ : g_.in[2];
@@ -109,7 +110,8 @@ bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) 
 void DirectTask::plan_input() {
     bool rows_only = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0 && g_.pad[2] == 0 && g_.pad_end[2] == 0;
     bool flat = g_.taps() == 1 && !g_.padded() && g_.stride[2] == 1 && std::equal(g_.in, g_.in + 3, g_.out);
-    copies_ = isa_->channels > 1 || in_parts() || g_.stride[2] != 1 || (g_.padded() && !(skips_ && rows_only));
+    copies_ = (isa_->channels > 1 && !rounded_.x) || in_parts() || g_.stride[2] != 1 ||
+              (g_.padded() && !(skips_ && rows_only));
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
     if (flat) {
         planes_ = rows_ = 1, columns_ = g_.out_size();
@@ -257,7 +259,7 @@ float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, 
                 .in_planes = g_.in[0],
                 .in_rows = g_.in[1],
                 .in_columns = g_.in[2]};
-    (list_.planar ? isa_->planar_band : isa_->band)(job);
+    (list_.planar ? isa_->planar_band : rounded_.x ? isa_->rounded_band : isa_->band)(job);
     return copy;
 }
 
@@ -270,7 +272,7 @@ RowJob DirectTask::job_of(Band const& band) const {
     job.y_block = g_.out_size() * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;
     job.rows = static_cast<int32_t>(band.rows), job.cols = static_cast<int32_t>(band.columns);
     job.residual_last = epilogue_.residual_last;
-    job.far = far_;
+    job.far = far_, job.rounded = rounded_.y;
     return job;
 }
 
@@ -280,7 +282,10 @@ RowJob DirectTask::part_of(RowJob const& whole, Band const& band, float const* x
     auto end = std::min<int64_t>(first + part_units_, chunk.in_blocks);
     auto x_unit = copies_ ? g_.kernel[0] * input_rows(band_rows_) * phases_ * (band_columns_ + reach_) : g_.in_size();
     auto position = ((band.plane * g_.out[1] + band.row) * columns_ + band.column) * list_.block;
-    auto at = (band.image * ceil_div(g_.out_channels, list_.block) + chunk.first) * job.y_block + position;
+    auto const blocks = ceil_div(g_.out_channels, list_.block);
+    auto const unit =
+        rounded_.y ? band.image * ceil_div(blocks, 2) + chunk.first / 2 : band.image * blocks + chunk.first;
+    auto const at = unit * job.y_block + position;
     job.x = x + (in_parts() ? chunk.in_first / 2 * isa_->parts : chunk.in_first) * x_unit * unit_;
     job.taps = taps_.data();
     job.w = p.w + chunk.weights;

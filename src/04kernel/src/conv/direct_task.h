@@ -11,7 +11,7 @@ namespace refactor::kernel {
 class DirectTask final : public runtime::Task {
 public:
     /// `packed` null: weights are packed in every run.
-    DirectTask(Geometry const&, Epilogue const&, TileIsa const&, bool planar, int threads,
+    DirectTask(Geometry const&, Epilogue const&, TileIsa const&, bool planar, RoundedTensors, int threads,
                std::shared_ptr<mem_manager::Blob const> packed);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
@@ -58,6 +58,7 @@ private:
     Epilogue epilogue_;
     ConvOperands operands_;
     TileIsa const* isa_;
+    RoundedTensors rounded_;
     ChunkList list_;
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;

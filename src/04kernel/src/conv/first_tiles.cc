@@ -49,6 +49,7 @@ class FirstTilesTask final : public runtime::Task {
     ConvOperands operands_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     FirstTiles const* tiles_;
+    bool rounded_;                            ///< Y and the residual are bf16 in blocks of 32 channels
     int64_t held_, band_row_, rows_, bands_;  ///< elements of a row of the band; rows of outputs of a band; bands
 
     int64_t band_rows() const { return (rows_ - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1; }
@@ -56,12 +57,13 @@ class FirstTilesTask final : public runtime::Task {
 
 public:
     FirstTilesTask(Geometry const& g, Epilogue const& epilogue, FirstTiles const& tiles,
-                   std::shared_ptr<mem_manager::Blob const> packed, int threads)
+                   std::shared_ptr<mem_manager::Blob const> packed, bool rounded, int threads)
         : g_(g),
           epilogue_(epilogue),
           operands_(epilogue),
           packed_(std::move(packed)),
           tiles_(&tiles),
+          rounded_(rounded),
           held_(held_channels(g)) {
         // Tiles read positions behind the last one.
         auto columns = (round_up(g.out[2], kTile) - 1) * g.stride[2] + g.kernel[2];
@@ -96,12 +98,13 @@ public:
         auto& job = row.job;
         job.y_block = g_.out_size() * kTile, job.y_row = g_.out[2] * kTile, job.y_step = kTile;
         job.rows = 1, job.cols = static_cast<int32_t>(g_.out[2]);
-        job.bias = input(operands_.bias);
+        job.bias = input(operands_.bias), job.rounded = rounded_;
         job.residual_last = epilogue_.residual_last, job.activation = epilogue_.activation;
         auto* rows = reinterpret_cast<FirstRow*>(scratch + band_bytes());
         for (int64_t i = 0; i < count; ++i) {
             row.x = band + i * g_.stride[1] * band_row_;
-            auto at = image * row.blocks * job.y_block + (first + i) * job.y_row;
+            auto units = rounded_ ? ceil_div(row.blocks, 2) : row.blocks;
+            auto at = image * units * job.y_block + (first + i) * job.y_row;
             job.y = static_cast<float*>(arguments[operands_.output]) + at;
             job.residual = operands_.residual < 0 ? nullptr : input(operands_.residual) + at;
             rows[i] = row;
@@ -118,6 +121,7 @@ public:
 class FirstTilesKernel final : public NamedKernel {
     ConvInfo info_;
     FirstTiles const& tiles_;
+    bool rounded_;
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
@@ -134,10 +138,12 @@ class FirstTilesKernel final : public NamedKernel {
     }
 
 public:
-    FirstTilesKernel(ConvInfo info, FirstTiles const& tiles, std::shared_ptr<mem_manager::Blob const> weights)
+    FirstTilesKernel(ConvInfo info, FirstTiles const& tiles, bool rounded,
+                     std::shared_ptr<mem_manager::Blob const> weights)
         : NamedKernel("conv:cpu:first_layer:bf16:avx512amx"),
           info_(std::move(info)),
           tiles_(tiles),
+          rounded_(rounded),
           weights_(std::move(weights)) {}
 
     /// Products of a tile take 16 cycles, as much again what becomes of them.
@@ -147,7 +153,8 @@ public:
         CostModel cost(Isa::Avx512Amx, args.threads);
         constexpr double kProduct = 10;
         auto tiles = static_cast<double>(g->batch * g->out[1] * ceil_div(g->out[2], kTile) * blocks_of(*g));
-        auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+        auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count()) +
+                     (rounded_ ? 2 : 4) * static_cast<double>(args.outputs[0]->stored_count());
         return (tiles * static_cast<double>(g->kernel[1]) * kProduct + bytes / (cost.bandwidth(bytes) * 2)) /
                cost.threads;
     }
@@ -159,25 +166,27 @@ public:
             pack(static_cast<float const*>(from), *g, static_cast<float*>(to));
         });
         return std::unique_ptr<runtime::Task>(
-            std::make_unique<FirstTilesTask>(*g, info_.epilogue, tiles_, std::move(packed), args.threads));
+            std::make_unique<FirstTilesTask>(*g, info_.epilogue, tiles_, std::move(packed), rounded_, args.threads));
     }
 };
 
 }  // namespace
 
 KernelResult make_first_tiles(ConvInfo const& info, Request const& request, Isa isa, FirstTiles const& (*tiles)()) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    if (auto reason = rounded_conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
         return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    if (y.layout != Layout::Blocked16) return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
+    bool const rounded = y.layout == Layout::Blocked32;
+    if (y.layout != Layout::Blocked16 && !rounded)
+        return Err{Rejection{"expects Y in the blocked layout of its vectors"}};
     if (x.layout != Layout::Plain) return Err{Rejection{"expects X in the Plain layout"}};
     if (x.dims[1] < 1 || x.dims[1] > kMostChannels || info.group != 1)
         return Err{Rejection{"is for 1 to 4 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +
                              std::to_string(info.group)}};
-    return std::unique_ptr<Kernel>(std::make_unique<FirstTilesKernel>(info, tiles(), request.inputs[1].constant));
+    return std::unique_ptr<Kernel>(
+        std::make_unique<FirstTilesKernel>(info, tiles(), rounded, request.inputs[1].constant));
 }
 KernelResult conv_first_tiles(ConvInfo const& info, Request const& request) {
     return make_first_tiles(info, request, Isa::Avx512Amx, first_tiles_avx512amx);

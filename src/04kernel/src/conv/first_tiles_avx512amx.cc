@@ -1,3 +1,4 @@
+#define RG_BF16_PAIRS
 #include "conv/first_tiles_impl.h"
 
 namespace refactor::kernel {

@@ -79,15 +79,16 @@ void run_first_rows(FirstRow const* rows, int64_t count) {
     for (FirstRow const* r = rows; r < rows + count; ++r) {
         RowJob j = r->job;
         float const* w = r->w;
+        int64_t const units = j.rounded ? 1 : 2;
         for (int64_t block = 0; block < r->blocks; block += 2) {
             bool const two = block + 1 < r->blocks;
             j.blocks = two ? 2 : 1;
             j.last_lanes = block + j.blocks == r->blocks ? r->last_lanes : W;
             (two ? run_first_chunk<2> : run_first_chunk<1>)(*r, j, w);
             w += r->window_rows * r->dwords * j.blocks * W;
-            j.y += 2 * j.y_block;
+            j.y += units * j.y_block;
             if (j.bias) j.bias += 2 * W;
-            if (j.residual) j.residual += 2 * j.y_block;
+            if (j.residual) j.residual += units * j.y_block;
         }
     }
 }

@@ -22,6 +22,11 @@ struct PanelsInParts {
     static constexpr int64_t kStepFloats = 3 * 256 * 2, kStepBytes = 4 * kStepFloats;  ///< of two blocks
 };
 
+/// Tensors that are bf16 in blocks of 32 channels, each as long as a block of 16 floats.
+struct RoundedTensors {
+    bool x = false, y = false;  ///< Y and the residual are alike
+};
+
 /// Rows of positions of one chunk (1 or 2 blocks) of output channels. All distances in floats.
 struct RowJob {
     float const* x;
@@ -49,6 +54,8 @@ struct RowJob {
     /// The last block has at most half as many lanes as vectors, which half a vector multiplies in half the time.
     bool half = false;
     bool far = false;  ///< y and residual are asked for while sums are made, where tiles do so
+    /// y and residual are numbers of bf16, 32 channels in a block, as long as one of 16 floats.
+    bool rounded = false;
     /// Of numbers in parts: floats between parts of `x`, taps of a unit, a place for weights in parts, and the job
     /// behind this one (null: none). `taps` has those of each block.
     int64_t x_part = 0, unit_taps = 1;
@@ -85,6 +92,7 @@ struct TileIsa {
     /// blocks][parts] planes of pairs, a channel of each block in a lane, and `rows` panels of the weights of single
     /// channels.
     int parts = 1;
+    void (*rounded_band)(BandJob const&) = nullptr;  ///< the same of X of bf16, whose elements are two blocks of these
     /// Of two that are rounded: pairs[i] = {even[i], odd[i]}; `odd` null: zeros.
     void (*round_pairs)(float const* even, float const* odd, float* pairs, int64_t count) = nullptr;
     int read_behind = 0;       ///< positions behind those of a job that are read, and nothing made of them

@@ -1,3 +1,4 @@
+#define RG_BF16_PAIRS
 #include "conv/tile_rows_impl.h"
 
 namespace refactor::kernel {

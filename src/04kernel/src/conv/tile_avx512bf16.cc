@@ -2,7 +2,6 @@
 // clang-format off: the first chooses the instructions of what follows.
 #include "conv/tile_impl.h"
 #include "conv/band_pairs_impl.h"
-#include "simd/bf16_pairs.h"
 // clang-format on
 
 namespace refactor::kernel {
@@ -58,6 +57,7 @@ constexpr TileIsa kRounded{.block = W,
                            .band = round_blocks_of,
                            .planar_band = round_floats_of,
                            .channels = 2,
+                           .rounded_band = copy_band<Block>,
                            .round_pairs = round_pairs};
 
 }  // namespace

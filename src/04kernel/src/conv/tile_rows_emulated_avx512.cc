@@ -5,7 +5,6 @@
 
 namespace refactor::kernel {
 
-void run_rows_on_emulated_tiles(RowJob const& j) { run_rows_by_tiles<RoundedTaps>(j); }
 void run_split_rows_on_emulated_tiles(RowJob const& j) { run_rows_by_tiles<SplitTaps>(j); }
 
 }  // namespace refactor::kernel

@@ -2,6 +2,10 @@
 // How sums of a tile of positions begin and end.
 #include "conv/store_impl.h"
 #include "conv/tile.h"
+#ifdef RG_BF16_PAIRS
+#include "simd/bf16_blocks.h"
+#include "simd/bf16_pairs.h"
+#endif
 
 namespace refactor::kernel {
 namespace {
@@ -37,9 +41,62 @@ RG_SIMD void begin(RowJob const& j, float const* y, Vec (&acc)[B][R][Q]) {
             for (int q = 0; q < Q; ++q) acc[b][r][q] = Vec::load(y + b * y_block + r * y_row + q * y_step);
 }
 
+#ifdef RG_BF16_PAIRS
+/// Activations that take more than a minimum and maximum, of sums that are rounded behind them.
+template <int B, int R, int Q>
+[[gnu::noinline]] void activate_sums(RowJob const& j, Vec (&sums)[B][R][Q]) {
+    for (int b = 0; b < B; ++b)
+        activate_stored(reinterpret_cast<float*>(&sums[b][0][0]), nullptr, W, R * Q, W, j.activation);
+}
+
+/// The same for Y and a residual of bf16, whose blocks are two of vectors.
+template <int B, int R, int Q>
+RG_SIMD void store_rounded(RowJob const& j, Vec const (&acc)[B][R][Q], float* y, float const* residual) {
+    bool const clamp = simple(j.activation.kind);
+    int64_t const y_row = j.y_row, y_step = j.y_step;
+    Range const range(clamp ? j.activation : Activation{});
+    Mask const lanes = first_lanes(j.last_lanes);
+    auto each = [&](auto&& result) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q) {
+                int64_t at = r * y_row + q * y_step;
+                Vec v[2] = {result(0, r, q, at), B == 2 ? result(B - 1, r, q, at) : Vec::zero()};
+                v[B - 1] = select(lanes, v[B - 1], Vec::zero());
+                round_to_pairs(v[0], v[1]).store(y + at);
+            }
+    };
+    auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    auto old = [&](int b, int64_t at) __attribute__((always_inline)) {
+        return load_bf16(reinterpret_cast<uint16_t const*>(residual + at) + b * W);
+    };
+    if (clamp && !residual)
+        return each([&](int b, int r, int q, int64_t) __attribute__((always_inline)) { return limited(acc[b][r][q]); });
+    if (clamp && !j.residual_last)
+        return each([&](int b, int r, int q, int64_t at)
+                        __attribute__((always_inline)) { return limited(acc[b][r][q] + old(b, at)); });
+    if (clamp)
+        return each([&](int b, int r, int q, int64_t at)
+                        __attribute__((always_inline)) { return limited(acc[b][r][q]) + old(b, at); });
+    Vec sums[B][R][Q];
+    bool const first = residual && !j.residual_last, last = residual && j.residual_last;
+    for (int b = 0; b < B; ++b)
+        for (int r = 0; r < R; ++r)
+            for (int q = 0; q < Q; ++q)
+                sums[b][r][q] = first ? acc[b][r][q] + old(b, r * y_row + q * y_step) : acc[b][r][q];
+    activate_sums(j, sums);
+    each([&](int b, int r, int q, int64_t at)
+             __attribute__((always_inline)) { return last ? sums[b][r][q] + old(b, at) : sums[b][r][q]; });
+}
+#endif
+
 /// Applies the epilogue to the sums of a tile and stores them.
 template <int B, int R, int Q>
 RG_SIMD void store(RowJob const& j, Vec const (&acc)[B][R][Q], float* y, float const* residual) {
+#ifdef RG_BF16_PAIRS
+    if (j.rounded) return store_rounded(j, acc, y, residual);
+#endif
     bool const clamp = simple(j.activation.kind);
     // Locals, since stores might alias the job.
     int64_t const y_block = j.y_block, y_row = j.y_row, y_step = j.y_step;

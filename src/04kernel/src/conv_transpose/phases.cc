@@ -16,6 +16,7 @@ class PhasesKernel final : public NamedKernel {
     ConvTransposeInfo info_;
     Isa isa_;
     TileIsa const& tile_;
+    RoundedTensors rounded_;
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
@@ -52,9 +53,14 @@ class PhasesKernel final : public NamedKernel {
     }
 
 public:
-    PhasesKernel(std::string id, ConvTransposeInfo info, Isa isa, TileIsa const& tile,
+    PhasesKernel(std::string id, ConvTransposeInfo info, Isa isa, TileIsa const& tile, RoundedTensors rounded,
                  std::shared_ptr<mem_manager::Blob const> weights)
-        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), tile_(tile), weights_(std::move(weights)) {}
+        : NamedKernel(std::move(id)),
+          info_(std::move(info)),
+          isa_(isa),
+          tile_(tile),
+          rounded_(rounded),
+          weights_(std::move(weights)) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
@@ -64,7 +70,8 @@ public:
         auto flops = cost.multiply_adds(tile_);
         auto lanes = g->over_lanes(tile_.channels).in_channels;
         auto taps = static_cast<double>(g->batch * g->in_size() * g->taps());
-        auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + 2 * args.outputs[0]->stored_count());
+        auto bytes = (rounded_.x ? 2. : 4.) * static_cast<double>(args.inputs[0]->stored_count()) +
+                     (rounded_.y ? 4. : 8.) * static_cast<double>(args.outputs[0]->stored_count());
         auto work = 2 * taps * round(lanes / g->group) * round(g->out_channels) / (0.8 * flops);
         if (tile_.parts > 1) work += making_parts(*g);
         return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
@@ -88,21 +95,22 @@ public:
                     plan.pack(lanes, weights.data(), static_cast<float*>(to));
                 });
         }
-        return std::unique_ptr<runtime::Task>(
-            std::make_unique<PhasesTask>(*g, info_.epilogue, tile_, args.threads, std::move(packed), std::move(plan)));
+        return std::unique_ptr<runtime::Task>(std::make_unique<PhasesTask>(
+            *g, info_.epilogue, tile_, rounded_, args.threads, std::move(packed), std::move(plan)));
     }
 };
 
 KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa, TileIsa const& tile, std::string id) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    if (auto reason = rounded_conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
     auto blocked = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (x.layout != blocked || y.layout != blocked)
+    auto const rounded = rounded_tensors(tile, request);
+    if ((x.layout != blocked && !rounded.x) || (y.layout != blocked && !rounded.y))
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (rounded.y && info.group > 1) return Err{Rejection{"makes blocks of 32 channels of one group"}};
     return std::unique_ptr<Kernel>(
-        std::make_unique<PhasesKernel>(std::move(id), info, isa, tile, request.inputs[1].constant));
+        std::make_unique<PhasesKernel>(std::move(id), info, isa, tile, rounded, request.inputs[1].constant));
 }
 
 std::vector<std::unique_ptr<Kernel>> blocked_kernels(void const* info, Request const& request) {

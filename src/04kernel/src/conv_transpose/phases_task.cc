@@ -57,15 +57,16 @@ void PhasePlan::pack(Geometry const& g, float const* w, float* packed) const {
                             packed + phase.weights);
 }
 
-PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, int threads,
-                       std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan)
+PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, RoundedTensors rounded,
+                       int threads, std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan)
     : g_(g.over_lanes(isa.channels)),
       epilogue_(epilogue),
       operands_(epilogue),
       isa_(&isa),
+      rounded_(rounded),
       plan_(std::move(plan)),
       threads_(std::max(1, threads)),
-      x_units_(ceil_div(g.in_channels, isa.block)),
+      x_units_(ceil_div(rounded.x ? g_.in_channels : g.in_channels, isa.block)),
       operations_(2. * static_cast<double>(g.batch * g.in_channels * g.in_size() * g.taps()) *
                   static_cast<double>(g.out_channels / g.group)),
       packed_(std::move(packed)) {
@@ -78,7 +79,7 @@ PhasesTask::PhasesTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
             for (auto shift : axes[a]->shifts) reach_[a] = std::max(reach_[a], shift);
         }
     }
-    copies_ = isa.channels > 1 || in_parts();
+    copies_ = (isa.channels > 1 && !rounded.x) || in_parts();
     for (int a = 0; a < 3; ++a) copies_ = copies_ || reach_[a] > 0 || first_u_[a] < 0 || end_u_[a] > g.in[a];
     auto units = band_units(), rows = end_u_[1] - first_u_[1], planes = end_u_[0] - first_u_[0];
     pitch_ = copies_ ? end_u_[2] - first_u_[2] + reach_[2] : g.in[2];
@@ -150,27 +151,27 @@ void PhasesTask::run_task(int64_t task, float* scratch, Pointers const& p) const
     auto* origin = x;
     if (copies_) {
         auto plane = share.z - reach_[0], row = share.u - reach_[1], col = first_u_[2] - reach_[2];
-        isa_->band({.x = x,
-                    .x_unit = unit,
-                    .x_plane = g_.in[1] * row_floats,
-                    .x_row = row_floats,
-                    .band = copy,
-                    .units = units,
-                    .planes = unit_planes_,
-                    .rows = unit_rows_,
-                    .phases = 1,
-                    .columns = pitch_,
-                    .x_units = x_units_,
-                    .phase_mask = 1,
-                    .plane_first = plane,
-                    .plane_step = 1,
-                    .row_first = row,
-                    .row_step = 1,
-                    .column_first = col,
-                    .column_step = 1,
-                    .in_planes = g_.in[0],
-                    .in_rows = g_.in[1],
-                    .in_columns = g_.in[2]});
+        (rounded_.x ? isa_->rounded_band : isa_->band)({.x = x,
+                                                        .x_unit = unit,
+                                                        .x_plane = g_.in[1] * row_floats,
+                                                        .x_row = row_floats,
+                                                        .band = copy,
+                                                        .units = units,
+                                                        .planes = unit_planes_,
+                                                        .rows = unit_rows_,
+                                                        .phases = 1,
+                                                        .columns = pitch_,
+                                                        .x_units = x_units_,
+                                                        .phase_mask = 1,
+                                                        .plane_first = plane,
+                                                        .plane_step = 1,
+                                                        .row_first = row,
+                                                        .row_step = 1,
+                                                        .column_first = col,
+                                                        .column_step = 1,
+                                                        .in_planes = g_.in[0],
+                                                        .in_rows = g_.in[1],
+                                                        .in_columns = g_.in[2]});
         origin = copy - ((plane * unit_rows_ + row) * pitch_ + col) * isa_->block;
     }
     auto const& places = places_[static_cast<size_t>(share.split)];
@@ -208,7 +209,11 @@ RowJob PhasesTask::job_of(Place place, float const* origin, Share const& share, 
     auto position = ((plane * g_.out[1] + row) * g_.out[2] + phase.cols.first_output) * block;
     auto* x = origin + ((share.z * unit_rows_ + first) * pitch_ + phase.cols.first_u) * block;
     auto const& chunk = phase.list.chunks[static_cast<size_t>(place.chunk)];
-    auto at = (share.image * ceil_div(g_.out_channels, block) + chunk.first) * job.y_block + position;
+    auto const blocks = ceil_div(g_.out_channels, block);
+    auto const unit =
+        rounded_.y ? share.image * ceil_div(blocks, 2) + chunk.first / 2 : share.image * blocks + chunk.first;
+    auto const at = unit * job.y_block + position;
+    job.rounded = rounded_.y;
     phase.list.describe(chunk, job);
     job.x = x + chunk.in_first * unit_floats;
     job.w = p.w + phase.weights + chunk.weights;

@@ -38,7 +38,7 @@ struct PhasePlan {
 /// in parts are made of those of the next phase or chunk while the ones before are multiplied.
 class PhasesTask final : public runtime::Task {
 public:
-    PhasesTask(Geometry const&, Epilogue const&, TileIsa const&, int threads,
+    PhasesTask(Geometry const&, Epilogue const&, TileIsa const&, RoundedTensors, int threads,
                std::shared_ptr<mem_manager::Blob const> packed, PhasePlan plan);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
@@ -74,6 +74,7 @@ private:
     Epilogue epilogue_;
     ConvOperands operands_;
     TileIsa const* isa_;
+    RoundedTensors rounded_;
     PhasePlan plan_;
     int threads_;
     int64_t x_units_;  ///< blocks of X, whose channels may be two in a lane of the copy
