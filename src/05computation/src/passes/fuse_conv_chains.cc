@@ -1,6 +1,7 @@
 #include "passes/fuse_conv_chains.h"
 
 #include "kernel/ops/conv_chain.h"
+#include "passes/estimates.h"
 
 #include <algorithm>
 
@@ -11,9 +12,6 @@ namespace {
 using kernel::ConvChainInfo;
 using kernel::ConvInfo;
 using kernel::Operand;
-
-/// Stands for sizes that are not known: where fusing pays at all, it does for large ones.
-constexpr int64_t kLarge = 128;
 
 /// Convolutions of which each reads only what the one before it makes, which nobody else reads.
 using Chain = std::vector<NodePtr>;
@@ -26,22 +24,16 @@ ConvInfo const* conv_of(NodePtr node) {
     return constant && x.layout != kernel::Layout::Plain ? info : nullptr;
 }
 
-Dims constant_dims(EdgePtr edge) {
-    Dims dims;
-    for (auto const& size : edge->value.shape) dims.push_back(size.constant().value_or(-1));
-    return dims;
-}
-
 bool is_depthwise(NodePtr node) {
     auto const* info = conv_of(node);
-    auto w = info ? constant_dims(node->input(1)) : Dims{};
+    auto w = info ? known_dims(node->input(1)) : Dims{};
     return info && info->group > 1 && w[0] == info->group && w[1] == 1;
 }
 
 bool is_pointwise(NodePtr node) {
     auto const* info = conv_of(node);
     if (!info || info->group != 1) return false;
-    auto w = constant_dims(node->input(1));
+    auto w = known_dims(node->input(1));
     bool one = true;
     for (size_t i = 2; i < w.size(); ++i) one &= w[i] == 1 && info->window.strides[i - 2] == 1;
     return one;
@@ -52,13 +44,6 @@ NodePtr alone_behind(NodePtr node) {
     auto* edge = node->output();
     auto* next = edge->value.keep ? nullptr : edge->only_consumer();
     return next && conv_of(next) && next->input(0) == edge ? next : nullptr;
-}
-
-Operand operand_of(EdgePtr edge, Dims dims) {
-    Operand operand;
-    operand.dtype = edge->value.dtype, operand.layout = edge->value.layout, operand.dims = std::move(dims);
-    operand.constant = edge->value.constant;
-    return operand;
 }
 
 /// The operands that a chain has as one node.
@@ -76,7 +61,6 @@ ConvChainInfo info_of_chain(Chain const& chain) {
 
 class Estimates {
     PassContext const& context_;
-    kernel::PackCache packs_;
 
 public:
     explicit Estimates(PassContext const& context) : context_(context) {}
@@ -86,9 +70,9 @@ public:
         std::vector<Operand> inputs;
         auto x = dims;
         for (auto* node : chain)
-            dims = kernel::conv_output_dims(conv_of(node)->window, dims, constant_dims(node->input(1)));
+            dims = kernel::conv_output_dims(conv_of(node)->window, dims, known_dims(node->input(1)));
         for (auto* edge : inputs_of(chain)) {
-            auto own = constant_dims(edge);
+            auto own = known_dims(edge);
             // Only X and the residual have sizes that may be open.
             bool open = std::find(own.begin(), own.end(), -1) != own.end();
             inputs.push_back(operand_of(edge, inputs.empty() ? x : open ? dims : own));
@@ -98,24 +82,9 @@ public:
                                 context_.isa, context_.threads, context_.options.precision};
         auto found =
             chain.size() > 1 ? candidates(info_of_chain(chain), request) : chain[0]->value.op->candidates(request);
-        std::vector<kernel::TensorDesc const*> descs;
-        for (auto const& input : inputs) descs.push_back(&input);
-        kernel::TensorDesc const* outputs[] = {&output};
-        std::optional<double> best;
-        for (auto const& kernel : found.kernels) {
-            auto time = kernel->estimate({descs, outputs, {}, packs_, context_.threads});
-            if (time && (!best || *time < *best)) best = *time;
-        }
-        return best;
+        return fastest(found, inputs, output, context_.threads);
     }
 };
-
-Dims large_dims(EdgePtr edge) {
-    auto dims = constant_dims(edge);
-    for (size_t i = 0; i < dims.size(); ++i)
-        if (dims[i] < 0) dims[i] = i == 0 ? 1 : kLarge;
-    return dims;
-}
 
 /// The chain around a depthwise convolution that saves most; empty if none does.
 Chain best_chain(NodePtr depthwise, Estimates& estimates) {

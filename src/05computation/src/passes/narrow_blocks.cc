@@ -2,8 +2,10 @@
 
 #include "ask_kernels.h"
 #include "kernel/ops/conv.h"
+#include "kernel/ops/conv_chain.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+#include "passes/estimates.h"
 #include "passes/lower_precision.h"
 
 #include <algorithm>
@@ -20,6 +22,12 @@ using kernel::Layout;
 
 bool is_blocked(EdgePtr edge) {
     return edge && edge->value.layout == Layout::Blocked16 && edge->value.dtype == DataType::F32 && !edge->is_source();
+}
+
+bool has_one_position(EdgePtr edge) {
+    auto const& shape = edge->value.shape;
+    return std::all_of(shape.begin() + std::min<ptrdiff_t>(2, std::ssize(shape)), shape.end(),
+                       [](auto const& size) { return size == DimExpr(1); });
 }
 
 /// Tensors that are of one type, whichever it is.
@@ -94,6 +102,31 @@ class Narrowing {
         for (auto* edge : edges) alike_.keep_wide(edge);
     }
 
+    /// Time of a convolution whose blocked operands are f32, or bf16.
+    std::optional<double> time_of(NodePtr node, kernel::ConvInfo const& conv, bool narrow) const {
+        auto const x = large_dims(node->input(0)), w = known_dims(node->input(1));
+        auto const y = kernel::conv_output_dims(conv.window, x, w);
+        std::vector<kernel::Operand> operands;
+        for (size_t i = 0; i < node->inputs().size(); ++i) {
+            auto* edge = node->input(i);
+            bool residual = conv.epilogue.residual && i + 1 == node->inputs().size();
+            operands.push_back(operand_of(edge, i == 0 ? x : residual ? y : known_dims(edge)));
+        }
+        operands.push_back(operand_of(node->output(), y));
+        for (auto& operand : operands)
+            if (narrow && operand.layout == Layout::Blocked16)
+                operand.dtype = DataType::BF16, operand.layout = Layout::Blocked32;
+        std::span const all(operands);
+        auto const inputs = all.first(all.size() - 1), outputs = all.last(1);
+        auto found = node->value.op->candidates(
+            {inputs, outputs, "cpu", context_.isa, context_.threads, context_.options.precision});
+        return fastest(found, inputs, outputs[0], context_.threads);
+    }
+    /// Algorithms of f32 may need fewer multiplications.
+    bool is_slower_narrow(NodePtr node, kernel::ConvInfo const& conv) const {
+        auto wide = time_of(node, conv, false), narrow = time_of(node, conv, true);
+        return wide && narrow && *narrow > *wide;
+    }
     void visit_convolution(NodePtr node, bool may_round, bool residual, bool depthwise) {
         if (!may_round || !node->value.op->params().empty()) return keep_wide(edges_of(node));
         auto *x = node->input(0), *y = node->output();
@@ -102,18 +135,21 @@ class Narrowing {
         if (depthwise) results.push_back(x);
         alike_.join(results);
     }
-    /// Those of the shape of the results; others stay as they are.
+    /// Values of channels stay as they are.
     void visit_elementwise(NodePtr node) {
+        if (has_one_position(node->output())) return keep_wide(edges_of(node));
         std::vector<EdgePtr> same(node->outputs().begin(), node->outputs().end());
         for (auto* input : node->inputs())
-            if (input->value.shape == node->output()->value.shape)
-                same.push_back(input);
-            else
+            if (has_one_position(input))
                 alike_.keep_wide(input);
+            else
+                same.push_back(input);
         alike_.join(same);
     }
     void visit(NodePtr node) {
         auto const& op = *node->value.op;
+        if (auto const* conv = info_of<kernel::ConvInfo>(op); conv && is_slower_narrow(node, *conv))
+            return keep_wide(edges_of(node));
         if (auto const* conv = info_of<kernel::ConvInfo>(op))
             return visit_convolution(node, conv->may_round, conv->epilogue.residual, conv->group > 1);
         if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op))
