@@ -36,14 +36,16 @@ TEST_F(RoundedConv, GroupsOfPartsOfTiles) {
 
 TEST_F(RoundedConv, FirstLayersByTiles) {
     std::vector<Case> cases;
+    auto add = [&](int64_t kernel, int64_t stride, int64_t channels) {
+        cases.push_back(square_case(rng_, kernel, stride, 1, channels, pick(rng_, 1, 70)));
+        cases.back().info.may_round = cases.back().constant_weights = true;
+    };
     // Channels of one and two pairs; windows of up to 16 pairs; strides that leave columns out; more than two tiles.
     for (int64_t channels : {1, 2, 3, 4})
         for (int64_t kernel : {1, 3, 7})
-            for (int64_t stride : {1, 2, 3}) {
-                auto c = square_case(rng_, kernel, stride, 1, channels, pick(rng_, 1, 70));
-                c.info.may_round = c.constant_weights = true;
-                cases.push_back(c);
-            }
+            for (int64_t stride : {1, 2, 3}) add(kernel, stride, channels);
+    // Rows of the window in two parts.
+    add(11, 4, 3), add(16, 16, 2), add(16, 16, 3);
     auto ran = check_all(cases, rng_);
     // One id, emulated or not.
     EXPECT_EQ(ran.contains("conv:cpu:first_layer:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Bf16);

@@ -13,8 +13,9 @@ namespace refactor::kernel {
 #if RG_X86
 namespace {
 
-/// Positions and channels of a tile; pairs of numbers that it takes of a row of the window.
-constexpr int64_t kTile = 16, kMostPairs = 16, kMostChannels = 4;
+/// Positions and channels of a tile; pairs of numbers that it takes of a row of the window, at most and at least of
+/// rows that are cut; channels of X.
+constexpr int64_t kTile = 16, kMostPairs = 16, kLeastPairs = 8, kMostChannels = 4;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -22,6 +23,12 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 /// Channels of a column of the band: as many as make pairs that no column shares with the next.
 int64_t held_channels(Geometry const& g) { return g.in_channels <= 2 ? 2 : 4; }
 int64_t pairs_of_row(Geometry const& g) { return g.kernel[2] * held_channels(g) / 2; }
+/// Equal parts of a row of the window that a tile takes; 0 if there are none.
+int64_t parts_of_row(Geometry const& g) {
+    auto pairs = pairs_of_row(g), parts = ceil_div(pairs, kMostPairs);
+    while (parts > 1 && pairs % parts) ++parts;
+    return parts == 1 || pairs / parts >= kLeastPairs ? parts : 0;
+}
 int64_t blocks_of(Geometry const& g) { return ceil_div(g.out_channels, kTile); }
 int64_t weight_floats(Geometry const& g) { return g.kernel[1] * pairs_of_row(g) * blocks_of(g) * kTile; }
 
@@ -92,7 +99,7 @@ public:
         tiles_->fill(b);
         FirstRow row{};
         row.window_row = g_.dilation[1] * band_row_, row.window_rows = g_.kernel[1];
-        row.position = g_.stride[2] * held_, row.dwords = pairs_of_row(g_);
+        row.position = g_.stride[2] * held_, row.parts = parts_of_row(g_), row.dwords = pairs_of_row(g_) / row.parts;
         row.w = static_cast<float const*>(packed_->data()), row.blocks = blocks_of(g_);
         row.last_lanes = static_cast<int32_t>(g_.out_channels - (row.blocks - 1) * kTile);
         auto& job = row.job;
@@ -131,8 +138,8 @@ class FirstTilesKernel final : public NamedKernel {
         if (g->dilation[2] != 1 && g->kernel[2] > 1) return Err{Rejection{"is for columns beside each other"}};
         if (g->pad[1] < 0 || g->pad[2] < 0 || g->pad_end[1] < 0 || g->pad_end[2] < 0)
             return Err{Rejection{"does not handle negative pads"}};
-        if (pairs_of_row(*g) > kMostPairs)
-            return Err{Rejection{"is for rows of the window of up to 32 numbers, got " +
+        if (parts_of_row(*g) == 0)
+            return Err{Rejection{"is for rows of the window of up to 32 numbers, or some times 16 to 32, got " +
                                  std::to_string(2 * pairs_of_row(*g))}};
         return g;
     }
@@ -155,7 +162,8 @@ public:
         auto tiles = static_cast<double>(g->batch * g->out[1] * ceil_div(g->out[2], kTile) * blocks_of(*g));
         auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count()) +
                      (rounded_ ? 2 : 4) * static_cast<double>(args.outputs[0]->stored_count());
-        return (tiles * static_cast<double>(g->kernel[1]) * kProduct + bytes / (cost.bandwidth(bytes) * 2)) /
+        return (tiles * static_cast<double>(g->kernel[1] * parts_of_row(*g)) * kProduct +
+                bytes / (cost.bandwidth(bytes) * 2)) /
                cost.threads;
     }
     TaskResult bind(BindArgs const& args) const override {

@@ -3,7 +3,7 @@
 #include "conv/tile.h"
 
 // First layers by tiles (AMX): few channels, so that what a row of the window reads of the image, columns with their
-// channels side by side, is a row of a tile of A where it lies, and a row of the window one product.
+// channels side by side, is a row of a tile of A where it lies, and a row of the window one product or a few.
 
 namespace refactor::kernel {
 
@@ -26,8 +26,9 @@ struct FirstRow {
     int64_t window_row;   ///< elements of the band between rows of the window
     int64_t window_rows;  ///< of the window
     int64_t position;     ///< elements between positions
-    int64_t dwords;       ///< pairs that a row of the window reads, up to 16
-    float const* w;       ///< [chunk of one or two blocks][row of the window][dwords][blocks × 16] pairs
+    int64_t parts;        ///< of a row of the window, one product each
+    int64_t dwords;       ///< pairs that a part reads, up to 16
+    float const* w;       ///< [chunk of one or two blocks][row of the window][part][dwords][blocks × 16] pairs
     int64_t blocks;       ///< of output channels
     RowJob job;           ///< results: y, bias, residual of the first block, and `cols`
     int32_t last_lanes;   ///< of the last block

@@ -47,8 +47,10 @@ RG_SIMD void add_window(FirstRow const& r, int64_t first, float const* w, Pendin
     clear_sums<kBoth, B == 2>();
     uint16_t const* from = r.x + first * r.position;
     int64_t const times = (PendingSums<B, 1>::kTimes + r.window_rows - 1) / r.window_rows;
-    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row, w += r.dwords * B * W) {
-        add_pairs<kBoth, B == 2>(from, from + kTileRows * r.position, step, w, kRow);
+    for (int64_t i = 0; i < r.window_rows; ++i, from += r.window_row) {
+        uint16_t const* part = from;
+        for (int64_t p = 0; p < r.parts; ++p, part += 2 * r.dwords, w += r.dwords * B * W)
+            add_pairs<kBoth, B == 2>(part, part + kTileRows * r.position, step, w, kRow);
         if (pending.any()) pending.store_a_few(times);
     }
     pending.store_all();
@@ -85,7 +87,7 @@ void run_first_rows(FirstRow const* rows, int64_t count) {
             j.blocks = two ? 2 : 1;
             j.last_lanes = block + j.blocks == r->blocks ? r->last_lanes : W;
             (two ? run_first_chunk<2> : run_first_chunk<1>)(*r, j, w);
-            w += r->window_rows * r->dwords * j.blocks * W;
+            w += r->window_rows * r->parts * r->dwords * j.blocks * W;
             j.y += units * j.y_block;
             if (j.bias) j.bias += 2 * W;
             if (j.residual) j.residual += units * j.y_block;
