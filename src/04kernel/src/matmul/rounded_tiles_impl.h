@@ -3,49 +3,75 @@
 // before that what emulates tiles, where they are.
 //
 // A is copied into tiles, [16 rows][16 dwords], B lies in panels: two tiles of rows and two of columns make four
-// products, in 64 cycles for 32 k.
+// products, in 64 cycles for 32 k. Sums are stored while the next are made: tiles leave vectors idle.
 #include "matmul/tile_operands_impl.h"
 
 namespace refactor::kernel {
 namespace {
 
-/// Stores rows of sums; `tail` columns of the last vector.
-template <int vectors>
-void finish_rows(float const* sums, int64_t rows, float* y, int64_t y_row, int tail, Finish f) {
-    constexpr int kAtOnce = 2;
-    auto some = [&](auto& c) __attribute__((always_inline)) {
-        constexpr int count = sizeof c / sizeof c[0];
-#pragma GCC unroll 2
-        for (int r = 0; r < count; ++r)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v) c[r][v] = Vec::load(sums + r * kPanel + v * kWidth);
-        store_tile(c, y, y_row, tail, f);
-        sums += count * kPanel, y += count * y_row;
-        if (f.residual) f.residual += count * y_row;
-    };
-    for (; rows >= kAtOnce; rows -= kAtOnce) {
-        Vec c[kAtOnce][vectors];
-        some(c);
-    }
-    if (rows) {
-        Vec c[1][vectors];
-        some(c);
-    }
-}
+/// Sums of two tiles of rows, [row][kPanel], that are stored a few rows at a time, while others are made.
+class PendingPanel {
+    static constexpr int kAtOnce = 2;
+    Block const* t_ = nullptr;
+    Finish f_{};
+    bool after_ = false;
+    int vectors_ = 0, tail_ = 0;  // of columns; columns of the last
+    int64_t columns_ = 0, left_ = 0;
+    float const* sums_ = nullptr;
+    float* y_ = nullptr;
 
-RG_SIMD void finish_rows(float const* sums, int64_t rows, int vectors, float* y, int64_t y_row, int tail,
-                         Finish const& f) {
-    switch (vectors) {
-        case 1:
-            return finish_rows<1>(sums, rows, y, y_row, tail, f);
-        case 2:
-            return finish_rows<2>(sums, rows, y, y_row, tail, f);
-        case 3:
-            return finish_rows<3>(sums, rows, y, y_row, tail, f);
-        default:
-            return finish_rows<4>(sums, rows, y, y_row, tail, f);
+    template <int rows, int vectors>
+    RG_SIMD void store_some() {
+        Vec c[rows][vectors];
+#pragma GCC unroll 2
+        for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) c[i][v] = Vec::load(sums_ + i * kPanel + v * kWidth);
+        store_tile(c, y_, t_->y_row, tail_, f_);
+        if (after_)
+            activate_block(*t_, y_, t_->residual && t_->residual_last ? t_->residual + (y_ - t_->y) : nullptr, rows,
+                           columns_);
+        sums_ += rows * kPanel, y_ += rows * t_->y_row, left_ -= rows;
+        if (f_.residual) f_.residual += rows * t_->y_row;
     }
-}
+    template <int vectors>
+    RG_SIMD void store_next() {
+        if (left_ >= kAtOnce)
+            store_some<kAtOnce, vectors>();
+        else
+            store_some<1, vectors>();
+    }
+
+public:
+    /// `rows` rows from row `first` of the range on, of the panel at column `j`.
+    void begin(Block const& t, Range const& r, int64_t j, int64_t first, int64_t rows, float const* sums) {
+        t_ = &t, sums_ = sums, left_ = rows, columns_ = smaller(kPanel, t.n - j);
+        f_ = finish_of(t, after_);
+        f_.load = r.depth > 0, f_.last = r.depth + r.k >= t.k, after_ = after_ && f_.last;
+        vectors_ = static_cast<int>(width_of(columns_) / kWidth);
+        tail_ = static_cast<int>(columns_ - (vectors_ - 1) * kWidth);
+        int64_t const at = (r.row + first) * t.y_row + j;
+        if (f_.bias && !f_.scalar_bias) f_.bias += j;
+        if (f_.residual) f_.residual += at;
+        y_ = t.y + at;
+    }
+    RG_SIMD bool any() const { return left_ > 0; }
+    [[gnu::noinline]] void store_a_few() {
+        switch (vectors_) {
+            case 1:
+                return store_next<1>();
+            case 2:
+                return store_next<2>();
+            case 3:
+                return store_next<3>();
+            default:
+                return store_next<4>();
+        }
+    }
+    RG_SIMD void store_all() {
+        while (any()) store_a_few();
+    }
+};
 
 /// Two tiles of A and what of B they are multiplied with.
 struct TilePair {
@@ -58,7 +84,7 @@ struct TilePair {
 
 /// A·B of two tiles of rows (`kBoth`) and of columns (`kWide`) to `sums`, [32][kPanel].
 template <bool kBoth, bool kWide>
-RG_SIMD void add_products(TilePair const& t, Ahead& ahead, float* sums) {
+RG_SIMD void add_products(TilePair const& t, Ahead& ahead, PendingPanel& pending, float* sums) {
     clear_sums<kBoth, kWide>();
     float const *first = t.first, *second = t.second, *b = t.b;
     int64_t const whole = t.last_b ? t.steps - 1 : t.steps, row = 4 * t.b_row;
@@ -66,6 +92,7 @@ RG_SIMD void add_products(TilePair const& t, Ahead& ahead, float* sums) {
     for (int64_t s = 0; s < whole; ++s) {
         ahead.prefetch(kTilePairs);
         add_pairs<kBoth, kWide>(first, second, kTileRow, b, row);
+        if (pending.any()) pending.store_a_few();
         stores.after((kBoth ? 2 : 1) * (kWide ? 2 : 1));
         first += kTileFloats, second += kTileFloats, b += kTilePairs * t.b_row;
     }
@@ -75,12 +102,12 @@ RG_SIMD void add_products(TilePair const& t, Ahead& ahead, float* sums) {
 
 /// The same of all columns of a panel.
 template <bool kBoth>
-RG_SIMD void add_products(TilePair t, int64_t vectors, Ahead& ahead, float* sums) {
+RG_SIMD void add_products(TilePair t, int64_t vectors, Ahead& ahead, PendingPanel& pending, float* sums) {
     for (int64_t v = 0; v < vectors; v += 2, t.b += 2 * kWidth, sums += 2 * kWidth) {
         if (v + 1 < vectors)
-            add_products<kBoth, true>(t, ahead, sums);
+            add_products<kBoth, true>(t, ahead, pending, sums);
         else
-            add_products<kBoth, false>(t, ahead, sums);
+            add_products<kBoth, false>(t, ahead, pending, sums);
         if (t.last_b) t.last_b += 2 * kWidth;
     }
 }
@@ -89,21 +116,9 @@ RG_SIMD void add_products(TilePair t, int64_t vectors, Ahead& ahead, float* sums
 class ByRoundedTiles {
     TilesOfRows<1> a_{};
     int64_t steps_ = 0;
-    alignas(64) float sums_[2 * kTileFloats * kVectors], last_[kTilePairs * kPanel];
-
-    /// What has been made for `rows` rows from row `first` of the range on.
-    void store(Block const& t, Range const& r, int64_t j, int64_t first, int64_t rows) const {
-        bool after;
-        Finish f = finish_of(t, after);
-        f.load = r.depth > 0, f.last = r.depth + r.k >= t.k;
-        int64_t const n = smaller(kPanel, t.n - j), at = (r.row + first) * t.y_row + j;
-        int vectors = static_cast<int>(width_of(n) / kWidth), tail = static_cast<int>(n - (vectors - 1) * kWidth);
-        if (f.bias && !f.scalar_bias) f.bias += j;
-        if (f.residual) f.residual += at;
-        finish_rows(sums_, rows, vectors, t.y + at, t.y_row, tail, f);
-        if (after && f.last)
-            activate_block(t, t.y + at, t.residual && t.residual_last ? t.residual + at : nullptr, rows, n);
-    }
+    PendingPanel pending_;
+    int at_ = 0;  // of the sums that are made last
+    alignas(64) float sums_[2][2 * kTileFloats * kVectors], last_[kTilePairs * kPanel];
 
 public:
     static int64_t scratch(int64_t block_m, int64_t block_k, bool shared) {
@@ -116,6 +131,7 @@ public:
         copy_rows(t.a + first * t.a_row, t.a_row, rows, t.k, t.elements, {all.tile(first / kTileRows, 0), all.steps});
     }
     void begin(Block& t, Block const& whole, Range const& r) {
+        pending_.store_all();
         steps_ = tiles_of(r.k, kTilePairs);
         a_ = {whole.scratch, steps_};
         t.scratch = whole.scratch;
@@ -147,17 +163,19 @@ public:
                      tiles_of(kPanel * int64_t{sizeof(float)}, passes * tiles_of(vectors, 2))};
         for (int64_t i = 0; i < r.rows; i += kBoth) {
             int64_t const rows = smaller(kBoth, r.rows - i);
+            float* sums = sums_[at_ ^= 1];
             pair.first = a_.tile(i / kTileRows, 0), pair.second = pair.first;
             if (rows > kTileRows) {
                 pair.second = a_.tile(i / kTileRows + 1, 0);
-                add_products<true>(pair, vectors, ahead, sums_);
+                add_products<true>(pair, vectors, ahead, pending_, sums);
             } else {
-                add_products<false>(pair, vectors, ahead, sums_);
+                add_products<false>(pair, vectors, ahead, pending_, sums);
             }
-            store(t, r, j, i, rows);
+            pending_.store_all();
+            pending_.begin(t, r, j, i, rows, sums);
         }
     }
-    void finish() const {}
+    void finish() { pending_.store_all(); }
 };
 
 }  // namespace
