@@ -54,7 +54,9 @@ public:
         auto outputs = static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = bits_of(form_.dtype) / 8 * (outputs + static_cast<double>(args.inputs[0]->stored_count()));
         auto width = g->in_channels / g->group;
-        auto work = 2 * outputs * static_cast<double>(g->taps() * width) / ((width > 1 ? 0.7 : 0.4) * cost.flops);
+        // Of bf16 each input is widened first.
+        auto share = form_.dtype == DataType::BF16 ? (width > 1 ? 0.5 : 0.3) : (width > 1 ? 0.7 : 0.4);
+        auto work = 2 * outputs * static_cast<double>(g->taps() * width) / (share * cost.flops);
         return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
     }
 
@@ -142,6 +144,9 @@ KernelResult conv_depthwise_avx512(ConvInfo const& info, Request const& request)
 }
 KernelResult conv_depthwise_avx2(ConvInfo const& info, Request const& request) {
     return make(info, request, kAvx2, "conv:cpu:depthwise:f32:avx2", false);
+}
+KernelResult conv_grouped_bf16(ConvInfo const& info, Request const& request) {
+    return make(info, request, kBf16, "conv:cpu:grouped:bf16:avx512bf16", true);
 }
 KernelResult conv_grouped_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, kAvx512, "conv:cpu:grouped:f32:avx512", true);

@@ -7,8 +7,6 @@
 namespace refactor::kernel {
 namespace {
 
-constexpr char kDepthwise[] = "conv:cpu:depthwise:bf16:avx512bf16";
-
 class DepthwiseBf16 : public ::testing::Test {
 protected:
     uint32_t seed_ = std::random_device{}();
@@ -67,10 +65,12 @@ void check(Case const& c, std::mt19937& rng, int threads) {
     auto operands = operands_of(arguments);
     auto y = output_of(c, Layout::Blocked32);
     auto found = candidates(c.info, {operands, {&y, 1}, "cpu", cpu_features().isa, threads});
-    ASSERT_EQ(found.kernels.size(), 1u);
-    ASSERT_EQ(found.kernels[0]->id(), kDepthwise);
+    auto id = c.w[1] > 1 ? "conv:cpu:grouped:bf16:avx512bf16" : "conv:cpu:depthwise:bf16:avx512bf16";
+    auto has_id = [&](auto const& kernel) { return kernel->id() == id; };
+    auto kernel = std::find_if(found.kernels.begin(), found.kernels.end(), has_id);
+    ASSERT_NE(kernel, found.kernels.end());
     ThreadPool pool(threads);
-    Bench bench(*found.kernels[0], arguments, y, pool);
+    Bench bench(**kernel, arguments, y, pool);
     ASSERT_TRUE(bench.task) << bench.rejection;
     bench.run();
     auto got = loaded(bench.output(), y.dims, Layout::Blocked32);
@@ -109,6 +109,18 @@ TEST_F(DepthwiseBf16, SeveralOutputsOfAChannel) {
     }
 }
 
+TEST_F(DepthwiseBf16, GroupsOfAPartOfABlock) {
+    for (int64_t width : {2, 4, 8, 16})
+        for (int round = 0; round < 6; ++round) {
+            auto groups = pick(rng_, 2, 100 / width);
+            auto c = round % 2 ? random_case(rng_, static_cast<size_t>(round % 3 + 1), groups, width, width)
+                               : square_case(rng_, 3, pick(rng_, 1, 2), groups, width, width);
+            c.info.may_round = true;
+            check(c, rng_, 2);
+            if (HasFatalFailure()) return;
+        }
+}
+
 TEST_F(DepthwiseBf16, EveryActivationRoundsOnce) {
     for (int kind = 0; kind <= static_cast<int>(ActivationKind::Tanh); ++kind)
         for (int form = 0; form < 3; ++form) {
@@ -127,12 +139,14 @@ TEST_F(DepthwiseBf16, Declines) {
     std::vector<Tensor> tensors{Tensor(c.x), Tensor(c.w), Tensor(c.out())};
     auto operands = operands_of(arguments_of(c, tensors, Layout::Blocked32));
     auto y = output_of(c, Layout::Blocked32);
-    auto why = [&](Isa isa = Isa::Avx512Bf16) {
-        auto kernel = conv_depthwise_bf16(c.info, {operands, {&y, 1}, "cpu", isa, 1});
+    auto why = [&](Isa isa = Isa::Avx512Bf16,
+                   KernelResult(*factory)(ConvInfo const&, Request const&) = conv_depthwise_bf16) {
+        auto kernel = factory(c.info, {operands, {&y, 1}, "cpu", isa, 1});
         return kernel ? std::string("none") : kernel.error().reason;
     };
     EXPECT_EQ(why(), "none");
     EXPECT_EQ(why(Isa::Avx512), "needs avx512bf16");
+    EXPECT_EQ(why(Isa::Avx512Bf16, conv_grouped_bf16), "is for groups of a part of a block, with as many outputs");
     c.info.may_round = false;
     EXPECT_EQ(why(), "operands may not be rounded to bf16");
     c.info.may_round = true;

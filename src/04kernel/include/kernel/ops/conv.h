@@ -20,7 +20,8 @@ std::string to_string(Window const&);
 /// `window.pads_*` are then ignored.
 ///
 /// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…,
-/// M]. With `may_round`, on a CPU only, X and W may be rounded to bf16; sums stay f32.
+/// M]. With `may_round`, on a CPU only, X and W may be rounded to bf16; sums stay f32. Then depthwise convolutions, and
+/// those of groups of a part of a block, take X, Y and residual of bf16 in Blocked32 beside W and bias of f32.
 struct ConvInfo {
     static constexpr char const* kType = "Conv";
     Window window;
