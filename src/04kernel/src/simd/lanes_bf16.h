@@ -73,6 +73,10 @@ template <class F>
 RG_SIMD Lanes each_vector(Lanes v, F const& f) {
     return {f(v.even), f(v.odd)};
 }
+template <class F>
+RG_SIMD Lanes each_vector(Lanes a, Lanes b, F const& f) {
+    return {f(a.even, b.even), f(a.odd, b.odd)};
+}
 
 }  // namespace
 }  // namespace refactor::kernel

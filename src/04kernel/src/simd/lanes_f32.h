@@ -29,6 +29,10 @@ template <class F>
 RG_SIMD Lanes each_vector(Lanes v, F const& f) {
     return f(v);
 }
+template <class F>
+RG_SIMD Lanes each_vector(Lanes a, Lanes b, F const& f) {
+    return f(a, b);
+}
 
 }  // namespace
 }  // namespace refactor::kernel

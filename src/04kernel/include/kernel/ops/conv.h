@@ -60,7 +60,7 @@ enum class PoolKind : uint8_t { Max, Average, Sum };
 /// resolved) are the output operand's. Average divides by the number of elements inside the input, or, if
 /// `count_include_pad`, inside the padded input. Pads that are symbolic are params, as in ConvInfo. With `indices`,
 /// output 1 (i64) holds flat positions in the Plain input (`column_major`: storage_order 1). NaN propagates through
-/// Max. Source: ONNX MaxPool-12, AveragePool-19.
+/// Max. bf16 may be in Blocked32, averages of which are rounded once. Source: ONNX MaxPool-12, AveragePool-19.
 struct PoolInfo {
     static constexpr char const* kType = "Pool";
     PoolKind kind = PoolKind::Max;
@@ -71,8 +71,8 @@ struct PoolInfo {
 };
 Candidates candidates(PoolInfo const&, Request const&);
 
-/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides.
-/// Source: ONNX GlobalAveragePool-1.
+/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides,
+/// or bf16 in Blocked32 to f32 in Blocked16. Source: ONNX GlobalAveragePool-1.
 struct GlobalPoolInfo {
     static constexpr char const* kType = "GlobalPool";
     PoolKind kind = PoolKind::Average;
