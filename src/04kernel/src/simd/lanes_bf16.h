@@ -17,8 +17,8 @@ struct EvenOdd {
 
     RG_SIMD static EvenOdd zero() { return {Vec::zero(), Vec::zero()}; }
     RG_SIMD static EvenOdd set(float x) { return {Vec::set(x), Vec::set(x)}; }
-    RG_SIMD static EvenOdd load(uint16_t const* p) {
-        __m512i pairs = _mm512_loadu_si512(p);
+    RG_SIMD static EvenOdd load(uint16_t const* p) { return of(_mm512_loadu_si512(p)); }
+    RG_SIMD static EvenOdd of(__m512i pairs) {
         return {{_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))},
                 {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-0x10000)))}};
     }

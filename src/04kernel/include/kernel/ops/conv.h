@@ -80,7 +80,7 @@ struct GlobalPoolInfo {
 };
 Candidates candidates(GlobalPoolInfo const&, Request const&);
 
-/// Copies between layouts: Plain ↔ Blocked, channels zero-padded.
+/// Copies between layouts: Plain ↔ Blocked, channels zero-padded. One side may be f32, the other bf16.
 ///
 /// With `channels_last` the side that is Plain is [N, …, C] beside the other's [N, C, …]; what lies between are the
 /// same positions, divided into axes as each side likes.
