@@ -1,3 +1,5 @@
+#include "simd/lanes_f32.h"
+//
 #include "conv/depthwise_impl.h"
 
 namespace refactor::kernel {

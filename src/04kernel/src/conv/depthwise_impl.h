@@ -5,7 +5,7 @@
 namespace refactor::kernel {
 namespace {
 
-using StripFunction = void (*)(DepthwiseJob const&, Strip const&);
+using StripFunction = void (*)(Job const&, Strip const&);
 template <int... q>
 struct Strips {
     static constexpr StripFunction any[] = {nullptr, strip<q + 1>...};
@@ -20,7 +20,7 @@ struct MakeStrips<0, q...> : Strips<q...> {};
 
 /// `sliding` by number of positions; null if the window has no such function.
 template <bool Edge>
-StripFunction const* sliding_for(DepthwiseJob const& j) {
+StripFunction const* sliding_for(Job const& j) {
     using All = MakeStrips<kPositions>;
     if (j.col_dilation != 1 || j.col_stride > 2) return nullptr;
     // Every position has an input under it.
@@ -36,17 +36,17 @@ StripFunction const* sliding_for(DepthwiseJob const& j) {
 }
 
 /// All outputs of a row by `sliding`.
-void run_row(DepthwiseJob const& j, int64_t row, StripFunction const* inside, StripFunction const* edge) {
+void run_row(Job const& j, int64_t row, StripFunction const* inside, StripFunction const* edge) {
     Part rows(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     Strip s{};
-    s.w_row = j.kernel_cols * j.width * W, s.w = j.w + rows.first * s.w_row;
-    s.rows = rows.end - rows.first, s.x_row = j.row_dilation * j.in_cols * W, s.y_step = W;
+    s.w_row = j.kernel_cols * j.width * kLanes, s.w = j.w + rows.first * s.w_row;
+    s.rows = rows.end - rows.first, s.x_row = j.row_dilation * j.in_cols * kLanes, s.y_step = kLanes;
     int64_t strips = (j.out_cols + kPositions - 1) / kPositions;
     for (int64_t t = 0, col = 0; t < strips; ++t) {
         int64_t next = j.out_cols * (t + 1) / strips, n = next - col, in_col = col * j.col_stride - j.col_pad;
-        int64_t at = (row * j.out_cols + col) * W, reach = (n - 1) * j.col_stride + j.kernel_cols;
-        s.x = j.x + (in_row * j.in_cols + in_col) * W;
+        int64_t at = (row * j.out_cols + col) * kLanes, reach = (n - 1) * j.col_stride + j.kernel_cols;
+        s.x = j.x + (in_row * j.in_cols + in_col) * kLanes;
         s.y = j.y + at, s.residual = j.residual ? j.residual + at : nullptr;
         s.first_in = -in_col, s.end_in = j.in_cols - in_col;
         (s.first_in > 0 || s.end_in < reach ? edge : inside)[n](j, s);
@@ -56,23 +56,23 @@ void run_row(DepthwiseJob const& j, int64_t row, StripFunction const* inside, St
 
 /// `count` outputs from (row, col) on, along the row or (`down`) along the column, which see the same part of the
 /// window.
-void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, bool down) {
+void run_strip(Job const& j, int64_t row, int64_t col, int64_t count, bool down) {
     Part rows(row * j.row_stride - j.row_pad, j.row_dilation, j.kernel_rows, j.in_rows);
     Part cols(col * j.col_stride - j.col_pad, j.col_dilation, j.kernel_cols, j.in_cols);
     int64_t in_row = row * j.row_stride - j.row_pad + rows.first * j.row_dilation;
     int64_t in_col = col * j.col_stride - j.col_pad + cols.first * j.col_dilation;
-    int64_t at = (row * j.out_cols + col) * W;
-    Strip s{j.x + (in_row * j.in_cols + in_col) * W,
-            (down ? j.row_stride * j.in_cols : j.col_stride) * W,
-            j.w + (rows.first * j.kernel_cols + cols.first) * j.width * W,
+    int64_t at = (row * j.out_cols + col) * kLanes;
+    Strip s{j.x + (in_row * j.in_cols + in_col) * kLanes,
+            (down ? j.row_stride * j.in_cols : j.col_stride) * kLanes,
+            j.w + (rows.first * j.kernel_cols + cols.first) * j.width * kLanes,
             rows.end - rows.first,
             cols.end - cols.first,
-            j.row_dilation * j.in_cols * W,
-            j.col_dilation * W,
-            j.kernel_cols * j.width * W,
+            j.row_dilation * j.in_cols * kLanes,
+            j.col_dilation * kLanes,
+            j.kernel_cols * j.width * kLanes,
             j.y + at,
             j.residual ? j.residual + at : nullptr,
-            (down ? j.out_cols : 1) * W};
+            (down ? j.out_cols : 1) * kLanes};
     if (s.cols == 0) s.rows = 0;
     int64_t strips = (count + kPositions - 1) / kPositions;
     for (int64_t t = 0, done = 0; t < strips; ++t) {
@@ -83,7 +83,7 @@ void run_strip(DepthwiseJob const& j, int64_t row, int64_t col, int64_t count, b
     }
 }
 
-void run_rows(DepthwiseJob const& j) {
+void run_rows(Job const& j) {
     if (auto* inside = sliding_for<false>(j)) {
         auto* edge = sliding_for<true>(j);
         for (int64_t row = j.row; row < j.row_end; ++row) run_row(j, row, inside, edge);
@@ -95,7 +95,7 @@ void run_rows(DepthwiseJob const& j) {
          [&](int64_t row, int64_t col, int64_t count, bool down) { run_strip(j, row, col, count, down); });
 }
 
-constexpr DepthwiseIsa kDepthwiseIsa{W, run_rows};
+constexpr DepthwiseIsaOf<Stored> kDepthwiseIsa{kLanes, run_rows};
 
 }  // namespace
 }  // namespace refactor::kernel

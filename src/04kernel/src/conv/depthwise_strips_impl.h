@@ -2,38 +2,43 @@
 #include "conv/depthwise.h"
 #include "conv/store_impl.h"
 
-// Sums of a depthwise convolution, or of one with groups of a part of a block, for a few positions at a time.
+// Sums of a depthwise convolution, or of one with groups of a part of a block, for a few positions at a time. Include a
+// `simd/lanes_*.h` first.
 
 namespace refactor::kernel {
 namespace {
 
+using Job = DepthwiseJobOf<Stored>;
+constexpr int kLanes = Lanes::width;
+
 /// Positions whose sums are kept in registers: each multiply-add loads its own input, so 12 chains only have to hide
-/// the latency.
-constexpr int kPositions = W == 16 ? 14 : 12;
+/// the latency. Of bf16 two vectors each, beside which there is room for the five weights of a row of taps.
+constexpr int kPositions = kRounds ? 9 : W == 16 ? 14 : 12;
 
 /// Whether a register is left for an input that several taps meet.
 constexpr bool kHolds = W == 16;
 
 /// Positions along a row or a column that see the same part of the window.
 struct Strip {
-    float const* x;               ///< input under the first tap of the part, of the first position
+    Stored const* x;              ///< input under the first tap of the part, of the first position
     int64_t x_step;               ///< between positions
     float const* w;               ///< first tap of the part
     int64_t rows, cols;           ///< taps of the part
     int64_t x_row, x_col, w_row;  ///< between taps
-    float* y;
-    float const* residual;
+    Stored* y;
+    Stored const* residual;
     int64_t y_step;
     int64_t first_in = 0, end_in = 0;
 };
 
 /// Walks the rows of taps of a strip, plane after plane.
 struct TapRow {
-    float const *x, *w;  ///< first tap of the row
+    Stored const* x;  ///< first tap of the row
+    float const* w;
     int64_t row = 0, count, in_plane = 0;
-    DepthwiseJob const& j;
+    Job const& j;
     Strip const& s;
-    TapRow(DepthwiseJob const& job, Strip const& strip)
+    TapRow(Job const& job, Strip const& strip)
         : x(strip.x), w(strip.w), count(job.planes * strip.rows), j(job), s(strip) {}
     void next() {
         x += s.x_row, w += s.w_row, ++row;
@@ -43,68 +48,92 @@ struct TapRow {
 };
 
 template <int Q>
-RG_SIMD void start(DepthwiseJob const& j, Vec (&acc)[Q]) {
-    Vec value = j.bias ? Vec::load_first(j.bias, j.lanes) : Vec::zero();
+RG_SIMD void start(Job const& j, Lanes (&acc)[Q]) {
+    Lanes value = j.bias ? Lanes::load_first(j.bias, j.lanes) : Lanes::zero();
 #pragma GCC unroll 14
     for (int q = 0; q < Q; ++q) acc[q] = value;
 }
 
-template <int Q>
-RG_SIMD void finish(DepthwiseJob const& j, Strip const& s, Vec const (&acc)[Q]) {
+/// An activation that is not simple of sums in floats, [count][kLanes], which are then rounded once.
+[[maybe_unused, gnu::noinline]] void round_activated(Job const& j, Strip const& s, float* sums, int count) {
+    activate_stored(sums, nullptr, W, count * (kLanes / W), W, j.activation);
+    auto const lanes = lanes_of(j.lanes);
+    for (int q = 0; q < count; ++q) {
+        Lanes v = load_floats(sums + q * kLanes);
+        if (s.residual && j.residual_last) v = v + Lanes::load(s.residual + q * s.y_step);
+        select(lanes, v, Lanes::zero()).store(s.y + q * s.y_step);
+    }
+}
+
+template <int Q, class T = Stored>
+RG_SIMD void finish(Job const& j, Strip const& s, Lanes const (&acc)[Q]) {
     bool const clamp = simple(j.activation.kind);
     Range const range(clamp ? j.activation : Activation{});
-    Mask const lanes = first_lanes(j.lanes);
+    auto const lanes = lanes_of(j.lanes);
     // Locals, since stores might alias the strip.
-    float* const y = s.y;
-    float const* const residual = s.residual;
+    T* const y = s.y;
+    T const* const residual = s.residual;
     int64_t const y_step = s.y_step;
     auto each = [&](auto&& result) __attribute__((always_inline)) {
 #pragma GCC unroll 14
-        for (int q = 0; q < Q; ++q) select(lanes, result(acc[q], q * y_step), Vec::zero()).store(y + q * y_step);
+        for (int q = 0; q < Q; ++q) select(lanes, result(acc[q], q * y_step), Lanes::zero()).store(y + q * y_step);
     };
-    auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
-    if (HardSwish::is(j.activation) && !residual) return each(HardSwish(j.activation));
+    auto limited = [&](Lanes v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
+    if (HardSwish::is(j.activation) && !residual) {
+        HardSwish const function(j.activation);
+        return each([&](Lanes v, int64_t at) __attribute__((always_inline)) {
+            return each_vector(v, [&](Vec sum) __attribute__((always_inline)) { return function(sum, at); });
+        });
+    }
+    if constexpr (kRounds)
+        if (!clamp) {
+            float sums[Q * kLanes];
+            bool const first = residual && !j.residual_last;
+#pragma GCC unroll 14
+            for (int q = 0; q < Q; ++q)
+                store_floats(first ? acc[q] + Lanes::load(residual + q * y_step) : acc[q], sums + q * kLanes);
+            return round_activated(j, s, sums, Q);
+        }
     if (!residual || (j.residual_last && !clamp))
-        each([&](Vec v, int64_t) __attribute__((always_inline)) { return limited(v); });
+        each([&](Lanes v, int64_t) __attribute__((always_inline)) { return limited(v); });
     else if (j.residual_last)
-        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v) + Vec::load(residual + at); });
+        each([&](Lanes v, int64_t at)
+                 __attribute__((always_inline)) { return limited(v) + Lanes::load(residual + at); });
     else
-        each([&](Vec v, int64_t at) __attribute__((always_inline)) { return limited(v + Vec::load(residual + at)); });
-    if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
+        each([&](Lanes v, int64_t at)
+                 __attribute__((always_inline)) { return limited(v + Lanes::load(residual + at)); });
+    if constexpr (!kRounds)
+        if (!clamp) activate_stored(y, j.residual_last ? residual : nullptr, y_step, Q, j.lanes, j.activation);
 }
 
 /// For each lane, the lanes of its group of `width` in order.
 struct GroupLanes {
-    IntVec nth[W / 2];
+    static constexpr int kVectors = kLanes / W;
+    IntVec lanes[W / 2];
     explicit GroupLanes(int width) {
+        width /= kVectors;
         for (int i = 0; i < width; ++i) {
-            int32_t lanes[W];
-            for (int lane = 0; lane < W; ++lane) lanes[lane] = (lane & -width) + i;
-            nth[i] = IntVec::load(lanes);
+            int32_t numbers[W];
+            for (int lane = 0; lane < W; ++lane) numbers[lane] = (lane & -width) + i;
+            lanes[i] = IntVec::load(numbers);
         }
     }
+    RG_SIMD IntVec nth(int i) const { return lanes[i / kVectors]; }
 };
 
-RG_SIMD Vec pick(Vec from, IntVec lanes) {
-#ifdef __AVX512F__
-    return {_mm512_permutexvar_ps(lanes.v, from.v)};
-#else
-    return {_mm256_permutevar8x32_ps(from.v, lanes.v)};
-#endif
-}
-
 template <int Q>
-[[gnu::noinline]] void strip(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
+[[gnu::noinline]] void strip(Job const& j, Strip const& s) {
+    Lanes acc[Q];
     start(j, acc);
     int64_t const step = s.x_step;
     for (TapRow at(j, s); at.row < at.count; at.next()) {
-        float const *x = at.x, *w = at.w;
-        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += W) {
-            Vec weight = Vec::load(w);
-            float const* p = x;
+        Stored const* x = at.x;
+        float const* w = at.w;
+        for (int64_t v = 0; v < s.cols; ++v, x += s.x_col, w += kLanes) {
+            Lanes weight = load_floats(w);
+            Stored const* p = x;
 #pragma GCC unroll 14
-            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Vec::load(p), acc[q]);
+            for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, Lanes::load(p), acc[q]);
         }
     }
     finish(j, s, acc);
@@ -112,20 +141,21 @@ template <int Q>
 
 /// The same for groups of several channels: each lane reads those of its group.
 template <int Q>
-[[gnu::noinline]] void grouped(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
+[[gnu::noinline]] void grouped(Job const& j, Strip const& s) {
+    Lanes acc[Q];
     start(j, acc);
     int64_t const step = s.x_step;
     GroupLanes const lanes(j.width);
     for (TapRow at(j, s); at.row < at.count; at.next()) {
-        float const *x = at.x, *w = at.w;
+        Stored const* x = at.x;
+        float const* w = at.w;
         for (int64_t v = 0; v < s.cols; ++v, x += s.x_col)
-            for (int i = 0; i < j.width; ++i, w += W) {
-                Vec weight = Vec::load(w);
-                IntVec from = lanes.nth[i];
-                float const* p = x;
+            for (int i = 0; i < j.width; ++i, w += kLanes) {
+                Lanes weight = load_floats(w);
+                IntVec from = lanes.nth(i);
+                Stored const* p = x;
 #pragma GCC unroll 14
-                for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, pick(Vec::load(p), from), acc[q]);
+                for (int q = 0; q < Q; ++q, p += step) acc[q] = fma(weight, pick(Lanes::load(p), from, i), acc[q]);
             }
     }
     finish(j, s, acc);
@@ -134,23 +164,24 @@ template <int Q>
 /// `strip` along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
 /// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist, one at least under each position.
 template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
-[[gnu::noinline]] void sliding(DepthwiseJob const& j, Strip const& s) {
-    Vec acc[Q];
+[[gnu::noinline]] void sliding(Job const& j, Strip const& s) {
+    Lanes acc[Q];
     start(j, acc);
     int const width = Grouped ? j.width : 1;
     GroupLanes const lanes(Grouped ? width : 0);
     for (TapRow at(j, s); at.row < at.count; at.next()) {
-        float const *x = at.x, *w = at.w;
-        for (int k = 0; k < width; ++k, w += W) {
-            Vec weights[Cols];
+        Stored const* x = at.x;
+        float const* w = at.w;
+        for (int k = 0; k < width; ++k, w += kLanes) {
+            Lanes weights[Cols];
 #pragma GCC unroll 5
-            for (int v = 0; v < Cols; ++v) weights[v] = Vec::load(w + v * width * W);
+            for (int v = 0; v < Cols; ++v) weights[v] = load_floats(w + v * width * kLanes);
 #pragma GCC unroll 32
             for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
                 if (Edge && ((i < Cols - 1 && i < s.first_in) || (i > (Q - 1) * Stride && i >= s.end_in))) continue;
-                Vec value = Vec::load(x + i * W);
+                Lanes value = Lanes::load(x + i * kLanes);
                 if (kHolds) value = held(value);
-                if (Grouped) value = pick(value, lanes.nth[k]);
+                if (Grouped) value = pick(value, lanes.nth(k), k);
 #pragma GCC unroll 5
                 for (int v = 0; v < Cols; ++v)
                     if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)

@@ -8,7 +8,7 @@ namespace refactor::kernel {
 #include "global_pool/global_pool_kernels.inc"
 #undef RG_GLOBAL_POOL_KERNEL
 
-/// Why the operands do not fit a global pooling, or nothing.
-std::string global_pool_mismatch(Request const&);
+/// Why the operands do not fit a global pooling, or nothing. `result`: of Y, if not the type of X.
+std::string global_pool_mismatch(Request const&, DataType result = DataType::Undefined);
 
 }  // namespace refactor::kernel

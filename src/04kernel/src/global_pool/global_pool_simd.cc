@@ -8,14 +8,17 @@ namespace refactor::kernel {
 
 namespace {
 
+/// Of a task.
+constexpr int64_t kTaskElements = 16384;
+
 class SimdTask final : public runtime::Task {
     PoolIsa const* isa_;
     bool maximum_, plain_;
     int64_t planes_, positions_;  ///< planes: of channels if Plain, else of blocks
 
-    /// Planes a task: 16 Ki floats.
+    /// Planes a task.
     int64_t group() const {
-        return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, positions_ * (plain_ ? 1 : isa_->block)));
+        return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, positions_ * (plain_ ? 1 : isa_->block)));
     }
 
 public:
@@ -42,6 +45,38 @@ public:
     }
 };
 
+/// Blocks of 32 channels of bf16 to blocks of 16 of f32.
+class Bf16Task final : public runtime::Task {
+    bool maximum_;
+    int64_t images_, channels_, positions_;
+
+public:
+    Bf16Task(PoolKind kind, TensorDesc const& x)
+        : maximum_(kind == PoolKind::Max),
+          images_(x.dims[0]),
+          channels_(x.dims[1]),
+          positions_(Addressing(x).spatial) {}
+
+    double operations() const override { return static_cast<double>(images_ * channels_ * positions_); }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto const& isa = pool_avx512bf16();
+        auto* x = static_cast<uint16_t const*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        constexpr int64_t kOut = 16;
+        int64_t const block = isa.block, blocks = (channels_ + block - 1) / block,
+                      row = (channels_ + kOut - 1) / kOut * kOut;
+        auto count = std::max<int64_t>(1, kTaskElements / (positions_ * block));
+        context.pool.parallel_for((images_ * blocks + count - 1) / count, [&](int64_t task, int) {
+            for (auto p = task * count; p < std::min(images_ * blocks, (task + 1) * count); ++p) {
+                auto first = p % blocks * block;
+                isa.whole({x + p * positions_ * block, y + p / blocks * row + first, positions_, maximum_,
+                           static_cast<int32_t>(std::min(block, channels_ - first))});
+            }
+        });
+    }
+};
+
 class SimdKernel final : public NamedKernel {
     PoolKind kind_;
     Isa isa_;
@@ -50,12 +85,14 @@ public:
     SimdKernel(std::string id, PoolKind kind, Isa isa) : NamedKernel(std::move(id)), kind_(kind), isa_(isa) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count());
+        auto bytes = (isa_ == Isa::Avx512Bf16 ? 2. : 4.) * static_cast<double>(args.inputs[0]->stored_count());
         CostModel cost(isa_, args.threads);
         return bytes / cost.bandwidth(bytes) / cost.threads;
     }
     TaskResult bind(BindArgs const& args) const override {
         if (args.inputs[0]->count() == 0) return Err{Rejection{"is for tensors with elements"}};
+        if (isa_ == Isa::Avx512Bf16)
+            return std::unique_ptr<runtime::Task>(std::make_unique<Bf16Task>(kind_, *args.inputs[0]));
         auto const& isa = isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2();
         return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(kind_, isa, *args.inputs[0]));
     }
@@ -75,6 +112,15 @@ KernelResult make(GlobalPoolInfo const& info, Request const& request, Isa isa) {
 
 }  // namespace
 
+KernelResult global_pool_bf16(GlobalPoolInfo const& info, Request const& request) {
+    if (auto reason = global_pool_mismatch(request, DataType::F32); !reason.empty()) return Err{Rejection{reason}};
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < Isa::Avx512Bf16) return Err{Rejection{"needs avx512bf16"}};
+    if (x.dtype != DataType::BF16 || x.layout != Layout::Blocked32 || y.layout != Layout::Blocked16)
+        return Err{Rejection{"expects X of bf16 in blocks of 32 channels, Y of f32 in blocks of 16"}};
+    return std::unique_ptr<Kernel>(
+        std::make_unique<SimdKernel>("global_pool:cpu:vector:bf16:avx512bf16", info.kind, Isa::Avx512Bf16));
+}
 KernelResult global_pool_avx512(GlobalPoolInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512);
 }

@@ -21,12 +21,15 @@ struct PoolJobOf {
 using PoolJob = PoolJobOf<float>;
 
 /// All positions of a plane (of a channel, or of a block of channels) reduced to one.
-struct GlobalPoolJob {
-    float const* x;
+template <class T>
+struct GlobalPoolJobOf {
+    T const* x;
     float* y;
     int64_t positions;
     bool maximum;
+    int32_t channels = 0;  ///< of the block that exist; asked where they fill several blocks of Y
 };
+using GlobalPoolJob = GlobalPoolJobOf<float>;
 
 /// The largest of windows at every column of blocks of `lanes` channels. x: [planes][in_rows][in_cols][lanes].
 /// `memory`: `lines` padded rows of `line_size` elements that the windows of as many output rows see.
@@ -46,6 +49,13 @@ struct PoolIsa {
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };
+/// The same for blocks of bf16, as their bits.
+struct PoolIsaBf16 {
+    int block;
+    void (*rows)(PoolJobOf<uint16_t> const&);
+    void (*whole)(GlobalPoolJobOf<uint16_t> const&);  ///< x: [positions][block], y: [block / 16][16], those that exist
+};
+PoolIsaBf16 const& pool_avx512bf16();
 PoolIsa const& pool_avx2();
 PoolIsa const& pool_avx512();
 PoolStrips<double> pool_f64_avx2();

@@ -1,4 +1,4 @@
-#include "simd/vec.h"
+#include "simd/lanes_f32.h"
 //
 #include "pool/pool_blocked_impl.h"
 

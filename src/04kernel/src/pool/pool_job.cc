@@ -42,6 +42,8 @@ std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa is
     if (request.isa < isa) return "needs " + std::string(name_of(isa));
     if (x.dtype != dtype) return "handles " + std::string(name_of(dtype)) + ", got " + std::string(name_of(x.dtype));
     if (request.outputs.size() > 1 && !request.outputs[1].absent()) return "does not give indices";
+    if (dtype == DataType::BF16)
+        return x.layout == Layout::Blocked32 && y.layout == x.layout ? "" : "expects X and Y in blocks of 32 channels";
     auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
     if (x.layout != y.layout || (x.layout != blocked && x.layout != Layout::Plain))
         return "expects X and Y both Plain or both in the blocked layout of its vectors";
@@ -81,6 +83,7 @@ PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info) {
 }
 template PoolJobOf<float> job_of<float>(Geometry const&, PoolInfo const&);
 template PoolJobOf<double> job_of<double>(Geometry const&, PoolInfo const&);
+template PoolJobOf<uint16_t> job_of<uint16_t>(Geometry const&, PoolInfo const&);
 
 template <class T>
 void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes) {
@@ -100,5 +103,6 @@ void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lane
 }
 template void move_to_plane(PoolJobOf<float>&, Geometry const&, int64_t, int64_t);
 template void move_to_plane(PoolJobOf<double>&, Geometry const&, int64_t, int64_t);
+template void move_to_plane(PoolJobOf<uint16_t>&, Geometry const&, int64_t, int64_t);
 
 }  // namespace refactor::kernel

@@ -3,6 +3,7 @@
 #include "conv/shares.h"
 #include "pool/pool.h"
 #include "pool/pool_job.h"
+#include "reduce/cpu_kernel.h"
 #include "reorder/transpose_blocks.h"
 
 #include <algorithm>
@@ -11,66 +12,83 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Pools blocks of channels; planes of Plain tensors go through blocked copies in scratch memory of the thread.
-class SimdTask final : public runtime::Task {
+double window_operations(Geometry const& g) {
+    return static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps());
+}
+
+/// Pools blocks of channels.
+template <class T>
+class BlockTask final : public runtime::Task {
     Geometry g_;
-    PoolIsa const* isa_;
-    ReorderIsa const* reorder_;  ///< null: blocked operands
-    PoolJob job_;
+    int64_t block_;
+    void (*rows_)(PoolJobOf<T> const&);
+    PoolJobOf<T> job_;
     PlaneShares shares_;
 
-    int64_t scratch_floats() const { return reorder_ ? (g_.in_size() + g_.out_size()) * isa_->block : 0; }
-
-    /// Rows of output plane z; the job's `x` and `y` are those of the first planes.
-    void run_plane(PoolJob job, int64_t z) const {
-        move_to_plane(job, g_, z, isa_->block);
-        isa_->rows(job);
-    }
-
-    void run_plain(float const* x, float* y, int64_t plane, float* scratch) const {
-        auto b = plane % shares_.blocks, n = plane / shares_.blocks;
-        auto channels = static_cast<int32_t>(std::min<int64_t>(isa_->block, g_.in_channels - b * isa_->block));
-        auto first = n * g_.in_channels + b * isa_->block;
-        auto* pooled = scratch + g_.in_size() * isa_->block;
-        reorder_->to_blocked(
-            {const_cast<float*>(x) + first * g_.in_size(), g_.in_size(), scratch, g_.in_size(), channels});
-        auto job = job_;
-        job.x = scratch, job.y = pooled, job.row = 0, job.row_end = g_.out[1];
-        for (int64_t z = 0; z < g_.out[0]; ++z) run_plane(job, z);
-        reorder_->to_plain({y + first * g_.out_size(), g_.out_size(), pooled, g_.out_size(), channels});
-    }
-
 public:
-    SimdTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, ReorderIsa const* reorder, int threads)
-        : g_(g),
-          isa_(&isa),
-          reorder_(reorder),
-          job_(job_of<float>(g, info)),
-          shares_{(g.in_channels + isa.block - 1) / isa.block} {
+    BlockTask(Geometry const& g, PoolInfo const& info, int64_t block, void (*rows)(PoolJobOf<T> const&), int threads)
+        : g_(g), block_(block), rows_(rows), job_(job_of<T>(g, info)), shares_{(g.in_channels + block - 1) / block} {
         auto planes = g.batch * shares_.blocks * g.out[0], wanted = (4 * threads + planes - 1) / planes;
-        if (reorder || threads == 1) return;
+        if (threads == 1) return;
         shares_.by_rows = g.out[0] == 1 && cut_at_positions(g.batch, g.out_size(), threads);
         wanted = shares_.by_rows ? 2 * threads : std::min(wanted, g.out[1] * g.out[2] * g.taps() / 16384);
         shares_.bands = std::clamp<int64_t>(wanted, 1, g.out[1]);
     }
 
-    size_t scratch_bytes() const override { return static_cast<size_t>(scratch_floats()) * sizeof(float); }
-    double operations() const override {
-        return static_cast<double>(g_.batch * g_.out_channels * g_.out_size() * g_.taps());
-    }
+    double operations() const override { return window_operations(g_); }
 
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto* x = static_cast<float const*>(arguments[0]);
-        auto* y = static_cast<float*>(arguments[1]);
-        auto tasks = g_.batch * shares_.blocks * (reorder_ ? 1 : g_.out[0] * shares_.bands);
-        context.pool.parallel_for(tasks, [&](int64_t task, int worker) {
-            if (reorder_) return run_plain(x, y, task, reinterpret_cast<float*>(context.scratch_of(worker)));
+        auto* x = static_cast<T const*>(arguments[0]);
+        auto* y = static_cast<T*>(arguments[1]);
+        context.pool.parallel_for(g_.batch * shares_.blocks * g_.out[0] * shares_.bands, [&](int64_t task, int) {
             auto [plane, band] = shares_.at(task);
             auto z = plane % g_.out[0], block = plane / g_.out[0];
             auto job = job_;
-            job.x = x + block * g_.in_size() * isa_->block, job.y = y + block * g_.out_size() * isa_->block;
+            job.x = x + block * g_.in_size() * block_, job.y = y + block * g_.out_size() * block_;
             job.row = g_.out[1] * band / shares_.bands, job.row_end = g_.out[1] * (band + 1) / shares_.bands;
-            run_plane(job, z);
+            move_to_plane(job, g_, z, block_);
+            rows_(job);
+        });
+    }
+};
+
+/// Pools planes of Plain tensors through blocked copies in scratch memory of the thread.
+class PlainTask final : public runtime::Task {
+    Geometry g_;
+    PoolIsa const* isa_;
+    ReorderIsa const* reorder_;
+    PoolJob job_;
+    int64_t blocks_;
+
+public:
+    PlainTask(Geometry const& g, PoolInfo const& info, PoolIsa const& isa, ReorderIsa const& reorder)
+        : g_(g),
+          isa_(&isa),
+          reorder_(&reorder),
+          job_(job_of<float>(g, info)),
+          blocks_((g.in_channels + isa.block - 1) / isa.block) {}
+
+    size_t scratch_bytes() const override {
+        return static_cast<size_t>((g_.in_size() + g_.out_size()) * isa_->block) * sizeof(float);
+    }
+    double operations() const override { return window_operations(g_); }
+
+    void run(void* const* arguments, runtime::RunContext const& context) const override {
+        auto* x = static_cast<float*>(arguments[0]);
+        auto* y = static_cast<float*>(arguments[1]);
+        context.pool.parallel_for(g_.batch * blocks_, [&](int64_t plane, int worker) {
+            auto b = plane % blocks_, first = plane / blocks_ * g_.in_channels + b * isa_->block;
+            auto channels = static_cast<int32_t>(std::min<int64_t>(isa_->block, g_.in_channels - b * isa_->block));
+            auto* copy = reinterpret_cast<float*>(context.scratch_of(worker));
+            auto* pooled = copy + g_.in_size() * isa_->block;
+            reorder_->to_blocked({x + first * g_.in_size(), g_.in_size(), copy, g_.in_size(), channels});
+            for (int64_t z = 0; z < g_.out[0]; ++z) {
+                auto job = job_;
+                job.x = copy, job.y = pooled, job.row = 0, job.row_end = g_.out[1];
+                move_to_plane(job, g_, z, isa_->block);
+                isa_->rows(job);
+            }
+            reorder_->to_plain({y + first * g_.out_size(), g_.out_size(), pooled, g_.out_size(), channels});
         });
     }
 };
@@ -78,11 +96,11 @@ public:
 class SimdKernel final : public NamedKernel {
     PoolInfo info_;
     Isa isa_;
-    bool plain_;
+    bool plain_, bf16_;
 
 public:
     SimdKernel(std::string id, PoolInfo info, Isa isa, bool plain)
-        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), plain_(plain) {}
+        : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), plain_(plain), bf16_(isa == Isa::Avx512Bf16) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = vector_geometry(info_, args);
@@ -93,7 +111,7 @@ public:
         auto lanes = static_cast<double>((g->in_channels + width - 1) / width * width);
         auto filled = plain_ ? lanes / static_cast<double>(g->in_channels) : 1.;
         auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
-        auto bytes = 4 * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
+        auto bytes = (bf16_ ? 2 : 4) * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
         auto copies = plain_ ? bytes / cost.l2 : 0.;
         return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) +
                 bytes / memory_bandwidth(args.threads, bytes) + copies) /
@@ -103,22 +121,33 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = vector_geometry(info_, args);
         if (!g) return Err{g.error()};
+        auto threads = std::max(1, args.threads);
+        if (bf16_) return block_task<uint16_t>(*g, pool_avx512bf16(), threads);
         bool wide = isa_ == Isa::Avx512;
-        auto* reorder = !plain_ ? nullptr : wide ? &reorder_avx512() : &reorder_avx2();
-        return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(*g, info_, wide ? pool_avx512() : pool_avx2(),
-                                                                         reorder, std::max(1, args.threads)));
+        auto const& isa = wide ? pool_avx512() : pool_avx2();
+        if (!plain_) return block_task<float>(*g, isa, threads);
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<PlainTask>(*g, info_, isa, wide ? reorder_avx512() : reorder_avx2()));
+    }
+
+private:
+    template <class T, class Functions>
+    TaskResult block_task(Geometry const& g, Functions const& isa, int threads) const {
+        return std::unique_ptr<runtime::Task>(std::make_unique<BlockTask<T>>(g, info_, isa.block, isa.rows, threads));
     }
 };
 
-KernelResult make(PoolInfo const& info, Request const& request, Isa isa) {
-    if (auto reason = vector_mismatch(info, request, isa); !reason.empty()) return Err{Rejection{reason}};
-    auto id = "pool:cpu:window:f32:" + std::string(name_of(isa));
-    return std::unique_ptr<Kernel>(
-        std::make_unique<SimdKernel>(std::move(id), info, isa, request.inputs[0].layout == Layout::Plain));
+KernelResult make(PoolInfo const& info, Request const& request, Isa isa, DataType dtype = DataType::F32) {
+    if (auto reason = vector_mismatch(info, request, isa, dtype); !reason.empty()) return Err{Rejection{reason}};
+    return std::unique_ptr<Kernel>(std::make_unique<SimdKernel>(id_of("pool", "window", dtype, isa), info, isa,
+                                                                request.inputs[0].layout == Layout::Plain));
 }
 
 }  // namespace
 
+KernelResult pool_window_bf16(PoolInfo const& info, Request const& request) {
+    return make(info, request, Isa::Avx512Bf16, DataType::BF16);
+}
 KernelResult pool_window_avx512(PoolInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512);
 }

@@ -1,6 +1,7 @@
 #include "common/thread_pool.h"
 #include "conv/cost.h"
 #include "conv/geometry.h"
+#include "reorder/channels_last.h"
 #include "reorder/reorder.h"
 
 #include <algorithm>
@@ -10,23 +11,7 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Images whose channels lie together, beside the same in blocks of channels; bytes.
-struct Sizes {
-    int64_t images, positions, row, block;  ///< row: all channels of a position
-
-    int64_t blocks() const { return (row + block - 1) / block; }
-};
-
-Result<Sizes, Rejection> sizes_of(TensorDesc const& x, TensorDesc const& y) {
-    auto const &plain = x.layout == Layout::Plain ? x : y, &blocked = x.layout == Layout::Plain ? y : x;
-    bool fits = plain.dims.size() > 1 && blocked.dims.size() > 1 && plain.dims[0] == blocked.dims[0] &&
-                plain.dims.back() == blocked.dims[1] && plain.count() == blocked.count();
-    if (!fits)
-        return Err{Rejection{"channels at the end of " + dims_text(plain.dims) + " and in " + dims_text(blocked.dims)}};
-    int64_t bytes = bits_of(x.dtype) / 8, row = plain.dims.back();
-    auto each = plain.dims[0] * row;
-    return Sizes{plain.dims[0], each == 0 ? 0 : plain.count() / each, row * bytes, block_of(blocked.layout) * bytes};
-}
+using Sizes = ChannelsLastSizes;
 
 /// Calls `copy(plain, blocked, bytes)` for the runs of positions [first, last) of one image; blocks that are not full
 /// come with fewer bytes. Block after block, so that what is contiguous in blocks is touched in order.
@@ -72,9 +57,7 @@ class ChannelsLastTask final : public runtime::Task {
 public:
     ChannelsLastTask(Sizes const& sizes, bool to_blocked) : s_(sizes), to_blocked_(to_blocked) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        // Positions that stay in L2 while all their blocks are read (written), in runs of many lines of each block.
-        constexpr int64_t kBytes = 64 << 10, kLeast = 8;
-        auto step = std::max(kLeast, kBytes / std::max<int64_t>(1, s_.row));
+        auto step = channels_last_positions(s_.row);
         auto parts = (s_.positions + step - 1) / step;
         auto const* x = static_cast<std::byte const*>(arguments[0]);
         auto* y = static_cast<std::byte*>(arguments[1]);
@@ -91,20 +74,39 @@ class ChannelsLastKernel final : public NamedKernel {
 public:
     ChannelsLastKernel(std::string id, bool to_blocked) : NamedKernel(std::move(id)), to_blocked_(to_blocked) {}
 
-    Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto bits = static_cast<double>(bits_of(args.inputs[0]->dtype));
-        auto bytes = bits / 8 * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
-        CostModel cost(Isa::Avx2, args.threads);
-        return bytes / (cost.bandwidth(bytes) * cost.threads);
-    }
+    Result<double, Rejection> estimate(BindArgs const& args) const override { return channels_last_estimate(args); }
     TaskResult bind(BindArgs const& args) const override {
-        auto sizes = sizes_of(*args.inputs[0], *args.outputs[0]);
+        auto sizes = channels_last_sizes(*args.inputs[0], *args.outputs[0], bits_of(args.inputs[0]->dtype) / 8);
         if (!sizes) return Err{sizes.error()};
         return std::unique_ptr<runtime::Task>(std::make_unique<ChannelsLastTask>(*sizes, to_blocked_));
     }
 };
 
 }  // namespace
+
+Result<ChannelsLastSizes, Rejection> channels_last_sizes(TensorDesc const& x, TensorDesc const& y, int64_t unit) {
+    auto const &plain = x.layout == Layout::Plain ? x : y, &blocked = x.layout == Layout::Plain ? y : x;
+    bool fits = plain.dims.size() > 1 && blocked.dims.size() > 1 && plain.dims[0] == blocked.dims[0] &&
+                plain.dims.back() == blocked.dims[1] && plain.count() == blocked.count();
+    if (!fits)
+        return Err{Rejection{"channels at the end of " + dims_text(plain.dims) + " and in " + dims_text(blocked.dims)}};
+    auto row = plain.dims.back(), each = plain.dims[0] * row;
+    return Sizes{plain.dims[0], each == 0 ? 0 : plain.count() / each, row * unit, block_of(blocked.layout) * unit};
+}
+
+int64_t channels_last_positions(int64_t row_bytes) {
+    constexpr int64_t kBytes = 64 << 10, kLeast = 8;
+    return std::max(kLeast, kBytes / std::max<int64_t>(1, row_bytes));
+}
+
+double channels_last_estimate(BindArgs const& args) {
+    auto bytes_of = [](TensorDesc const& desc) {
+        return static_cast<double>(bits_of(desc.dtype)) / 8 * static_cast<double>(desc.stored_count());
+    };
+    auto bytes = bytes_of(*args.inputs[0]) + bytes_of(*args.outputs[0]);
+    CostModel cost(Isa::Avx2, args.threads);
+    return bytes / (cost.bandwidth(bytes) * cost.threads);
+}
 
 KernelResult reorder_channels_last(ReorderInfo const& info, Request const& request) {
     if (!info.channels_last) return Err{Rejection{"is for channels at the end"}};

@@ -20,7 +20,8 @@ std::string to_string(Window const&);
 /// `window.pads_*` are then ignored.
 ///
 /// With `channels_last`, on a GPU only, X is [N, spatial…, C], W [M, kernel…, C/group], Y and residual [N, spatial…,
-/// M]. With `may_round`, on a CPU only, X and W may be rounded to bf16; sums stay f32.
+/// M]. With `may_round`, on a CPU only, X and W may be rounded to bf16; sums stay f32. Then depthwise convolutions, and
+/// those of groups of a part of a block, take X, Y and residual of bf16 in Blocked32 beside W and bias of f32.
 struct ConvInfo {
     static constexpr char const* kType = "Conv";
     Window window;
@@ -59,7 +60,7 @@ enum class PoolKind : uint8_t { Max, Average, Sum };
 /// resolved) are the output operand's. Average divides by the number of elements inside the input, or, if
 /// `count_include_pad`, inside the padded input. Pads that are symbolic are params, as in ConvInfo. With `indices`,
 /// output 1 (i64) holds flat positions in the Plain input (`column_major`: storage_order 1). NaN propagates through
-/// Max. Source: ONNX MaxPool-12, AveragePool-19.
+/// Max. bf16 may be in Blocked32, averages of which are rounded once. Source: ONNX MaxPool-12, AveragePool-19.
 struct PoolInfo {
     static constexpr char const* kType = "Pool";
     PoolKind kind = PoolKind::Max;
@@ -70,8 +71,8 @@ struct PoolInfo {
 };
 Candidates candidates(PoolInfo const&, Request const&);
 
-/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides.
-/// Source: ONNX GlobalAveragePool-1.
+/// Pooling (Max or Average) over all spatial positions: [N, C, spatial…] → [N, C, 1…]. Same layout on both sides,
+/// or bf16 in Blocked32 to f32 in Blocked16. Source: ONNX GlobalAveragePool-1.
 struct GlobalPoolInfo {
     static constexpr char const* kType = "GlobalPool";
     PoolKind kind = PoolKind::Average;
@@ -79,7 +80,7 @@ struct GlobalPoolInfo {
 };
 Candidates candidates(GlobalPoolInfo const&, Request const&);
 
-/// Copies between layouts: Plain ↔ Blocked, channels zero-padded.
+/// Copies between layouts: Plain ↔ Blocked, channels zero-padded. One side may be f32, the other bf16.
 ///
 /// With `channels_last` the side that is Plain is [N, …, C] beside the other's [N, C, …]; what lies between are the
 /// same positions, divided into axes as each side likes.
