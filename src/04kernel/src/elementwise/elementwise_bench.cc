@@ -1,12 +1,16 @@
 // elementwise_bench: cost of tile programs on one thread, and throughput of movement kernels.
 //   small: ns a run for one instruction, and for a chain of 100, on one element; ns to bind
 //   large: GB/s of chains over tensors that fit L2, L3 and neither
+//   blocks: µs of a normalisation and of a scale for each channel of images, f32 in nChw16c and bf16 in nChw32c
 //   move:  GB/s (read + written) of typical transpositions against memcpy
 #include "common/thread_pool.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
+#include "mem_manager/blob.h"
+#include "mem_manager/device.h"
 #include "runtime/task_memory.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -45,7 +49,7 @@ Operand operand(Dims dims) {
 
 struct Bound {
     std::unique_ptr<runtime::Task> task;
-    std::vector<std::vector<float>> data;
+    std::vector<std::shared_ptr<mem_manager::Blob>> data;
     std::vector<void*> arguments;
     std::optional<runtime::TaskMemory> memory;
     double bind_ns = 0;
@@ -69,8 +73,13 @@ Bound bind(Info const& info, std::vector<Operand> in, std::vector<Operand> out) 
     b.bind_ns = time_of([&] { (void)kernel.bind(args); });
     b.task = std::move(kernel.bind(args)).value();
     for (auto* list : {&in, &out})
-        for (auto& o : *list) b.data.emplace_back(o.count() + 16, 0.5f);
-    for (auto& d : b.data) b.arguments.push_back(d.data());
+        for (auto& o : *list) {
+            auto count = static_cast<size_t>(o.stored_count()) + 16;
+            auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), count * sizeof(float));
+            std::fill_n(static_cast<float*>(blob->data()), count, 0.5f);
+            b.arguments.push_back(blob->data());
+            b.data.push_back(std::move(blob));
+        }
     b.memory.emplace(*b.task, 1);
     return b;
 }
@@ -125,6 +134,47 @@ void large() {
     }
 }
 
+/// Of images of f32 or, computed in f32, of bf16: max(x * scale + bias, 0), or x * scale.
+ElementwiseInfo channelwise(DataType type, bool normalises) {
+    ElementwiseInfo info;
+    auto& code = info.code;
+    auto add = [&](ExprInstruction instruction) {
+        code.push_back(instruction);
+        return static_cast<uint16_t>(code.size() - 1);
+    };
+    constexpr auto kF32 = DataType::F32;
+    auto value = add({ExprOp::Input, type, {0}}), scale = add({ExprOp::Input, kF32, {1}});
+    if (type != kF32) value = add({ExprOp::Cast, kF32, {value}});
+    if (normalises) {
+        auto bias = add({ExprOp::Input, kF32, {2}});
+        value = add({ExprOp::Fma, kF32, {value, scale, bias}});
+        value = add({ExprOp::Relu, kF32, {value}});
+    } else {
+        value = add({ExprOp::Mul, kF32, {value, scale}});
+    }
+    if (type != kF32) value = add({ExprOp::Cast, type, {value}});
+    info.outputs = {value};
+    return info;
+}
+
+void blocks() {
+    for (Dims dims : {Dims{1, 256, 56, 56}, Dims{1, 96, 56, 56}, Dims{1, 144, 56, 56}, Dims{1, 512, 28, 28},
+                      Dims{1, 512, 7, 7}, Dims{1, 64, 14, 14}})
+        for (bool normalises : {true, false}) {
+            auto measured = [&](DataType type, Layout layout) {
+                Operand image = operand(dims), scale = operand({dims[1], 1, 1});
+                image.dtype = type, image.layout = layout;
+                std::vector<Operand> inputs{image, scale};
+                if (normalises) inputs.push_back(scale);
+                auto task = bind(channelwise(type, normalises), inputs, {image});
+                return time_of([&] { task.run(); }) / 1e3;
+            };
+            std::printf("%4ld x %2ld x %2ld %-9s f32 %8.2f us, bf16 %8.2f us\n", static_cast<long>(dims[1]),
+                        static_cast<long>(dims[2]), static_cast<long>(dims[3]), normalises ? "bn+relu" : "scale",
+                        measured(DataType::F32, Layout::Blocked16), measured(DataType::BF16, Layout::Blocked32));
+        }
+}
+
 void move() {
     struct {
         char const* name;
@@ -151,5 +201,6 @@ int main(int argc, char** argv) {
     auto wanted = [&](char const* name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
     if (wanted("small")) small();
     if (wanted("large")) large();
+    if (wanted("blocks")) blocks();
     if (wanted("move")) move();
 }

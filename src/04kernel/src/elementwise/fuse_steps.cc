@@ -83,7 +83,7 @@ public:
 
 }  // namespace
 
-void fuse_steps(TileProgram& program, Isa isa, TileFunction (*find)(TileKey key, Isa isa, bool& vectorised)) {
+void fuse_steps(TileProgram& program, Isa isa, FindTile find) {
     auto steps = program.steps;
     StepFuser fuser(program);
     for (auto& step : steps) {

@@ -85,18 +85,19 @@ Result<LoopNest, Rejection> make_plain(BindArgs const& args, std::span<int64_t c
     return nest;
 }
 
-/// Strides of a plain input with one value for each channel (and batch) along (N, blocks of channels, spatial axes), in
-/// elements. False if it is none.
+/// Strides of an input with one value for each channel (and batch) along (N, blocks of channels, spatial axes), in
+/// elements; in any layout, for the channels of one position are in order in all of them. False if it is none.
 bool channel_strides(TensorDesc const& x, TensorDesc const& y, Dims& strides) {
     Dims dims(y.dims.size(), 1);
     auto lead = static_cast<int64_t>(y.dims.size()) - static_cast<int64_t>(x.dims.size());
-    if (lead < 0 || x.layout != Layout::Plain) return false;
+    if (lead < 0 || (lead > 0 && x.layout != Layout::Plain)) return false;
     for (size_t i = 0; i < x.dims.size(); ++i) dims[i + lead] = x.dims[i];
     for (size_t i = 2; i < dims.size(); ++i)
         if (dims[i] != 1) return false;
     if (dims[1] != y.dims[1] || (dims[0] != 1 && dims[0] != y.dims[0])) return false;
     strides.resize(dims.size());
-    strides[0] = dims[0] == 1 ? 0 : dims[1], strides[1] = block_of(y.layout);
+    auto block = block_of(x.layout);
+    strides[0] = dims[0] == 1 ? 0 : (dims[1] + block - 1) / block * block, strides[1] = block_of(y.layout);
     return true;
 }
 
@@ -174,7 +175,7 @@ Result<LoopNest, Rejection> make_blocked(BindArgs const& args, std::span<int64_t
             input.access = Access::Uniform;
         } else if (channel_strides(x, y, input.strides) || blocked_strides(x, y, input.strides)) {
             nest.linear = false;
-            input.partial = x.layout == Layout::Plain;
+            input.partial = x.layout != y.layout;
         } else if (position_strides(x, y, input.strides)) {
             input.access = Access::Position;
             nest.linear = false;

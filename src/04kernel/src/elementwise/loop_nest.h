@@ -21,7 +21,7 @@ enum class Access : uint8_t {
 struct LoopNest {
     struct Input {
         Access access = Access::Unused;
-        bool partial = false;  ///< Pattern: the last block has only `valid` channels (a plain tensor)
+        bool partial = false;  ///< Pattern: the last block has only `valid` channels (another layout)
         int32_t bytes = 0;     ///< of an element; 0 if it is not read
         Dims strides;          ///< in elements, along `outer`, or `positions`; not of Linear and Uniform
     };

@@ -2,7 +2,8 @@
 
 #include "common/error.h"
 #include "common/half.h"
-#include "elementwise/fuse_steps.h"
+#include "elementwise/find_tile.h"
+#include "elementwise/fuse_bf16.h"
 #include "mem_manager/blob.h"
 
 #include <cstring>
@@ -32,42 +33,9 @@ bool is_exact(ExprOp op) {
     }
 }
 
-/// ns for one element, from the instructions' throughput on a core of about 3 GHz; they decide when threads pay.
-float cost_of(TileKey key, bool vectorised) {
-    if (key.code >= TileCode::FirstExtra) return vectorised ? 0.06f : 1.f;
-    switch (auto op = op_of(key.code); op) {
-        case ExprOp::Div:
-        case ExprOp::Mod:
-        case ExprOp::Fmod:
-            return vectorised ? 0.2f : 3.f;
-        case ExprOp::Sqrt:
-        case ExprOp::Rsqrt:
-        case ExprOp::Reciprocal:
-            return vectorised ? 0.2f : 2.f;
-        case ExprOp::Pow:
-            return vectorised ? 2.f : 15.f;
-        default:
-            if (op >= ExprOp::Exp && op <= ExprOp::Shrink && op != ExprOp::Relu && op != ExprOp::LeakyRelu)
-                return vectorised ? 0.4f : 10.f;
-            return vectorised ? 0.06f : 0.5f;
-    }
-}
-
-TileFunction find_function(TileKey key, Isa isa, bool& vectorised) {
-    TileFunction function = nullptr;
-#if RG_X86
-    if (isa >= Isa::Avx512)
-        function = tile_avx512(key);
-    else if (isa >= Isa::Avx2)
-        function = tile_avx2(key);
-#endif
-    vectorised = function != nullptr;
-    return function ? function : tile_generic(key);
-}
-
 void fill_block(TileProgram::Block& block, DataType type, void const* element) {
     auto bytes = bits_of(type) / 8;
-    for (int64_t i = 0; i < kBlock; ++i) std::memcpy(block.bytes + i * bytes, element, bytes);
+    for (int64_t i = 0; i < kRepeat; ++i) std::memcpy(block.bytes + i * bytes, element, bytes);
 }
 
 class Lowering {
@@ -87,7 +55,8 @@ public:
         }
         for (size_t i = 0; i < info_.outputs.size(); ++i) bind_output(i);
         if (!error_.empty()) return Rejection{error_};
-        fuse_steps(*program, program->isa, find_function);
+        fuse_steps(*program, program->isa, find_tile);
+        fuse_bf16(*program, program->isa, find_tile);
         remove_dead();
         finish();
         return std::nullopt;
@@ -111,7 +80,7 @@ private:
 
     uint16_t step(TileKey key, std::initializer_list<uint16_t> operands, float alpha = 0, float beta = 0) {
         bool vectorised = false;
-        Step s{key, find_function(key, program->isa, vectorised)};
+        Step s{key, find_tile(key, program->isa, vectorised)};
         if (!s.run) {
             error_ = "is not defined for " + std::string(name_of(key.operand));
             return 0;
@@ -137,7 +106,7 @@ private:
         TileProgram::Block result{};
         slots[3] = result.bytes;
         try {
-            op.run(op, slots, kBlock);
+            op.run(op, slots, kRepeat);
         } catch (InvalidInput const&) {
             return std::nullopt;
         }
@@ -238,7 +207,7 @@ private:
         if (program->values[value].kind != Value::Kind::Step || program->values[value].output >= 0) {
             Step s{{TileCode::Copy, type, type}, nullptr};
             bool vectorised = false;
-            s.run = find_function(s.key, program->isa, vectorised);
+            s.run = find_tile(s.key, program->isa, vectorised);
             s.cost = cost_of(s.key, vectorised);
             s.operands[s.arity++] = value;
             s.result = value = add_value(Value::Kind::Step, type, 0);

@@ -33,9 +33,9 @@ struct TileProgram {
     std::vector<Value> values;
     std::vector<Step> steps;
     struct alignas(64) Block {
-        std::byte bytes[kBlockBytes];
+        std::byte bytes[kRepeatBytes];
     };
-    std::vector<Block> constants;      ///< sixteen copies each
+    std::vector<Block> constants;      ///< `kRepeat` copies each
     std::vector<int64_t> input_bytes;  ///< size of an element of every input; 0 if it is not read
     std::vector<int64_t> output_bytes;
     Isa isa = Isa::Scalar;

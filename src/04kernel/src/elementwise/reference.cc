@@ -28,6 +28,13 @@ int64_t offset_of(TensorDesc const& x, Dims const& at) {
     return block > 1 ? offset * block + coordinate(1) % block : offset;
 }
 
+/// Whether `x` lies as `y` does, or as its axes say, or has channels alone.
+bool has_known_places(TensorDesc const& x, TensorDesc const& y) {
+    if (x.layout == y.layout || x.layout == Layout::Plain) return true;
+    return x.dims.size() > 1 && x.dims.size() == y.dims.size() &&
+           std::all_of(x.dims.begin() + 2, x.dims.end(), [](int64_t size) { return size == 1; });
+}
+
 /// Interprets the expression element by element, in double or 64-bit integers.
 class ReferenceTask final : public runtime::Task {
 public:
@@ -85,7 +92,7 @@ public:
         auto const& y = *args.outputs[0];
         for (auto const* x : args.inputs) {
             if (!x) continue;
-            bool fits = x->dims.size() <= y.dims.size() && (x->layout == y.layout || x->layout == Layout::Plain);
+            bool fits = x->dims.size() <= y.dims.size() && has_known_places(*x, y);
             for (size_t i = 0; fits && i < x->dims.size(); ++i) {
                 auto size = x->dims[i];
                 fits = size == 1 || size == y.dims[y.dims.size() - x->dims.size() + i];

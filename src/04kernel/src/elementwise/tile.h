@@ -9,13 +9,15 @@
 /// The instructions of a tile program: each is one loop over a tile of a few thousand elements.
 ///
 /// A tile is processed in blocks of `kBlock` elements whatever their type. An operand is either a run of elements or
-/// one block that stands for the whole tile (a scalar sixteen times, or the sixteen channels of a blocked layout), so a
-/// single function serves both: the pointer advances by a block or not at all.
+/// `kRepeat` elements that stand for the whole tile (a scalar 32 times, or the channels of a blocked layout), so a
+/// single function serves both: every `kRepeat` elements the pointer advances by as many or not at all.
 namespace refactor::kernel::elementwise {
 
 inline constexpr int64_t kBlock = 16;
-/// Bytes of a block of the widest type: a slot that holds one block.
-inline constexpr int64_t kBlockBytes = kBlock * 8;
+/// Elements of an operand that is repeated over a tile: the channels in a block of nChw32c.
+inline constexpr int64_t kRepeat = 2 * kBlock;
+/// Bytes of a slot that holds as many of the widest type.
+inline constexpr int64_t kRepeatBytes = kRepeat * 8;
 
 struct TileOp;
 /// Computes the first `n` elements of slot `op.out` from the slots of the operands.
@@ -24,7 +26,7 @@ using TileFunction = void (*)(TileOp const& op, std::byte* const* slots, int64_t
 struct TileOp {
     TileFunction run = nullptr;
     uint16_t out = 0, in[3]{};  ///< slots
-    uint8_t repeated = 0;       ///< bit i: operand i is one block for the whole tile
+    uint8_t repeated = 0;       ///< bit i: operand i is `kRepeat` elements for the whole tile
     bool padded = false;        ///< all operands and the result may be accessed up to the end of the last block
     float alpha = 0, beta = 0;
 };
@@ -45,10 +47,19 @@ constexpr TileCode code_of(ExprOp op) { return static_cast<TileCode>(op); }
 constexpr ExprOp op_of(TileCode code) { return static_cast<ExprOp>(code); }
 
 /// What identifies a tile function. `operand` is the type of the first operand that is not a condition; only `Cast`
-/// changes types otherwise than by its operator. f16, bf16 and f8 occur in `Cast` from or to f32 and in `Round` alone.
+/// changes types otherwise than by its operator. f16, bf16 and f8 occur in `Cast` from or to f32 and in `Round` alone,
+/// but for operators of f32 that load or store bf16.
 struct TileKey {
     TileCode code;
     DataType operand, result;
+    uint8_t narrow = 0;  ///< bit i: operand i is bf16, though `operand` is f32
+    bool relu = false;   ///< negative results become zero
+
+    /// Whether it is an operator of f32 that loads or stores bf16.
+    bool has_bf16() const {
+        bool stores = operand == DataType::F32 && result == DataType::BF16 && code != code_of(ExprOp::Cast);
+        return narrow || relu || stores;
+    }
 };
 
 /// Writes `rows` rows of `bytes` bytes one behind the other; what they are made of is `stride` bytes on from row to
@@ -69,6 +80,8 @@ TileFunction tile_generic(TileKey key);
 /// For instruction sets: null where the portable function has to do.
 TileFunction tile_avx2(TileKey key);
 TileFunction tile_avx512(TileKey key);
+/// For operators of f32 that load or store bf16, and those alone.
+TileFunction tile_avx512bf16(TileKey key);
 /// Those of them for operators of f64.
 TileFunction tile_f64_avx2(TileCode code);
 TileFunction tile_f64_avx512(TileCode code);

@@ -30,7 +30,7 @@ TileTask::TileTask(std::shared_ptr<TileProgram const> program, LoopNest nest, in
     choose_tile(threads);
     find_in_place();
     slots_ = first_buffer_ + buffers_;
-    worker_bytes_ = static_cast<size_t>(round_up(slots_ * int64_t{sizeof(void*)}, 64) + blocks_ * kBlockBytes +
+    worker_bytes_ = static_cast<size_t>(round_up(slots_ * int64_t{sizeof(void*)}, 64) + blocks_ * kRepeatBytes +
                                         round_up(buffers_ * buffers_bytes(), 64));
 }
 
@@ -167,7 +167,7 @@ void TileTask::choose_tile(int threads) {
         if (by_columns_)
             tiles_per_row_ =
                 round_up(tiles_per_row_, nest_.row / kLeastTile >= 2 * threads ? 2 * threads : int64_t{threads});
-        tile_ = round_up((nest_.row + tiles_per_row_ - 1) / tiles_per_row_, kBlock);
+        tile_ = round_up((nest_.row + tiles_per_row_ - 1) / tiles_per_row_, kRepeat);
         tiles_per_row_ = std::max<int64_t>(1, (nest_.row + tile_ - 1) / tile_);
         units_ = nest_.rows * tiles_per_row_;
         tile_padded_ = tile_;

@@ -1,6 +1,8 @@
 #include "elementwise/elementwise.h"
 #include "elementwise/tile_task.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 using namespace elementwise;
@@ -41,6 +43,13 @@ ElementwiseResult make_tile(ElementwiseInfo const& info, Request const& request,
 
 }  // namespace
 
+ElementwiseResult elementwise_tile_avx512bf16(ElementwiseInfo const& info, Request const& request) {
+    auto is_bf16 = [](Operand const& operand) { return operand.dtype == DataType::BF16; };
+    if (std::none_of(request.inputs.begin(), request.inputs.end(), is_bf16) &&
+        std::none_of(request.outputs.begin(), request.outputs.end(), is_bf16))
+        return Err{Rejection{"neither inputs nor outputs of bf16"}};
+    return make_tile(info, request, Isa::Avx512Bf16);
+}
 ElementwiseResult elementwise_tile_avx512(ElementwiseInfo const& info, Request const& request) {
     return make_tile(info, request, Isa::Avx512);
 }

@@ -10,17 +10,25 @@ namespace {
 /// Elements that are computed in whole blocks.
 RG_INLINE int64_t whole_blocks(TileOp const& op, int64_t n) { return (op.padded ? n + kBlock - 1 : n) & ~(kBlock - 1); }
 
+/// What the pointer to operand `i` advances by every `kRepeat` elements.
+RG_INLINE int64_t step_of(TileOp const& op, int i) { return op.repeated >> i & 1 ? 0 : kRepeat; }
+/// Which bits of the number of an element tell where it is in operand `i`.
+RG_INLINE int64_t mask_of(TileOp const& op, int i) { return op.repeated >> i & 1 ? kRepeat - 1 : -1; }
+
 /// F: constructed from the TileOp, then called as `R f(A)`.
 template <class R, class A, class F>
 void unary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     F f{op};
     auto const* a = reinterpret_cast<A const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<R*>(slots[op.out]);
-    int64_t const step = op.repeated & 1 ? 0 : kBlock, blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock, a += step, out += kBlock)
+    int64_t const mask = mask_of(op, 0), blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock) {
+        auto const* from = a + (i & mask);
+        auto* to = out + i;
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) out[j] = f(a[j]);
-    for (int64_t j = 0; j < n - blocks; ++j) out[j] = f(a[j]);
+        for (int j = 0; j < kBlock; ++j) to[j] = f(from[j]);
+    }
+    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask]);
 }
 
 template <class R, class A, class F>
@@ -29,12 +37,14 @@ void binary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<A const*>(slots[op.in[0]]);
     auto const* b = reinterpret_cast<A const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<R*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
-    int64_t const blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock, a += step_a, b += step_b, out += kBlock)
+    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1), blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock) {
+        auto const *x = a + (i & mask_a), *y = b + (i & mask_b);
+        auto* to = out + i;
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) out[j] = f(a[j], b[j]);
-    for (int64_t j = 0; j < n - blocks; ++j) out[j] = f(a[j], b[j]);
+        for (int j = 0; j < kBlock; ++j) to[j] = f(x[j], y[j]);
+    }
+    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask_a], b[i & mask_b]);
 }
 
 template <class T, class A, class F>
@@ -44,12 +54,16 @@ void ternary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* b = reinterpret_cast<T const*>(slots[op.in[1]]);
     auto const* c = reinterpret_cast<T const*>(slots[op.in[2]]);
     auto* out = reinterpret_cast<T*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
-    int64_t const step_c = op.repeated & 4 ? 0 : kBlock, blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock, a += step_a, b += step_b, c += step_c, out += kBlock)
+    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1), mask_c = mask_of(op, 2);
+    int64_t const blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock) {
+        auto const* x = a + (i & mask_a);
+        auto const *y = b + (i & mask_b), *z = c + (i & mask_c);
+        auto* to = out + i;
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) out[j] = f(a[j], b[j], c[j]);
-    for (int64_t j = 0; j < n - blocks; ++j) out[j] = f(a[j], b[j], c[j]);
+        for (int j = 0; j < kBlock; ++j) to[j] = f(x[j], y[j], z[j]);
+    }
+    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask_a], b[i & mask_b], c[i & mask_c]);
 }
 
 /// Operands may be used one element at a time where a block has no advantage or may throw.
@@ -59,7 +73,7 @@ void exact_binary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<A const*>(slots[op.in[0]]);
     auto const* b = reinterpret_cast<A const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<R*>(slots[op.out]);
-    int64_t const mask_a = op.repeated & 1 ? kBlock - 1 : -1, mask_b = op.repeated & 2 ? kBlock - 1 : -1;
+    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1);
     for (int64_t i = 0; i < n; ++i) out[i] = f(a[i & mask_a], b[i & mask_b]);
 }
 

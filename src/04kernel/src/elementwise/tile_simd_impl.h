@@ -30,28 +30,29 @@ void divide_i32(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<int32_t const*>(slots[op.in[0]]);
     auto const* b = reinterpret_cast<int32_t const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<int32_t*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
-    for (; n > 0; n -= kBlock, a += step_a, b += step_b, out += kBlock) {
-        if (n < kBlock) return exact_i32_division(kOp, op, a, b, out, n);
+    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1);
+    for (int64_t i = 0; i < n; i += kBlock, out += kBlock) {
+        auto const *x = a + (i & mask_a), *y = b + (i & mask_b);
+        if (i + kBlock > n) return exact_i32_division(kOp, op, x, y, out, n - i);
         int32_t invalid = 0;
         for (int j = 0; j < kBlock; ++j)
-            invalid |= (b[j] == 0 ? 1 : 0) | ((b[j] == -1 ? 1 : 0) & (a[j] == INT32_MIN ? 1 : 0));
+            invalid |= (y[j] == 0 ? 1 : 0) | ((y[j] == -1 ? 1 : 0) & (x[j] == INT32_MIN ? 1 : 0));
         if (invalid) {
-            exact_i32_division(kOp, op, a, b, out, kBlock);
+            exact_i32_division(kOp, op, x, y, out, kBlock);
             continue;
         }
         int32_t quotients[kBlock];
         for (int j = 0; j < kBlock; j += 4) {
             auto load = [j](int32_t const* p) { return _mm_loadu_si128(reinterpret_cast<__m128i const*>(p + j)); };
-            __m256d ratio = _mm256_div_pd(_mm256_cvtepi32_pd(load(a)), _mm256_cvtepi32_pd(load(b)));
+            __m256d ratio = _mm256_div_pd(_mm256_cvtepi32_pd(load(x)), _mm256_cvtepi32_pd(load(y)));
             _mm_storeu_si128(reinterpret_cast<__m128i*>(quotients + j), _mm256_cvttpd_epi32(ratio));
         }
 #pragma GCC ivdep
         for (int j = 0; j < kBlock; ++j) {
             auto quotient = quotients[j];
-            auto rest = a[j] - quotient * b[j];
-            bool turns = kOp == ExprOp::Mod && rest != 0 && (rest ^ b[j]) < 0;
-            out[j] = kOp == ExprOp::Div ? quotient : rest + (turns ? b[j] : 0);
+            auto rest = x[j] - quotient * y[j];
+            bool turns = kOp == ExprOp::Mod && rest != 0 && (rest ^ y[j]) < 0;
+            out[j] = kOp == ExprOp::Div ? quotient : rest + (turns ? y[j] : 0);
         }
     }
 }

@@ -63,12 +63,12 @@ std::byte** TileTask::prepare(void* const* arguments, std::byte* scratch) const 
     // Constants are only read.
     for (size_t i = 0; i < constants.size(); ++i)
         slots[first_constant_ + i] = const_cast<std::byte*>(constants[i].bytes);
-    for (int32_t i = 0; i < blocks_; ++i, scratch += kBlockBytes) slots[first_block_ + i] = scratch;
+    for (int32_t i = 0; i < blocks_; ++i, scratch += kRepeatBytes) slots[first_block_ + i] = scratch;
     for (int32_t i = 0; i < buffers_; ++i, scratch += buffers_bytes()) slots[first_buffer_ + i] = scratch;
     for (auto const& fill : fills_)
         if (fill.access == Access::Uniform)
-            repeat(slots[fill.slot], static_cast<std::byte*>(arguments[fill.input]), kBlock, fill.size);
-    for (auto const& op : prologue_) op.run(op, slots, kBlock);
+            repeat(slots[fill.slot], static_cast<std::byte*>(arguments[fill.input]), kRepeat, fill.size);
+    for (auto const& op : prologue_) op.run(op, slots, kRepeat);
     return slots;
 }
 
@@ -113,18 +113,23 @@ bool TileTask::in_last_block(Cursor const& at) const { return nest_.valid && at.
 void TileTask::fill_row(Fill const& fill, std::byte const* input, std::byte* block, Cursor const& at) const {
     auto const& nest_input = nest_.inputs[fill.input];
     auto* from = input + at.offset(nest_input.strides) * fill.size;
-    if (fill.access == Access::RowScalar) return repeat(block, from, kBlock, fill.size);
-    auto bytes = static_cast<size_t>(nest_.block) * fill.size, valid = bytes;
-    if (nest_input.partial && in_last_block(at)) valid = static_cast<size_t>(nest_.valid) * fill.size;
-    std::memcpy(block, from, valid);
-    std::memset(block + valid, 0, bytes - valid);
-    if (nest_.block < kBlock) std::memcpy(block + bytes, block, bytes);
+    if (fill.access == Access::RowScalar) return repeat(block, from, kRepeat, fill.size);
+    auto bytes = int64_t{nest_.block} * fill.size, valid = bytes;
+    if (nest_input.partial && in_last_block(at)) valid = int64_t{nest_.valid} * fill.size;
+    for (auto* to = block; to < block + kRepeat * fill.size; to += bytes) {
+        std::memcpy(to, from, static_cast<size_t>(valid));
+        if (valid < bytes) std::memset(to + valid, 0, static_cast<size_t>(bytes - valid));
+    }
 }
 
+/// What zeros become is the same at all positions, unless an operand has one value for a position.
 void TileTask::clear_padding(std::byte** slots, int64_t n) const {
+    static constexpr std::byte kZeros[kRepeatBytes]{};
     auto inputs = program_->input_bytes.size();
     for (size_t i = 0; i < program_->output_bytes.size(); ++i) {
         auto size = program_->output_bytes[i];
+        auto const* first = slots[inputs + i] + nest_.valid * size;
+        if (spreads_.empty() && std::memcmp(first, kZeros, (nest_.block - nest_.valid) * size) == 0) continue;
         for (int64_t at = nest_.valid; at < n; at += nest_.block)
             std::memset(slots[inputs + i] + at * size, 0, (nest_.block - nest_.valid) * size);
     }

@@ -8,7 +8,7 @@ namespace refactor::kernel::elementwise {
 
 /// A tile program on one shape.
 ///
-/// Every worker has a table of slots (addresses), some one-block slots for what is repeated over a tile, and tile
+/// Every worker has a table of slots (addresses), some short slots for what is repeated over a tile, and tile
 /// buffers for temporaries. Inputs that run along with the output are read in place, and the step that makes an output
 /// writes it in place.
 class TileTask final : public runtime::Task {

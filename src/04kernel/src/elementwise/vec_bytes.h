@@ -29,24 +29,25 @@ template <bool kSigned>
 void bytes_to_floats(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<uint8_t const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<float*>(slots[op.out]);
-    int64_t const step = op.repeated & 1 ? 0 : kBlock;
-    if (op.padded) n = whole_blocks(op, n);
-    for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
+    int64_t const mask = mask_of(op, 0), blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock)
 #pragma GCC unroll 2
-        for (int j = 0; j < kBlock; j += Vec::width) load_bytes(a + j, kSigned).store(out + j);
-    for (int j = 0; j < n; ++j) out[j] = kSigned ? static_cast<float>(static_cast<int8_t>(a[j])) : a[j];
+        for (int j = 0; j < kBlock; j += Vec::width) load_bytes(a + (i & mask) + j, kSigned).store(out + i + j);
+    for (int64_t i = blocks; i < n; ++i) {
+        auto byte = a[i & mask];
+        out[i] = kSigned ? static_cast<float>(static_cast<int8_t>(byte)) : byte;
+    }
 }
 
 /// Truncated; what no i32 holds becomes its lowest, whose low byte is zero. The same bits for u8 and i8.
 void floats_to_bytes(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
-    int64_t const step = op.repeated & 1 ? 0 : kBlock;
-    if (op.padded) n = whole_blocks(op, n);
-    for (; n >= kBlock; n -= kBlock, a += step, out += kBlock)
+    int64_t const mask = mask_of(op, 0), blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock)
 #pragma GCC unroll 2
-        for (int j = 0; j < kBlock; j += Vec::width) store_bytes(Vec::load(a + j), out + j);
-    for (int j = 0; j < n; ++j) out[j] = static_cast<uint8_t>(_mm_cvttss_si32(_mm_set_ss(a[j])));
+        for (int j = 0; j < kBlock; j += Vec::width) store_bytes(Vec::load(a + (i & mask) + j), out + i + j);
+    for (int64_t i = blocks; i < n; ++i) out[i] = static_cast<uint8_t>(_mm_cvttss_si32(_mm_set_ss(a[i & mask])));
 }
 
 template <bool kSigned>
@@ -55,16 +56,19 @@ void dequantize(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
     auto const* scale = reinterpret_cast<float const*>(slots[op.in[2]]);
     auto* out = reinterpret_cast<float*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
-    int64_t const step_scale = op.repeated & 4 ? 0 : kBlock;
-    if (op.padded) n = whole_blocks(op, n);
-    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, scale += step_scale, out += kBlock)
+    int64_t const mask_a = mask_of(op, 0), mask_zero = mask_of(op, 1), mask_scale = mask_of(op, 2);
+    int64_t const blocks = whole_blocks(op, n);
+    for (int64_t i = 0; i < blocks; i += kBlock) {
+        auto const* x = a + (i & mask_a);
+        auto const *z = zero + (i & mask_zero), *s = scale + (i & mask_scale);
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width)
-            ((load_bytes(a + j, kSigned) - Vec::load(zero + j)) * Vec::load(scale + j)).store(out + j);
-    for (int j = 0; j < n; ++j) {
-        float value = kSigned ? static_cast<float>(static_cast<int8_t>(a[j])) : a[j];
-        out[j] = (value - zero[j]) * scale[j];
+            ((load_bytes(x + j, kSigned) - Vec::load(z + j)) * Vec::load(s + j)).store(out + i + j);
+    }
+    for (int64_t i = blocks; i < n; ++i) {
+        auto byte = a[i & mask_a];
+        float value = kSigned ? static_cast<float>(static_cast<int8_t>(byte)) : byte;
+        out[i] = (value - zero[i & mask_zero]) * scale[i & mask_scale];
     }
 }
 
@@ -74,18 +78,20 @@ void round_to_byte(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
     auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
+    int64_t const mask_a = mask_of(op, 0), mask_zero = mask_of(op, 1), blocks = whole_blocks(op, n);
     Vec low = Vec::set(kSigned ? -128 : 0), high = Vec::set(kSigned ? 127 : 255);
     auto value = [&](Vec x, Vec z) __attribute__((always_inline)) { return min(high, max(low, round(x) + z)); };
-    if (op.padded) n = whole_blocks(op, n);
-    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, out += kBlock)
+    for (int64_t i = 0; i < blocks; i += kBlock) {
+        auto const *x = a + (i & mask_a), *z = zero + (i & mask_zero);
 #pragma GCC unroll 2
-        for (int j = 0; j < kBlock; j += Vec::width) store_bytes(value(Vec::load(a + j), Vec::load(zero + j)), out + j);
-    for (int j = 0; j < n; j += Vec::width) {
+        for (int j = 0; j < kBlock; j += Vec::width)
+            store_bytes(value(Vec::load(x + j), Vec::load(z + j)), out + i + j);
+    }
+    for (int64_t i = blocks; i < n; i += Vec::width) {
         alignas(64) uint8_t part[64];
-        int64_t left = n - j < Vec::width ? n - j : Vec::width;
-        store_bytes(value(load_lanes(a + j, left), load_lanes(zero + j, left)), part);
-        for (int64_t i = 0; i < left; ++i) out[j + i] = part[i];
+        int64_t left = n - i < Vec::width ? n - i : Vec::width;
+        store_bytes(value(load_lanes(a + (i & mask_a), left), load_lanes(zero + (i & mask_zero), left)), part);
+        for (int64_t j = 0; j < left; ++j) out[i + j] = part[j];
     }
 }
 

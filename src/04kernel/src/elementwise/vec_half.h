@@ -41,7 +41,7 @@ void f16_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = slots[op.in[0]];
     auto* out = slots[op.out];
     constexpr int64_t kIn = kLoad ? 2 : 4, kOut = kStore ? 2 : 4;
-    int64_t const mask = op.repeated & 1 ? kBlock - 1 : -1;
+    int64_t const mask = mask_of(op, 0);
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
         auto const* from = a + (i & mask) * kIn;

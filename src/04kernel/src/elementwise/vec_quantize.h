@@ -84,28 +84,30 @@ RG_SIMD void quantize_blocks(TileOp const& op, std::byte* const* slots, int64_t 
     auto const* zero = reinterpret_cast<float const*>(slots[op.in[1]]);
     auto const* scale = reinterpret_cast<float const*>(slots[op.in[2]]);
     auto* out = reinterpret_cast<uint8_t*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_zero = op.repeated & 2 ? 0 : kBlock;
-    int64_t const step_scale = op.repeated & 4 ? 0 : kBlock;
+    int64_t const mask_a = mask_of(op, 0), mask_zero = mask_of(op, 1), mask_scale = mask_of(op, 2);
     auto store = [&](Vec x, Vec z, Vec s, uint8_t * p) __attribute__((always_inline)) {
         store_rounded(quotient(x, s), z, kSigned, p);
     };
     if (op.padded) n = whole_blocks(op, n);
+    int64_t i = 0;
     bool one_scale_and_zero = (op.repeated & 7) == 6;
     if (one_scale_and_zero && zero[0] >= -128 && zero[0] <= 255) {
         Vec s = Vec::load(scale);
-        int64_t done = quantize_packed<kSigned>(
+        i = quantize_packed<kSigned>(
             a, zero[0], out, n, [&](Vec x) __attribute__((always_inline)) { return quotient(x, s); });
-        a += done, out += done, n -= done;
     }
-    for (; n >= kBlock; n -= kBlock, a += step_a, zero += step_zero, scale += step_scale, out += kBlock)
+    for (; i + kBlock <= n; i += kBlock) {
+        auto const *x = a + (i & mask_a), *z = zero + (i & mask_zero), *s = scale + (i & mask_scale);
 #pragma GCC unroll 2
         for (int j = 0; j < kBlock; j += Vec::width)
-            store(Vec::load(a + j), Vec::load(zero + j), Vec::load(scale + j), out + j);
-    for (int j = 0; j < n; j += Vec::width) {
+            store(Vec::load(x + j), Vec::load(z + j), Vec::load(s + j), out + i + j);
+    }
+    for (; i < n; i += Vec::width) {
         alignas(64) uint8_t part[64];
-        int64_t left = n - j < Vec::width ? n - j : Vec::width;
-        store(load_lanes(a + j, left), load_lanes(zero + j, left), load_lanes(scale + j, left), part);
-        for (int64_t i = 0; i < left; ++i) out[j + i] = part[i];
+        int64_t left = n - i < Vec::width ? n - i : Vec::width;
+        store(load_lanes(a + (i & mask_a), left), load_lanes(zero + (i & mask_zero), left),
+              load_lanes(scale + (i & mask_scale), left), part);
+        for (int64_t j = 0; j < left; ++j) out[i + j] = part[j];
     }
 }
 

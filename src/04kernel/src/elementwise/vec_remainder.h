@@ -34,18 +34,15 @@ void remainder_f32(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<float const*>(slots[op.in[0]]);
     auto const* b = reinterpret_cast<float const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<float*>(slots[op.out]);
-    int64_t const step_a = op.repeated & 1 ? 0 : kBlock, step_b = op.repeated & 2 ? 0 : kBlock;
-    for (; n > 0; n -= kBlock, a += step_a, b += step_b, out += kBlock) {
-        if (n < kBlock) return exact_f32_remainder(kOp, a, b, out, n);
-        for (int j = 0; j < kBlock; j += 4) {
-            __m128 x = _mm_loadu_ps(a + j), y = _mm_loadu_ps(b + j);
-            bool exact;
-            __m128 rest = remainder_of_four(x, y, exact);
-            if (exact)
-                _mm_storeu_ps(out + j, signed_remainder<kOp>(rest, x, y));
-            else
-                exact_f32_remainder(kOp, a + j, b + j, out + j, 4);
+    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1);
+    for (int64_t i = 0; i < n; i += 4) {
+        auto const *from_a = a + (i & mask_a), *from_b = b + (i & mask_b);
+        bool exact = false;
+        if (i + 4 <= n) {
+            __m128 x = _mm_loadu_ps(from_a), y = _mm_loadu_ps(from_b), rest = remainder_of_four(x, y, exact);
+            if (exact) _mm_storeu_ps(out + i, signed_remainder<kOp>(rest, x, y));
         }
+        if (!exact) exact_f32_remainder(kOp, from_a, from_b, out + i, i + 4 <= n ? 4 : n - i);
     }
 }
 

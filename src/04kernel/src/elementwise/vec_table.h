@@ -30,9 +30,9 @@ template <class F>
 void vec_angle(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<Vec::Element const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
-    int64_t const step = op.repeated & 1 ? 0 : kBlock;
-    for (; n > 0; n -= kBlock, a += step, out += kBlock) {
-        for (int j = 0; j < kBlock && j < n; j += Vec::width) {
+    int64_t const step = step_of(op, 0);
+    for (; n > 0; n -= kRepeat, a += step, out += kRepeat) {
+        for (int j = 0; j < kRepeat && j < n; j += Vec::width) {
             Vec x = load_lanes(a + j, n - j);
             if (!any(abs(x) > Vec::set(kLargestAngle))) {
                 store_lanes(F::near(x), out + j, n - j);

@@ -105,8 +105,10 @@ struct ExprInstruction {
 /// All inputs broadcast to the output's shape (numpy rules); every output has that shape. Evaluated tile by tile, so
 /// any chain is one pass over memory.
 ///
-/// Inputs and outputs may be Blocked if their shapes are equal, or if an input has one value per channel ([C,1,1],
-/// given Plain) or is a scalar.
+/// Outputs may be Blocked, all alike. Inputs beside them are of the same layout, with any axes but the channels
+/// repeated; or of any layout with one position ([N,C,1,1], and [C,1,1] if Plain); or Plain with one channel, or a
+/// scalar. What is computed of bf16 in f32 is loaded and stored by the steps that compute, on processors with
+/// AVX512-BF16.
 struct ElementwiseInfo {
     static constexpr char const* kType = "Elementwise";
     std::vector<ExprInstruction> code;
