@@ -156,7 +156,11 @@ class Narrowing {
             return visit_convolution(node, conv->may_round, conv->epilogue.residual, false);
         if (info_of<kernel::ElementwiseInfo>(op)) return visit_elementwise(node);
         if (info_of<kernel::GlobalPoolInfo>(op)) return alike_.keep_wide(node->output());
-        if (info_of<kernel::ReorderInfo>(op)) return;
+        if (info_of<kernel::ReorderInfo>(op)) {
+            // Results of the model are not rounded.
+            if (node->output()->is_output()) alike_.keep_wide(node->input(0));
+            return;
+        }
         auto const all = edges_of(node);
         if (info_of<kernel::PoolInfo>(op) || info_of<kernel::ConcatInfo>(op) || info_of<kernel::SplitInfo>(op) ||
             info_of<kernel::SliceInfo>(op) || info_of<kernel::PadInfo>(op) || info_of<kernel::ResizeInfo>(op))
