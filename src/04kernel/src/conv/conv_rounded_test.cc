@@ -24,6 +24,17 @@ TEST_F(RoundedConv, Operands) {
     EXPECT_EQ(ran.contains("conv:cpu:direct:bf16:avx512amx"), cpu_features().isa >= Isa::Avx512Amx);
 }
 
+TEST_F(RoundedConv, FewOutputsOfBlocks) {
+    std::vector<Case> cases;
+    for (int64_t outputs = 1; outputs <= 8; ++outputs) {
+        auto c = square_case(rng_, pick(rng_, 1, 3), pick(rng_, 1, 2), 1, pick(rng_, 17, 100), outputs);
+        c.info.may_round = c.constant_weights = true, c.info.epilogue.residual = false;
+        for (int i = 0; i < 3; ++i) cases.push_back(c);
+    }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:few_outputs:bf16:avx512bf16 of bf16"), cpu_features().isa >= Isa::Avx512Bf16);
+}
+
 TEST_F(RoundedConv, GroupsOfPartsOfTiles) {
     for (int64_t in_group : {2, 4, 8, 16, 24, 40})
         for (int64_t groups : {3, 8}) {

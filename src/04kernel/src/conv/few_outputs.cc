@@ -3,6 +3,7 @@
 #include "common/thread_pool.h"
 #include "conv/conv.h"
 #include "conv/cost.h"
+#include "conv/direct_plan.h"
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 
@@ -114,9 +115,18 @@ class FewOutputsKernel final : public NamedKernel {
     Isa isa_;
     std::shared_ptr<mem_manager::Blob const> weights_;
 
-    FewOutputsIsa const& functions() const { return isa_ == Isa::Avx512 ? few_outputs_avx512() : few_outputs_avx2(); }
+    FewOutputsIsa const& functions() const {
+        return isa_ == Isa::Avx512Bf16 ? few_outputs_avx512bf16()
+               : isa_ == Isa::Avx512   ? few_outputs_avx512()
+                                       : few_outputs_avx2();
+    }
+    int channels_of_lane() const { return isa_ == Isa::Avx512Bf16 ? 2 : 1; }
 
-    Result<Geometry, Rejection> geometry(BindArgs const& args) const { return merged_conv_geometry(info_, args); }
+    /// Over lanes.
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = merged_conv_geometry(info_, args);
+        return g ? Result<Geometry, Rejection>(g->over_lanes(channels_of_lane())) : g;
+    }
 
 public:
     FewOutputsKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
@@ -128,9 +138,11 @@ public:
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
         auto block = functions().block;
-        auto vectors = static_cast<double>(g->batch * g->out_size() * g->out_channels) *
-                       (static_cast<double>(g->taps() * ceil_div(g->in_channels, block)) / 0.75 + 5);
-        auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+        auto results = static_cast<double>(g->batch * g->out_size() * g->out_channels);
+        auto products = static_cast<double>(g->taps() * ceil_div(g->in_channels, block)) / 0.75;
+        auto vectors = results * (products / CostModel::share_of_multiply_add(channels_of_lane()) + 5);
+        auto bytes = 4. / channels_of_lane() * static_cast<double>(args.inputs[0]->stored_count()) +
+                     4. * static_cast<double>(args.outputs[0]->stored_count());
         return (vectors * 2 * block / cost.flops + bytes / (cost.bandwidth(bytes) * 2)) / cost.threads;
     }
 
@@ -141,10 +153,17 @@ public:
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
             auto floats = ceil_div(g->in_channels, isa.block) * isa.block * g->taps() * g->out_channels;
-            packed = args.packs.get(*weights_, "few_outputs:" + std::to_string(isa.block),
-                                    static_cast<size_t>(floats) * sizeof(float), [&](void const* from, void* to) {
-                                        pack(static_cast<float const*>(from), *g, isa.block, static_cast<float*>(to));
-                                    });
+            auto pairs = channels_of_lane() > 1;
+            auto fill = [&](void const* from, void* to) {
+                auto const* w = static_cast<float const*>(from);
+                auto const channels = args.inputs[0]->dims[1];
+                if (!pairs) return pack(w, *g, isa.block, static_cast<float*>(to));
+                LaneWeights lanes(tile_avx512bf16(), w, g->out_channels, channels, g->taps());
+                pack(lanes.data(), *g, isa.block, static_cast<float*>(to));
+            };
+            packed =
+                args.packs.get(*weights_, (pairs ? "pairs:few_outputs:" : "few_outputs:") + std::to_string(isa.block),
+                               static_cast<size_t>(floats) * sizeof(float), fill);
         }
         return std::unique_ptr<runtime::Task>(
             std::make_unique<FewOutputsTask>(*g, info_.epilogue, isa, std::move(packed), args.threads));
@@ -152,18 +171,19 @@ public:
 };
 
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::string id) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
+    if (auto reason = rounded_conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    auto blocked = isa == Isa::Avx512Bf16 ? Layout::Blocked32
+                   : isa == Isa::Avx512   ? Layout::Blocked16
+                                          : Layout::Blocked8;
     if (x.layout != blocked || y.layout != Layout::Plain)
         return Err{Rejection{"expects X in the blocked layout of its vectors and Y in the Plain layout"}};
     if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
-    auto outputs = w.dims[0];
-    if (outputs < 1 || outputs > most_outputs(blocked))
-        return Err{Rejection{"is for 1 to " + std::to_string(most_outputs(blocked)) + " output channels, got " +
-                             std::to_string(outputs)}};
+    auto outputs = w.dims[0], most = most_outputs(isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8);
+    if (outputs < 1 || outputs > most)
+        return Err{
+            Rejection{"is for 1 to " + std::to_string(most) + " output channels, got " + std::to_string(outputs)}};
     return std::unique_ptr<Kernel>(std::make_unique<FewOutputsKernel>(std::move(id), info, isa, w.constant));
 }
 
@@ -180,6 +200,11 @@ double few_outputs_saving(Layout blocked, int64_t in_channels, int64_t taps, int
     return products - outputs * static_cast<double>(ceil_div(in_channels, block) * taps + 3);
 }
 
+KernelResult conv_few_outputs_rounded(ConvInfo const& info, Request const& request) {
+    if (auto reason = why_not_rounded(info.may_round, info.group, request); !reason.empty())
+        return Err{Rejection{reason}};
+    return make(info, request, Isa::Avx512Bf16, "conv:cpu:few_outputs:bf16:avx512bf16");
+}
 KernelResult conv_few_outputs_avx512(ConvInfo const& info, Request const& request) {
     return make(info, request, Isa::Avx512, "conv:cpu:few_outputs:f32:avx512");
 }

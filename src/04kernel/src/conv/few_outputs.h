@@ -31,5 +31,7 @@ struct FewOutputsIsa {
 };
 FewOutputsIsa const& few_outputs_avx2();
 FewOutputsIsa const& few_outputs_avx512();
+/// Two channels of bf16 in a lane, of X and of the weights.
+FewOutputsIsa const& few_outputs_avx512bf16();
 
 }  // namespace refactor::kernel
