@@ -2,6 +2,7 @@
 //   small: ns a run for one instruction, and for a chain of 100, on one element; ns to bind
 //   large: GB/s of chains over tensors that fit L2, L3 and neither
 //   blocks: µs of a normalisation and of a scale for each channel of images, f32 in nChw16c and bf16 in nChw32c
+//   images: µs of resizing images in blocks of channels to twice their size and of joining two, f32 and bf16 likewise
 //   move:  GB/s (read + written) of typical transpositions against memcpy
 #include "common/thread_pool.h"
 #include "kernel/ops/elementwise.h"
@@ -175,6 +176,37 @@ void blocks() {
         }
 }
 
+void images() {
+    constexpr std::pair<DataType, Layout> kImages[] = {{DataType::F32, Layout::Blocked16},
+                                                       {DataType::BF16, Layout::Blocked32}};
+    auto image = [](Dims dims, std::pair<DataType, Layout> kind) {
+        auto o = operand(dims);
+        o.dtype = kind.first, o.layout = kind.second;
+        return o;
+    };
+    for (int64_t channels : {64, 256})
+        for (auto mode : {ResizeMode::Nearest, ResizeMode::Linear}) {
+            std::printf("%s %4ld x 40 x 40:", mode == ResizeMode::Linear ? "linear " : "nearest",
+                        static_cast<long>(channels));
+            for (auto kind : kImages) {
+                ResizeInfo info;
+                info.mode = mode;
+                auto b = bind(info, {image({1, channels, 40, 40}, kind)}, {image({1, channels, 80, 80}, kind)});
+                std::printf(" %8.2f us", time_of([&] { b.run(); }) / 1e3);
+            }
+            std::printf("\n");
+        }
+    for (int64_t channels : {32, 40}) {
+        std::printf("concat %ld + 64:", static_cast<long>(channels));
+        for (auto kind : kImages) {
+            auto b = bind(ConcatInfo{1}, {image({1, channels, 56, 56}, kind), image({1, 64, 56, 56}, kind)},
+                          {image({1, channels + 64, 56, 56}, kind)});
+            std::printf(" %8.2f us", time_of([&] { b.run(); }) / 1e3);
+        }
+        std::printf("\n");
+    }
+}
+
 void move() {
     struct {
         char const* name;
@@ -202,5 +234,6 @@ int main(int argc, char** argv) {
     if (wanted("small")) small();
     if (wanted("large")) large();
     if (wanted("blocks")) blocks();
+    if (wanted("images")) images();
     if (wanted("move")) move();
 }

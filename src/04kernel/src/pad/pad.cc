@@ -1,5 +1,6 @@
 #include "pad/pad.h"
 
+#include "common/half.h"
 #include "cuda/movement_kernels.h"
 
 #include <vector>
@@ -174,10 +175,17 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
 }
 
 /// One position of a block of channels.
-template <int kBlock>
+template <class T, int kBlock>
 struct Position {
-    float lanes[kBlock];
+    T lanes[kBlock];
 };
+/// The padding value as an element of the padded tensor: f32, or the bits of bf16.
+template <class T>
+T element_of(std::byte const* value, DataType type) {
+    if constexpr (sizeof(T) == 2)
+        if (type == DataType::F32) return bf16_from_f32(load<float>(value));
+    return load<T>(value);
+}
 
 /// The spatial axes of an image in blocks of channels, whose other axes stay as they are.
 Result<Shapes, Rejection> shapes_of_planes(PadInfo const& info, BindArgs const& args) {
@@ -193,14 +201,15 @@ Result<Shapes, Rejection> shapes_of_planes(PadInfo const& info, BindArgs const& 
     return shapes;
 }
 
-template <int kBlock>
+template <class Element, int kBlock>
 TaskResult bind_blocks(PadInfo const& info, BindArgs const& args) {
     auto shapes = shapes_of_planes(info, args);
     if (!shapes) return Err{shapes.error()};
     auto output = args.inputs.size();
     auto images = args.inputs[0]->dims[0], channels = args.inputs[0]->dims[1];
-    return make_task([s = *shapes, output, images, channels](void* const* a, runtime::RunContext const& c) {
-        using T = Position<kBlock>;
+    auto type = shapes->has_value ? args.inputs[1]->dtype : args.inputs[0]->dtype;
+    return make_task([s = *shapes, output, images, channels, type](void* const* a, runtime::RunContext const& c) {
+        using T = Position<Element, kBlock>;
         auto const blocks = (channels + kBlock - 1) / kBlock, rows = count_of(s.out, 0, s.out.size() - 1);
         auto const from = count_of(s.in, 0, s.in.size()) * int64_t{sizeof(T)},
                    to = rows * s.out.back() * int64_t{sizeof(T)};
@@ -209,14 +218,21 @@ TaskResult bind_blocks(PadInfo const& info, BindArgs const& args) {
         c.pool.parallel_for(images * blocks, [&](int64_t plane, int) {
             T around{};
             std::fill_n(around.lanes, std::min<int64_t>(kBlock, channels - plane % blocks * kBlock),
-                        load<float>(value));
+                        element_of<Element>(value, type));
             pad_rows_of<T>(s, x + plane * from, around, y + plane * to, 0, rows);
         });
     });
 }
 
 TaskResult bind_blocked(PadInfo const& info, BindArgs const& args, Isa) {
-    return args.inputs[0]->layout == Layout::Blocked16 ? bind_blocks<16>(info, args) : bind_blocks<8>(info, args);
+    switch (args.inputs[0]->layout) {
+        case Layout::Blocked32:
+            return bind_blocks<uint16_t, 32>(info, args);
+        case Layout::Blocked16:
+            return bind_blocks<float, 16>(info, args);
+        default:
+            return bind_blocks<float, 8>(info, args);
+    }
 }
 
 TaskResult bind_reference(PadInfo const& info, BindArgs const& args, Isa) {
@@ -254,8 +270,10 @@ KernelResult pad_blocked(PadInfo const& info, Request const& request) {
     std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end()),
         outputs(request.outputs.begin(), request.outputs.end());
     auto const layout = inputs[0].layout;
-    if (layout == Layout::Plain || outputs[0].layout != layout || inputs[0].dtype != DataType::F32)
-        return Err{Rejection{"is for f32 in the same blocks of channels on both sides"}};
+    auto const type = layout == Layout::Blocked32 ? DataType::BF16 : DataType::F32;
+    if (layout == Layout::Plain || outputs[0].layout != layout || inputs[0].dtype != type)
+        return Err{Rejection{"is for f32, or 32 channels of bf16, in the same blocks of channels on both sides"}};
+    if (type == DataType::BF16 && inputs.size() > 1 && inputs[1].dtype == DataType::F32) inputs[1].dtype = type;
     auto plain = request;
     inputs[0].layout = outputs[0].layout = Layout::Plain;
     plain.inputs = inputs, plain.outputs = outputs;

@@ -17,7 +17,7 @@ std::pair<Tensor, std::string> padded(PadMode mode, Tensor const& x, Tensor cons
     std::vector<Operand> operands{operand_of(inputs[0]), operand_of(inputs[1])};
     operands[1].dims = inputs[1].desc.dims = {};
     Operand y;
-    y.dtype = DataType::F32, y.layout = layout, y.dims = x.dims;
+    y.dtype = inputs[0].desc.dtype, y.layout = layout, y.dims = x.dims;
     for (size_t i = 0; i < y.dims.size(); ++i) y.dims[i] += padding.begins[i] + padding.ends[i];
     auto found = candidates(PadInfo{mode}, {operands, {&y, 1}, "cpu", Isa::Scalar, pool.threads()});
     if (found.kernels.empty()) return {x, "no kernel"};
@@ -31,19 +31,22 @@ std::pair<Tensor, std::string> padded(PadMode mode, Tensor const& x, Tensor cons
 std::vector<Padding> const kPaddings{{{2, 13, 5, 4}, {0, 0, 1, 2}, {0, 0, 3, 0}},
                                      {{1, 16, 9}, {0, 0, 4}, {0, 0, 8}},
                                      {{2, 5, 3, 4, 2}, {0, 0, 2, 0, 1}, {0, 0, 0, 1, 1}},
+                                     {{2, 72, 4, 3}, {0, 0, 2, 1}, {0, 0, 1, 1}},
                                      {{1, 24, 6, 7}, {0, 0, -1, 2}, {0, 0, 1, -3}}};
 
 TEST(Pad, BlockedLayoutsAgreeWithThePlainOne) {
     std::mt19937 rng(23);
     auto value = Tensor::random({1}, rng);
+    value.round_to_bf16();
     for (auto mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
         for (auto const& padding : kPaddings)
             for (int threads : {1, 3}) {
                 ThreadPool pool(threads);
                 auto x = Tensor::random(padding.dims, rng);
+                x.round_to_bf16();
                 auto [expected, failure] = padded(mode, x, value, padding, Layout::Plain, pool);
                 ASSERT_EQ(failure, "");
-                for (auto layout : {Layout::Blocked8, Layout::Blocked16}) {
+                for (auto layout : {Layout::Blocked8, Layout::Blocked16, Layout::Blocked32}) {
                     auto [actual, reason] = padded(mode, x, value, padding, layout, pool);
                     ASSERT_EQ(reason, "");
                     ASSERT_EQ(actual.values, expected.values)

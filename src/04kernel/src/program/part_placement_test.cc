@@ -12,7 +12,7 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Runs of floats one behind the other: adds 1 to one run, joins many, or cuts one.
+/// Runs of floats one behind the other: adds 1 to one run, joins many, or cuts one. Other types are seen as floats.
 class RunsKernel final : public Kernel {
     class Runs final : public runtime::Task {
         std::vector<size_t> in_, out_;
@@ -40,8 +40,11 @@ public:
     std::string id() const override { return "runs:cpu:reference:f32"; }
     Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
         std::vector<size_t> in, out;
-        for (auto const* input : args.inputs) in.push_back(static_cast<size_t>(input->count()));
-        for (auto const* output : args.outputs) out.push_back(static_cast<size_t>(output->count()));
+        auto floats = [](TensorDesc const& desc) {
+            return storage_bytes(desc.dtype, desc.stored_count()) / sizeof(float);
+        };
+        for (auto const* input : args.inputs) in.push_back(floats(*input));
+        for (auto const* output : args.outputs) out.push_back(floats(*output));
         return std::unique_ptr<runtime::Task>(std::make_unique<Runs>(in, out, add_));
     }
 };
@@ -55,6 +58,19 @@ struct Tensors {
         parts.edges.push_back({"t" + std::to_string(sizes.size()), DataType::F32, {}, {rows, size / rows}, nullptr});
         sizes.push_back(size);
         return static_cast<uint32_t>(sizes.size() - 1);
+    }
+    /// Of bf16 in nChw32c, at two positions: `size` counts the channels that there are room for.
+    uint32_t image(int64_t channels) {
+        auto size = (channels + 31) / 32 * 32;
+        parts.edges.push_back(
+            {"t" + std::to_string(sizes.size()), DataType::BF16, Layout::Blocked32, {1, channels, 2}, nullptr});
+        sizes.push_back(size);
+        return static_cast<uint32_t>(sizes.size() - 1);
+    }
+    uint32_t image_of(uint32_t x, int64_t channels) {
+        auto y = image(channels);
+        node("Add", {x}, {y});
+        return y;
     }
     void node(char const* type, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, PartRule rule = {},
               std::vector<DimExpr> params = {}) {
@@ -166,6 +182,45 @@ TEST(PartPlacement, SlicesWhatIsOneRun) {
         auto [types, values] = t.run(t.add_one(part));
         EXPECT_EQ(types.size(), static_cast<size_t>(expected));
         for (size_t i = 0; expected == 2 && i < values.size(); ++i)
+            EXPECT_EQ(values[i], static_cast<float>(first + 2) + static_cast<float>(i));
+    }
+}
+
+TEST(PartPlacement, JoinsAndCutsBlocksOf32Channels) {
+    struct Case {
+        std::vector<int64_t> channels;
+        bool in_place;
+    };
+    // The last piece may end within a block, no other.
+    for (auto const& [channels, in_place] : {Case{{32, 96}, true}, {{64, 40}, true}, {{40, 64}, false}}) {
+        Tensors t;
+        auto x = t.input(160);
+        auto all = channels[0] + channels[1];
+        auto whole = t.image_of(x, all);
+        std::vector<uint32_t> parts, pieces;
+        for (auto count : channels) parts.push_back(t.image(count));
+        t.node("Split", {whole}, parts, {PartRule::Cut, 1});
+        for (size_t i = 0; i < 2; ++i) pieces.push_back(t.image_of(parts[i], channels[i]));
+        auto joined = t.image(all);
+        t.node("Concat", pieces, {joined}, {PartRule::Join, 1});
+        auto y = t.edge(t.sizes[joined]);
+        t.node("Add", {joined}, {y});
+        auto [types, values] = t.run(y);
+        EXPECT_EQ(types.size(), in_place ? 4u : 6u) << channels[0];
+        for (size_t i = 0; in_place && i < values.size(); ++i) EXPECT_EQ(values[i], static_cast<float>(i + 3));
+    }
+}
+
+TEST(PartPlacement, SlicesBlocksOf32Channels) {
+    for (auto [first, count, in_place] : {std::tuple{32, 64, true}, {64, 50, true}, {16, 32, false}, {32, 40, false}}) {
+        Tensors t;
+        auto x = t.image_of(t.input(128), 114), part = t.image(count);
+        t.node("Slice", {x}, {part}, {PartRule::Slice, 0}, {0, first, 0});
+        auto y = t.edge(t.sizes[part]);
+        t.node("Add", {part}, {y});
+        auto [types, values] = t.run(y);
+        EXPECT_EQ(types.size(), in_place ? 2u : 3u) << first;
+        for (size_t i = 0; in_place && i < values.size(); ++i)
             EXPECT_EQ(values[i], static_cast<float>(first + 2) + static_cast<float>(i));
     }
 }

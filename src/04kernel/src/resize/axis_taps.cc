@@ -114,6 +114,7 @@ AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_
 
 ResizeFunctions const& resize_functions_of(Isa isa) {
 #if RG_X86
+    if (isa >= Isa::Avx512Bf16) return resize_functions_avx512bf16();
     if (isa >= Isa::Avx2) return resize_functions_avx2();
 #endif
     static_cast<void>(isa);

@@ -21,7 +21,7 @@ void sample_row(ResizePass const& p, T const* x, T* y) {
 namespace refactor::kernel {
 
 ResizeFunctions const& resize_functions() {
-    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>};
+    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow};
     return kFunctions;
 }
 

@@ -18,9 +18,16 @@ struct ResizeFunctions {
     void (*resize)(ResizePass const& pass, float const* x, float* y, int64_t begin, int64_t end);
     /// y = sum of `count` rows of `size` elements, each times its weight; at least one.
     void (*blend)(int count, float const* const* rows, float const* weights, float* y, int64_t size);
+    /// bf16 as f32.
+    void (*widen)(uint16_t const* x, float* y, int64_t size);
+    /// `blend` to the nearest bf16; `sum` has room for `size` floats.
+    void (*blend_narrow)(int count, float const* const* rows, float const* weights, float* sum, uint16_t* y,
+                         int64_t size);
 };
 ResizeFunctions const& resize_functions();  ///< of any processor
 ResizeFunctions const& resize_functions_avx2();
+/// Those of AVX2, with the rounding of AVX512-BF16: denormals become zero.
+ResizeFunctions const& resize_functions_avx512bf16();
 
 /// As `ResizeFunctions::resize`; sums in the order of taps and without fused operations, as the reference.
 void resize_rows(ResizePass const& pass, double const* x, double* y, int64_t begin, int64_t end);

@@ -46,7 +46,7 @@ void sample_row(ResizePass const& p, float const* x, float* y) {
 namespace refactor::kernel {
 
 ResizeFunctions const& resize_functions_avx2() {
-    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>};
+    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow};
     return kFunctions;
 }
 

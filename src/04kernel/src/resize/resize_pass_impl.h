@@ -35,14 +35,34 @@ void blend(int count, T const* const* rows, T const* weights, T* y, int64_t size
         blend_some<true>(count - k < kAtOnce ? count - k : kAtOnce, rows + k, weights + k, y, size);
 }
 
-/// Pixels of `lanes` elements.
+void widen_row(uint16_t const* __restrict x, float* __restrict y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) {
+        uint32_t bits = static_cast<uint32_t>(x[i]) << 16;
+        __builtin_memcpy(y + i, &bits, sizeof bits);
+    }
+}
+void narrow_row(float const* __restrict x, uint16_t* __restrict y, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, x + i, sizeof bits);
+        uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+        y[i] = static_cast<uint16_t>(((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded) >> 16);
+    }
+}
+
+void blend_narrow(int count, float const* const* rows, float const* weights, float* sum, uint16_t* y, int64_t size) {
+    blend(count, rows, weights, sum, size);
+    narrow_row(sum, y, size);
+}
+
+/// `lanes` elements of each pixel.
 template <int lanes, class T>
 void sample_pixels(ResizePass const& p, T const* x, T* y) {
-    for (int64_t o = 0; o < p.out; ++o, y += lanes) {
+    for (int64_t o = 0; o < p.out; ++o, y += p.inner) {
         T sum[lanes] = {};
         for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k) {
             if (p.weight[k] == 0) continue;
-            auto const* from = x + p.index[k] * lanes;
+            auto const* from = x + p.index[k] * p.inner;
             T w = p.weight[k];
             for (int i = 0; i < lanes; ++i) sum[i] += w * from[i];
         }
@@ -79,7 +99,7 @@ void resize(ResizePass const& p, T const* x, T* y, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         auto o = row % p.out;
         auto const* from = x + row / p.out * p.in * p.inner;
-        if (o > 0 || end - row < p.out || (p.inner != 1 && p.inner != 8 && p.inner != 16)) {
+        if (o > 0 || end - row < p.out || (p.inner != 1 && p.inner != 8 && p.inner != 16 && p.inner != 32)) {
             resize_row(p, from, o, y + row * p.inner);
             continue;
         }
@@ -89,7 +109,7 @@ void resize(ResizePass const& p, T const* x, T* y, int64_t begin, int64_t end) {
         else if (p.inner == 8)
             sample_pixels<8>(p, from, to);
         else
-            sample_pixels<16>(p, from, to);
+            for (int64_t i = 0; i < p.inner; i += 16) sample_pixels<16>(p, from + i, to + i);
         row += p.out - 1;
     }
 }

@@ -155,23 +155,44 @@ TaskResult bind_nearest(ResizeInfo const& info, BindArgs const& args, Isa) {
 struct Interpolation {
     Planes planes;
     ResizeFunctions const& functions;
-    int64_t pixel;  ///< floats
+    int64_t pixel;  ///< elements
+    bool is_bf16;   ///< on both sides, not f32
 
     int64_t in_row() const { return planes.columns.in * pixel; }
     int64_t out_row() const { return planes.columns.out * pixel; }
     size_t scratch_bytes() const {
         auto taps = static_cast<size_t>(planes.rows.taps);
         auto bytes = taps * (static_cast<size_t>(out_row()) * 4 + sizeof(float*) + sizeof(int64_t) + 4);
+        if (is_bf16) bytes += static_cast<size_t>(in_row() + out_row()) * 4;
         return (bytes + 63) / 64 * 64;
     }
 
-    void run(float const* x, float* y, std::byte* scratch, int64_t begin, int64_t end) const {
+    /// A row of the input along its columns; `wide` is memory for the row as f32.
+    void resample(void const* x, int64_t row, float* wide, float* y) const {
+        auto pass = planes.columns.pass(pixel);
+        if (!is_bf16) return functions.resize(pass, static_cast<float const*>(x) + row * in_row(), y, 0, pass.out);
+        functions.widen(static_cast<uint16_t const*>(x) + row * in_row(), wide, in_row());
+        functions.resize(pass, wide, y, 0, pass.out);
+    }
+
+    /// Row at `offset` of the output; `sum` is memory for it as f32.
+    void blend(int count, float const* const* rows, float const* weights, float* sum, void* y, int64_t offset) const {
+        auto size = out_row(), bytes = int64_t{is_bf16 ? 2 : 4};
+        auto* to = static_cast<std::byte*>(y) + offset * bytes;
+        if (count == 0)
+            std::memset(to, 0, static_cast<size_t>(size * bytes));
+        else if (is_bf16)
+            functions.blend_narrow(count, rows, weights, sum, reinterpret_cast<uint16_t*>(to), size);
+        else
+            functions.blend(count, rows, weights, reinterpret_cast<float*>(to), size);
+    }
+
+    void run(void const* x, void* y, std::byte* scratch, int64_t begin, int64_t end) const {
         auto taps = planes.rows.taps, in = planes.rows.in;
         auto** used = reinterpret_cast<float const**>(scratch);
         auto* held = reinterpret_cast<int64_t*>(used + taps);
         auto* weights = reinterpret_cast<float*>(held + taps);
-        auto* rows = weights + taps;
-        auto pass = planes.columns.pass(pixel);
+        auto *rows = weights + taps, *mixed = rows + taps * out_row(), *wide = mixed + out_row();
         std::fill_n(held, taps, -1);
         for (auto row = begin; row < end; ++row) {
             auto plane = row / planes.rows.out, o = row % planes.rows.out;
@@ -181,13 +202,10 @@ struct Interpolation {
                 // Taps that are not clamped are next to each other: no two of them share a place.
                 auto from = plane * in + planes.rows.index[k], place = planes.rows.index[k] % taps;
                 auto* kept = rows + place * out_row();
-                if (held[place] != from) functions.resize(pass, x + from * in_row(), kept, 0, planes.columns.out);
+                if (held[place] != from) resample(x, from, wide, kept);
                 held[place] = from, used[count] = kept, weights[count++] = planes.rows.weight[k];
             }
-            if (count > 0)
-                functions.blend(count, used, weights, y + row * out_row(), out_row());
-            else
-                std::fill_n(y + row * out_row(), out_row(), 0.f);
+            blend(count, used, weights, mixed, y, row * out_row());
         }
     }
 };
@@ -195,14 +213,15 @@ struct Interpolation {
 TaskResult bind_planes(ResizeInfo const& info, BindArgs const& args, Isa isa) {
     auto planes = planes_of(info, args);
     if (!planes) return Err{planes.error()};
-    auto pixel = planes->pixel / 4;
-    Interpolation all{std::move(*planes), resize_functions_of(isa), pixel};
+    auto type = args.inputs[0]->dtype;
+    auto pixel = planes->pixel / element_bytes(type);
+    Interpolation all{std::move(*planes), resize_functions_of(isa), pixel, type == DataType::BF16};
     auto scratch = all.scratch_bytes();
     auto body = [all = std::move(all)](void* const* a, runtime::RunContext const& c) {
-        auto* x = static_cast<float const*>(a[0]);
-        auto* y = static_cast<float*>(a[all.planes.output]);
         auto count = all.planes.planes * all.planes.rows.out, bytes = count * all.planes.out_row();
-        auto run = [&](int64_t begin, int64_t end, int worker) { all.run(x, y, c.scratch_of(worker), begin, end); };
+        auto run = [&](int64_t begin, int64_t end, int worker) {
+            all.run(a[0], a[all.planes.output], c.scratch_of(worker), begin, end);
+        };
         if (bytes < 128 << 10 || c.pool.threads() == 1 || count == 1) return run(0, count, 0);
         auto chunks = std::min<int64_t>(count, int64_t{4} * c.pool.threads());
         c.pool.parallel_for(chunks,
@@ -229,8 +248,8 @@ KernelResult resize_nearest(ResizeInfo const& info, Request const& request) {
 KernelResult resize_planes(ResizeInfo const& info, Request const& request) {
     if (auto no = refuse_planes(info, request)) return Err{*no};
     if (info.mode == ResizeMode::Nearest) return Err{Rejection{"picks neighbours"}};
-    if (request.inputs[0].dtype != DataType::F32)
-        return Err{Rejection{"dtype " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32"}};
+    if (auto type = request.inputs[0].dtype; type != DataType::F32 && type != DataType::BF16)
+        return Err{Rejection{"dtype " + std::string(name_of(type)) + ", expected f32 or bf16"}};
     return make_kernel(info, "resize", "planes", request, bind_planes);
 }
 

@@ -1,3 +1,4 @@
+#include "common/half.h"
 #include "kernel/ops/movement.h"
 #include "movement/movement_test.h"
 
@@ -7,6 +8,11 @@ namespace refactor::kernel {
 namespace {
 
 using namespace testing;
+
+constexpr Layout kLayouts[] = {Layout::Plain, Layout::Blocked16, Layout::Blocked8, Layout::Blocked32};
+DataType type_in(Layout layout, DataType plain) {
+    return layout == Layout::Plain ? plain : layout == Layout::Blocked32 ? DataType::BF16 : DataType::F32;
+}
 
 ResizeInfo make(ResizeMode mode, ResizeCoordinates coordinates = ResizeCoordinates::HalfPixel,
                 ResizeRounding rounding = ResizeRounding::RoundPreferFloor) {
@@ -50,11 +56,11 @@ TEST(Resize, KnownValues) {
 }
 
 TEST(Resize, NearestEqualsReference) {
-    for (uint32_t seed = 0; seed < 60; ++seed) {
+    for (uint32_t seed = 0; seed < 80; ++seed) {
         std::mt19937 random(seed);
         SCOPED_TRACE("seed " + std::to_string(seed));
-        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
-        auto type = layout == Layout::Plain ? kWidths[seed % 4] : DataType::F32;
+        auto layout = kLayouts[seed / 2 % 4];
+        auto type = type_in(layout, kWidths[seed / 8 % 4]);
         Dims x{2, pick(random, 1, 40), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
         y[2] = seed % 2 ? 2 * x[2] : pick(random, 1, 30), y[3] = seed % 2 ? 2 * x[3] : pick(random, 1, 30);
         auto info =
@@ -66,11 +72,11 @@ TEST(Resize, NearestEqualsReference) {
 }
 
 TEST(Resize, NearestOfAnyAxes) {
-    for (uint32_t seed = 0; seed < 60; ++seed) {
+    for (uint32_t seed = 0; seed < 80; ++seed) {
         std::mt19937 random(seed);
         SCOPED_TRACE("seed " + std::to_string(seed));
-        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
-        auto type = layout == Layout::Plain ? kWidths[seed % 4] : DataType::F32;
+        auto layout = kLayouts[seed / 2 % 4];
+        auto type = type_in(layout, kWidths[seed / 8 % 4]);
         Dims x{2, pick(random, 1, 20)};
         for (uint32_t axis = 0; axis < (seed % 2 ? 3u : 1u); ++axis) x.push_back(pick(random, 1, 9));
         auto y = x;
@@ -89,7 +95,7 @@ TEST(Resize, LinearIsCloseToReference) {
     for (uint32_t seed = 0; seed < 60; ++seed) {
         std::mt19937 random(seed);
         SCOPED_TRACE("seed " + std::to_string(seed));
-        auto layout = seed % 3 == 0 ? Layout::Plain : seed % 3 == 1 ? Layout::Blocked16 : Layout::Blocked8;
+        auto layout = kLayouts[seed % 3];
         Dims x{2, 16 * pick(random, 1, 3), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
         y[2] = pick(random, 1, 30), y[3] = pick(random, 1, 30);
         Tensor data(DataType::F32, x, layout);
@@ -105,6 +111,36 @@ TEST(Resize, LinearIsCloseToReference) {
             for (int64_t i = 0; i < expected.stored_count(); ++i)
                 ASSERT_NEAR(answer.outputs[0].as<float>()[i], expected.as<float>()[i], 3 * 5 * 6e-8f)
                     << answer.id << " " << i;
+    }
+}
+
+/// Sums in f32, rounded once: within one unit in the last place, and channels that do not exist stay zero.
+TEST(Resize, LinearOfBf16IsCloseToReference) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto layout = seed % 3 ? Layout::Blocked32 : Layout::Plain;
+        Dims x{2, pick(random, 1, 70), pick(random, 1, 15), pick(random, 1, 15)}, y = x;
+        y[2] = pick(random, 1, 30), y[3] = pick(random, 1, 30);
+        Tensor data(DataType::BF16, x, layout);
+        std::normal_distribution<float> normal;
+        auto padded = (x[1] + 31) / 32 * 32, plane = x[2] * x[3] * 32;
+        for (int64_t i = 0; i < data.stored_count(); ++i) {
+            auto channel = i / plane * 32 % padded + i % 32;
+            data.as<uint16_t>()[i] = layout == Layout::Plain || channel < x[1] ? bf16_from_f32(normal(random)) : 0;
+        }
+        std::vector<Tensor> inputs{data};
+        auto info = make(seed % 2 ? ResizeMode::Cubic : ResizeMode::Linear, static_cast<ResizeCoordinates>(seed % 5));
+        auto answers = run_all(info, inputs, {Tensor(DataType::BF16, y, layout)});
+        EXPECT_NE(answers.front().id.find("planes"), std::string::npos);
+        auto& expected = answers.back().outputs[0];
+        for (auto& answer : answers)
+            for (int64_t i = 0; i < expected.stored_count(); ++i) {
+                auto want = f32_from_bf16(expected.as<uint16_t>()[i]);
+                // And the error of f32 of what cancels.
+                ASSERT_NEAR(f32_from_bf16(answer.outputs[0].as<uint16_t>()[i]), want, std::abs(want) * 0x1p-7f + 1e-6f)
+                    << answer.id << " " << i;
+            }
     }
 }
 

@@ -20,9 +20,8 @@ struct ChannelVectorsInfo {
 };
 Candidates candidates(ChannelVectorsInfo const&, Request const&);
 
-/// Joins any number of inputs along `axis`. Accepts Blocked operands if axis is 1 and every input's channels are
-/// multiples of the block or the type is f32; on a GPU f32, f16 and bf16 mixed, converted to 1 or 2 outputs. Source:
-/// ONNX Concat-13.
+/// Joins any number of inputs along `axis`. Accepts Blocked operands if axis is 1; whole blocks of channels are runs of
+/// bytes. On a GPU f32, f16 and bf16 mixed, converted to 1 or 2 outputs. Source: ONNX Concat-13.
 struct ConcatInfo {
     static constexpr char const* kType = "Concat";
     int64_t axis = 0;
@@ -30,8 +29,8 @@ struct ConcatInfo {
 };
 Candidates candidates(ConcatInfo const&, Request const&);
 
-/// Cuts the input along `axis` into its outputs, whose operands tell the sizes. Accepts Blocked operands if axis is 1
-/// and every output's channels are multiples of the block or the type is f32. Source: ONNX Split-18.
+/// Cuts the input along `axis` into its outputs, whose operands tell the sizes. Accepts Blocked operands if axis is 1;
+/// whole blocks of channels are runs of bytes. Source: ONNX Split-18.
 struct SplitInfo {
     static constexpr char const* kType = "Split";
     int64_t axis = 0;
@@ -40,8 +39,7 @@ struct SplitInfo {
 Candidates candidates(SplitInfo const&, Request const&);
 
 /// y[i…] = x[start + i * step…]; the params are the starts of all axes, the output operand tells the sizes. Accepts
-/// Blocked operands if the channels are whole blocks, or f32 and all that is cut, with a step of 1. Source: ONNX
-/// Slice-13.
+/// Blocked operands if the channels are whole blocks, or all that is cut, with a step of 1. Source: ONNX Slice-13.
 struct SliceInfo {
     static constexpr char const* kType = "Slice";
     Dims steps;  ///< one per axis, non-zero
@@ -60,7 +58,8 @@ Candidates candidates(ExpandInfo const&, Request const&);
 
 enum class PadMode : uint8_t { Constant, Reflect, Edge, Wrap };
 /// Params: begins of all axes (negative crops); the output operand tells the rest. Input 1 (optional): the scalar
-/// constant. Source: ONNX Pad-19.
+/// constant. Blocked operands: f32 or bf16 (the constant may be f32, and is rounded) whose N and C stay. Source: ONNX
+/// Pad-19.
 struct PadInfo {
     static constexpr char const* kType = "Pad";
     PadMode mode = PadMode::Constant;
@@ -116,8 +115,8 @@ enum class ResizeCoordinates : uint8_t {
 };
 enum class ResizeRounding : uint8_t { RoundPreferFloor, RoundPreferCeil, Floor, Ceil };
 /// Resamples every axis; sizes come from the operands. `scales` (one per axis, empty: output size / input size) feed
-/// the coordinate formula as the specification wants. Blocked operands: only if N and C are not resized. Source: ONNX
-/// Resize-19.
+/// the coordinate formula as the specification wants. Blocked operands: only if N and C are not resized.
+/// bf16 is interpolated in f32. Source: ONNX Resize-19.
 struct ResizeInfo {
     static constexpr char const* kType = "Resize";
     ResizeMode mode = ResizeMode::Nearest;
