@@ -27,7 +27,7 @@ RG_SIMD void pair_blocks(PairOfUnits x, float* y, int64_t columns, int64_t first
 RG_SIMD void pair_band(BandJob const& j, int64_t size, int64_t left_free, auto&& pair_row) {
     float* y = j.band;
     for (int64_t u = 0; u < j.units; ++u, y += left_free)
-        for (int64_t d = 0; d < j.planes; ++d) {
+        for (int64_t d = 0; d < j.planes; ++d, y += j.skip) {
             int64_t z = j.plane_first + d * j.plane_step;
             for (int64_t r = 0; r < j.rows; ++r) {
                 int64_t row = j.row_first + r * j.row_step;

@@ -6,7 +6,7 @@
 namespace refactor::kernel {
 
 void split_band_avx512(BandJob const& j) {
-    int64_t const part = j.planes * j.rows * j.phases * j.columns * Vec::width;
+    int64_t const part = j.planes * (j.rows * j.phases * j.columns * Vec::width + j.skip);
     pair_band(
         j, Vec::width, (kParts - 1) * part, [part](auto... row) __attribute__((always_inline)) {
             pair_blocks(

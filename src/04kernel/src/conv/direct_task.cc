@@ -90,8 +90,9 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                     auto plane = unit * planes + (copies_ ? d : d * g_.dilation[0]);
                     auto shift = v * g_.dilation[2];
                     auto row = (plane * rows + h * (row_step_ > 1 ? 1 : g_.dilation[1])) * phases_;
-                    auto offset =
-                        copies_ ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2] : row * pitch + shift;
+                    auto offset = phases_are_planes_ ? offset_in_planes(plane, h, v)
+                                  : copies_          ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2]
+                                                     : row * pitch + shift;
                     taps_[static_cast<size_t>(skips_ ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
                 }
 }
@@ -117,6 +118,12 @@ void DirectTask::plan_input() {
         planes_ = rows_ = 1, columns_ = g_.out_size();
         for (int axis = 0; axis < 2; ++axis) g_.in[2] *= g_.in[axis], g_.in[axis] = g_.out[axis] = 1;
         g_.out[2] = columns_;
+    } else if (copies_ && isa_->read_behind > 0 && (g_.stride[1] > 1 || (g_.stride[2] > 1 && g_.dilation[1] == 1))) {
+        phases_are_planes_ = true;
+        row_phases_ = phases_of(1), column_phases_ = phases_of(2);
+        phases_ = static_cast<int64_t>(row_phases_.size() * column_phases_.size());
+        row_reach_ = (g_.kernel[1] - 1) * g_.dilation[1] / g_.stride[1];
+        reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / g_.stride[2];
     } else if (copies_) {
         phases_ = g_.stride[2], phase_mask_ = 0;
         for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_ % 64;
@@ -126,7 +133,30 @@ void DirectTask::plan_input() {
     }
 }
 
+/// Of the input positions modulo the stride of an axis, those that taps read, in order of taps.
+SmallVector<int64_t, 8> DirectTask::phases_of(int axis) const {
+    SmallVector<int64_t, 8> phases;
+    for (int64_t tap = 0; tap < g_.kernel[axis]; ++tap) {
+        auto phase = tap * g_.dilation[axis] % g_.stride[axis];
+        if (std::find(phases.begin(), phases.end(), phase) == phases.end()) phases.push_back(phase);
+    }
+    return phases;
+}
+
+/// Blocks from the begin of the copy to what tap (h, v) reads for the first position of a plane of a unit.
+int64_t DirectTask::offset_in_planes(int64_t plane, int64_t h, int64_t v) const {
+    auto index_of = [&](SmallVector<int64_t, 8> const& phases, int64_t phase) {
+        return static_cast<int64_t>(std::find(phases.begin(), phases.end(), phase) - phases.begin());
+    };
+    auto row = h * g_.dilation[1], column = v * g_.dilation[2];
+    auto phase = index_of(row_phases_, row % g_.stride[1]) * static_cast<int64_t>(column_phases_.size()) +
+                 index_of(column_phases_, column % g_.stride[2]);
+    auto at = (plane * phases_ + phase) * input_rows(band_rows_) + row / g_.stride[1];
+    return at * (band_columns_ + reach_) + column / g_.stride[2];
+}
+
 int64_t DirectTask::input_rows(int64_t rows) const {
+    if (phases_are_planes_) return rows + row_reach_;
     if (row_step_ > 1) return rows + g_.kernel[1] - 1;
     return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
 }
@@ -259,14 +289,25 @@ float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, 
                 .in_planes = g_.in[0],
                 .in_rows = g_.in[1],
                 .in_columns = g_.in[2]};
-    (list_.planar ? isa_->planar_band : rounded_.x ? isa_->rounded_band : isa_->band)(job);
+    auto const fill = list_.planar ? isa_->planar_band : rounded_.x ? isa_->rounded_band : isa_->band;
+    if (!phases_are_planes_) return fill(job), copy;
+    auto const phase = job.rows * job.columns * unit_;
+    job.phases = 1, job.phase_mask = 1, job.row_step = g_.stride[1], job.skip = (phases_ - 1) * phase;
+    auto const first_row = job.row_first, first_column = job.column_first;
+    for (auto of_row : row_phases_)
+        for (auto of_column : column_phases_) {
+            job.row_first = first_row + of_row, job.column_first = first_column + of_column;
+            fill(job);
+            job.band += phase;
+        }
     return copy;
 }
 
 RowJob DirectTask::job_of(Band const& band) const {
     RowJob job{};
-    job.x_row = copies_ ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
-                        : g_.stride[1] * g_.in[2] * unit_;
+    job.x_row = phases_are_planes_ ? (band_columns_ + reach_) * unit_
+                : copies_          ? (g_.kernel[1] == 1 ? 1 : g_.stride[1]) * phases_ * (band_columns_ + reach_) * unit_
+                                   : g_.stride[1] * g_.in[2] * unit_;
     job.x_part = x_part_;
     job.unit_taps = g_.taps();
     job.y_block = g_.out_size() * list_.block, job.y_row = row_step_ * columns_ * list_.block, job.y_step = list_.block;

@@ -36,6 +36,8 @@ private:
     void plan_input();
     void plan_bands();
     int64_t even_bands(int64_t extent, int64_t most) const;
+    SmallVector<int64_t, 8> phases_of(int axis) const;
+    int64_t offset_in_planes(int64_t plane, int64_t h, int64_t v) const;
     void plan_parts();
     bool in_parts() const { return isa_->parts > 1; }
     /// Of a band: of blocks of input, of two in parts.
@@ -69,7 +71,12 @@ private:
     bool far_;             ///< of Y and the residual: see `are_far`
     bool copies_ = false;  ///< the input is read through a padded copy
     int64_t phases_ = 1, phase_mask_ = 1,
-            reach_ = 0;                ///< of the copy; columns that a window reaches beyond its first, in one phase
+            reach_ = 0;  ///< of the copy; columns that a window reaches beyond its first, in one phase
+    /// Tiles take positions that are evenly apart, of neighbouring rows as well if phases are planes of the copy: of
+    /// rows and columns both, and only those that taps read.
+    bool phases_are_planes_ = false;
+    int64_t row_reach_ = 0;
+    SmallVector<int64_t, 8> row_phases_, column_phases_;
     int64_t planes_, rows_, columns_;  ///< of outputs; 1 × 1 × all where positions need no distinction
     /// Rows of outputs that read the same rows of the input through a dilated window are this far apart, and a band has
     /// every such row: the copy then holds no rows between the taps.

@@ -76,6 +76,7 @@ struct BandJob {
     int64_t plane_first, plane_step, row_first, row_step, column_first,
         column_step;  ///< input index = first + i * step
     int64_t in_planes, in_rows, in_columns;
+    int64_t skip = 0;  ///< floats of the band behind each plane of a unit that are left as they are
 };
 
 /// One instruction set.

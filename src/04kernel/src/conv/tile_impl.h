@@ -291,7 +291,7 @@ void copy_band(BandJob const& j) {
     int64_t const width = j.columns * E::size;
     bool const all_phases = E::size == 1 && reads_all_phases(j);
     for (int64_t u = 0; u < j.units; ++u)
-        for (int64_t d = 0; d < j.planes; ++d) {
+        for (int64_t d = 0; d < j.planes; ++d, y += j.skip) {
             int64_t z = j.plane_first + d * j.plane_step;
             for (int64_t r = 0; r < j.rows; ++r) {
                 int64_t i = j.row_first + r * j.row_step;
