@@ -22,6 +22,7 @@ void vec_unary(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
     int64_t const step = step_of(op, 0);
     if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 2
     for (; n >= kRepeat; n -= kRepeat, a += step, out += kRepeat)
 #pragma GCC unroll 4
         for (int j = 0; j < kRepeat; j += Vec::width) f(Vec::load(a + j)).store(out + j);
@@ -41,6 +42,7 @@ void vec_binary(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto* out = reinterpret_cast<Vec::Element*>(slots[op.out]);
     int64_t const step_a = step_of(op, 0), step_b = step_of(op, 1);
     if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 2
     for (; n >= kRepeat; n -= kRepeat, a += step_a, b += step_b, out += kRepeat)
 #pragma GCC unroll 4
         for (int j = 0; j < kRepeat; j += Vec::width) f(Vec::load(a + j), Vec::load(b + j)).store(out + j);
@@ -63,6 +65,7 @@ void vec_ternary(TileOp const& op, std::byte* const* slots, int64_t n) {
     int64_t const step_a = step_of(op, 0), step_b = step_of(op, 1);
     int64_t const step_c = step_of(op, 2);
     if (op.padded) n = whole_blocks(op, n);
+#pragma GCC unroll 2
     for (; n >= kRepeat; n -= kRepeat, a += step_a, b += step_b, c += step_c, out += kRepeat)
 #pragma GCC unroll 4
         for (int j = 0; j < kRepeat; j += Vec::width)
