@@ -85,6 +85,28 @@ TEST_F(PoolBf16, Windows) {
     }
 }
 
+TEST_F(PoolBf16, LargestAtEveryPosition) {
+    for (int round = 0; round < 60; ++round) {
+        auto rank = static_cast<size_t>(round % 3 + 1);
+        PoolInfo info;
+        Dims x{pick(1, 2), pick(1, 70)}, y = x;
+        for (size_t i = 0; i < rank; ++i) {
+            bool last = i + 1 == rank;
+            info.kernel.push_back(last ? pick(0, 1) * 2 + 3 : pick(1, 5));
+            info.window.strides.push_back(last ? 1 : pick(1, 2)), info.window.dilations.push_back(1);
+            auto kernel = info.kernel[i];
+            info.window.pads_begin.push_back(pick(0, kernel - 1)), info.window.pads_end.push_back(pick(0, kernel - 1));
+            auto pads = info.window.pads_begin[i] + info.window.pads_end[i];
+            x.push_back(pick(std::max<int64_t>(1, kernel - pads), last ? 50 : 12));
+            y.push_back((x.back() + pads - kernel) / info.window.strides[i] + 1);
+        }
+        auto t = Tensor::random(x, rng_);
+        t.values[static_cast<size_t>(pick(0, element_count(x) - 1))] = NAN;
+        check(info, t, y, Layout::Blocked32, "pool:cpu:window:bf16:avx512bf16", round % 2 + 1, 0);
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST_F(PoolBf16, Global) {
     for (int round = 0; round < 60; ++round) {
         GlobalPoolInfo info{pick(0, 1) ? PoolKind::Max : PoolKind::Average};

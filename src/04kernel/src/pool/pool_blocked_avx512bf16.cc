@@ -1,9 +1,12 @@
 #include "simd/lanes_bf16.h"
 //
 #include "pool/pool_positions_impl.h"
+#include "pool/pool_sliding_impl.h"
 
 namespace refactor::kernel {
 namespace {
+
+void rows(BlockJob const& j) { slides(j) ? slide_rows(j) : run_rows(j); }
 
 void whole(GlobalPoolJobOf<uint16_t> const& j) {
     Lanes result = j.maximum ? reduce<true>(j.x, j.positions)
@@ -12,7 +15,7 @@ void whole(GlobalPoolJobOf<uint16_t> const& j) {
     if (j.channels > W) result.high().store(j.y + W);
 }
 
-constexpr PoolIsaBf16 kPoolIsaBf16{kLanes, run_rows, whole};
+constexpr PoolIsaBf16 kPoolIsaBf16{kLanes, rows, whole};
 
 }  // namespace
 

@@ -98,6 +98,14 @@ class SimdKernel final : public NamedKernel {
     Isa isa_;
     bool plain_, bf16_;
 
+    /// What is read for an output: windows of bf16 at every column share the largest of each column.
+    double taps(Geometry const& g) const {
+        auto columns = g.kernel[2];
+        bool slides = bf16_ && info_.kind == PoolKind::Max && g.stride[2] == 1 && g.dilation[2] == 1 &&
+                      (columns == 3 || columns == 5);
+        return static_cast<double>(slides ? g.kernel[0] * g.kernel[1] + columns : g.taps());
+    }
+
 public:
     SimdKernel(std::string id, PoolInfo info, Isa isa, bool plain)
         : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), plain_(plain), bf16_(isa == Isa::Avx512Bf16) {}
@@ -113,7 +121,7 @@ public:
         auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = (bf16_ ? 2 : 4) * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
         auto copies = plain_ ? bytes / cost.l2 : 0.;
-        return (2 * outputs * static_cast<double>(g->taps()) / (0.3 * cost.flops) +
+        return (2 * outputs * taps(*g) / ((bf16_ ? 0.2 : 0.3) * cost.flops) +
                 bytes / memory_bandwidth(args.threads, bytes) + copies) /
                cost.threads;
     }
