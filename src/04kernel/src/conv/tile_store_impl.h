@@ -42,7 +42,34 @@ RG_SIMD void begin(RowJob const& j, float const* y, Vec (&acc)[B][R][Q]) {
 }
 
 #ifdef RG_BF16_PAIRS
-/// Activations that take more than a minimum and maximum, of sums that are rounded behind them.
+/// Calls `f<kind>()` with an activation that is not `simple`.
+RG_SIMD void with_kind(ActivationKind kind, auto&& f) {
+    using enum ActivationKind;
+    switch (kind) {
+        case LeakyRelu:
+            return f.template operator()<LeakyRelu>();
+        case Sigmoid:
+            return f.template operator()<Sigmoid>();
+        case Silu:
+            return f.template operator()<Silu>();
+        case HardSigmoid:
+            return f.template operator()<HardSigmoid>();
+        case HardSwish:
+            return f.template operator()<HardSwish>();
+        case GeluErf:
+            return f.template operator()<GeluErf>();
+        case GeluTanh:
+            return f.template operator()<GeluTanh>();
+        case Tanh:
+            return f.template operator()<Tanh>();
+        default:
+            return;
+    }
+}
+/// What several lines of code per vector are repeated for.
+constexpr int kFewVectors = 8;
+
+/// An activation that is not `simple`, of sums that are rounded behind it.
 template <int B, int R, int Q>
 [[gnu::noinline]] void activate_sums(RowJob const& j, Vec (&sums)[B][R][Q]) {
     for (int b = 0; b < B; ++b)
@@ -79,15 +106,26 @@ RG_SIMD void store_rounded(RowJob const& j, Vec const (&acc)[B][R][Q], float* y,
     if (clamp)
         return each([&](int b, int r, int q, int64_t at)
                         __attribute__((always_inline)) { return limited(acc[b][r][q]) + old(b, at); });
-    Vec sums[B][R][Q];
     bool const first = residual && !j.residual_last, last = residual && j.residual_last;
-    for (int b = 0; b < B; ++b)
-        for (int r = 0; r < R; ++r)
-            for (int q = 0; q < Q; ++q)
-                sums[b][r][q] = first ? acc[b][r][q] + old(b, r * y_row + q * y_step) : acc[b][r][q];
-    activate_sums(j, sums);
-    each([&](int b, int r, int q, int64_t at)
-             __attribute__((always_inline)) { return last ? sums[b][r][q] + old(b, at) : sums[b][r][q]; });
+    if constexpr (B * R * Q <= kFewVectors) {
+        Vec const alpha = Vec::set(j.activation.alpha), beta = Vec::set(j.activation.beta);
+        with_kind(
+            j.activation.kind, [&]<ActivationKind kind>() __attribute__((always_inline)) {
+                each([&](int b, int r, int q, int64_t at) __attribute__((always_inline)) {
+                    Vec v = activate<kind>(first ? acc[b][r][q] + old(b, at) : acc[b][r][q], alpha, beta);
+                    return last ? v + old(b, at) : v;
+                });
+            });
+    } else {
+        Vec sums[B][R][Q];
+        for (int b = 0; b < B; ++b)
+            for (int r = 0; r < R; ++r)
+                for (int q = 0; q < Q; ++q)
+                    sums[b][r][q] = first ? acc[b][r][q] + old(b, r * y_row + q * y_step) : acc[b][r][q];
+        activate_sums(j, sums);
+        each([&](int b, int r, int q, int64_t at)
+                 __attribute__((always_inline)) { return last ? sums[b][r][q] + old(b, at) : sums[b][r][q]; });
+    }
 }
 #endif
 

@@ -68,10 +68,25 @@ public:
                 return store_next<4>();
         }
     }
-    RG_SIMD void store_all() {
-        while (any()) store_a_few();
+    void store_all() {
+        auto all = [&]<int vectors>() __attribute__((always_inline)) {
+            while (any()) store_next<vectors>();
+        };
+        switch (vectors_) {
+            case 1:
+                return all.template operator()<1>();
+            case 2:
+                return all.template operator()<2>();
+            case 3:
+                return all.template operator()<3>();
+            default:
+                return all.template operator()<4>();
+        }
     }
 };
+
+/// Fewer steps leave too little time to store a part of the sums at each.
+constexpr int64_t kManySteps = 8;
 
 /// Two tiles of A and what of B they are multiplied with.
 struct TilePair {
@@ -88,11 +103,12 @@ RG_SIMD void add_products(TilePair const& t, Ahead& ahead, PendingPanel& pending
     clear_sums<kBoth, kWide>();
     float const *first = t.first, *second = t.second, *b = t.b;
     int64_t const whole = t.last_b ? t.steps - 1 : t.steps, row = 4 * t.b_row;
+    bool const many = t.steps >= kManySteps;
     StoresNowAndThen stores;
     for (int64_t s = 0; s < whole; ++s) {
         ahead.prefetch(kTilePairs);
         add_pairs<kBoth, kWide>(first, second, kTileRow, b, row);
-        if (pending.any()) pending.store_a_few();
+        if (pending.any() && many) pending.store_a_few();
         stores.after((kBoth ? 2 : 1) * (kWide ? 2 : 1));
         first += kTileFloats, second += kTileFloats, b += kTilePairs * t.b_row;
     }
