@@ -43,6 +43,14 @@ TEST_F(RoundedConv, GroupsOfPartsOfTiles) {
             auto ran = check_all({c}, rng_);
             EXPECT_EQ(ran.contains(kDirectTiles), cpu_features().isa >= Isa::Avx512Bf16) << in_group;
         }
+    std::vector<Case> cases;
+    // Groups of 24 outputs end within blocks of 32, which two chunks make a half of each.
+    for (int i = 0; i < 3; ++i) {
+        cases.push_back(square_case(rng_, 3, 1, 3, 24, 24));
+        cases.back().info.may_round = cases.back().constant_weights = true;
+    }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains(std::string(kDirectTiles) + " to bf16"), cpu_features().isa >= Isa::Avx512Bf16);
 }
 
 TEST_F(RoundedConv, FirstLayersByTiles) {

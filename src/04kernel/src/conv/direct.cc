@@ -108,6 +108,14 @@ public:
     }
 };
 
+/// Whether chunks of two blocks of outputs are blocks of 32 channels.
+bool has_chunks_in_blocks(int64_t group, TileIsa const& tile, Operand const& w) {
+    if (group == 1) return true;
+    ChunkList list(tile.block, false, group * ((w.dims[1] + 1) / 2), w.dims[0], group, 1, tile.whole_units);
+    return std::all_of(list.chunks.begin(), list.chunks.end(),
+                       [](Chunk const& chunk) { return chunk.blocks == 1 || chunk.first % 2 == 0; });
+}
+
 KernelResult make(ConvInfo const& info, Request const& request, Form const& form) {
     if (auto reason = rounded_conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
@@ -118,9 +126,9 @@ KernelResult make(ConvInfo const& info, Request const& request, Form const& form
     if (x.layout != (form.planar ? Layout::Plain : form.blocked()) && (form.planar || !rounded.x))
         return Err{Rejection{form.planar ? "expects X in the Plain layout"
                                          : "expects X in the blocked layout of its vectors"}};
-    constexpr int64_t kBlock = block_of(Layout::Blocked32);
-    if (rounded.y && info.group > 1 && (w.dims[1] % kBlock || w.dims[0] / info.group % kBlock))
-        return Err{Rejection{"makes blocks of 32 channels of groups of such blocks alone"}};
+    if (rounded.y && !has_chunks_in_blocks(info.group, form.tile(), w))
+        return Err{Rejection{"makes blocks of 32 channels of groups of such blocks, or of no whole blocks of 16, got " +
+                             std::to_string(w.dims[1]) + " in and " + std::to_string(w.dims[0] / info.group) + " out"}};
     // With more channels a blocked copy costs less than the broadcasts of single floats from many planes.
     if (form.planar && (x.dims[1] < 1 || x.dims[1] > 16 || info.group != 1))
         return Err{Rejection{"is for 1 to 16 input channels and one group, got " + std::to_string(x.dims[1]) + " and " +

@@ -326,7 +326,9 @@ RowJob DirectTask::part_of(RowJob const& whole, Band const& band, float const* x
     auto const blocks = ceil_div(g_.out_channels, list_.block);
     auto const unit =
         rounded_.y ? band.image * ceil_div(blocks, 2) + chunk.first / 2 : band.image * blocks + chunk.first;
-    auto const at = unit * job.y_block + position;
+    bool const second = rounded_.y && chunk.first % 2;
+    job.half_block = chunk.blocks == 1 && (second || chunk.first + 1 < blocks);
+    auto const at = unit * job.y_block + position + (second ? list_.block / 2 : 0);
     job.x = x + (in_parts() ? chunk.in_first / 2 * isa_->parts : chunk.in_first) * x_unit * unit_;
     job.taps = taps_.data();
     job.w = p.w + chunk.weights;

@@ -56,6 +56,7 @@ struct RowJob {
     bool far = false;  ///< y and residual are asked for while sums are made, where tiles do so
     /// y and residual are numbers of bf16, 32 channels in a block, as long as one of 16 floats.
     bool rounded = false;
+    bool half_block = false;  ///< of such a block the one of vectors is a half, whose other half others make
     /// Of numbers in parts: floats between parts of `x`, taps of a unit, a place for weights in parts, and the job
     /// behind this one (null: none). `taps` has those of each block.
     int64_t x_part = 0, unit_taps = 1;

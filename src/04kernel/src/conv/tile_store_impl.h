@@ -79,7 +79,7 @@ template <int B, int R, int Q>
 /// The same for Y and a residual of bf16, whose blocks are two of vectors.
 template <int B, int R, int Q>
 RG_SIMD void store_rounded(RowJob const& j, Vec const (&acc)[B][R][Q], float* y, float const* residual) {
-    bool const clamp = simple(j.activation.kind);
+    bool const clamp = simple(j.activation.kind), half = j.half_block;
     int64_t const y_row = j.y_row, y_step = j.y_step;
     Range const range(clamp ? j.activation : Activation{});
     Mask const lanes = first_lanes(j.last_lanes);
@@ -91,7 +91,10 @@ RG_SIMD void store_rounded(RowJob const& j, Vec const (&acc)[B][R][Q], float* y,
                 int64_t at = r * y_row + q * y_step;
                 Vec v[2] = {result(0, r, q, at), B == 2 ? result(B - 1, r, q, at) : Vec::zero()};
                 v[B - 1] = select(lanes, v[B - 1], Vec::zero());
-                round_to_pairs(v[0], v[1]).store(y + at);
+                if (B == 1 && half)
+                    store_bf16(v[0], reinterpret_cast<uint16_t*>(y + at));
+                else
+                    round_to_pairs(v[0], v[1]).store(y + at);
             }
     };
     auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };

@@ -151,7 +151,8 @@ class Narrowing {
         if (auto const* conv = info_of<kernel::ConvInfo>(op); conv && is_slower_narrow(node, *conv))
             return keep_wide(edges_of(node));
         if (auto const* conv = info_of<kernel::ConvInfo>(op))
-            return visit_convolution(node, conv->may_round, conv->epilogue.residual, conv->group > 1);
+            return visit_convolution(node, conv->may_round, conv->epilogue.residual,
+                                     conv->group > 1 && node->input(1)->value.shape[1] == DimExpr(1));
         if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op))
             return visit_convolution(node, conv->may_round, conv->epilogue.residual, false);
         if (info_of<kernel::ElementwiseInfo>(op)) return visit_elementwise(node);
@@ -224,8 +225,15 @@ public:
             for (auto const& change : changes)
                 if (!has_kernel(change.node)) refused.push_back(change.node);
             if (refused.empty()) return count();
+            std::vector<bool> writes_narrow;
+            for (auto* node : refused) writes_narrow.push_back(alike_.is_narrow(node->output()));
             undo(changes);
-            for (auto* node : refused) keep_wide(edges_of(node));
+            // Without narrow results there may be a kernel for narrow operands.
+            for (size_t i = 0; i < refused.size(); ++i)
+                if (writes_narrow[i])
+                    keep_wide(refused[i]->outputs());
+                else
+                    keep_wide(edges_of(refused[i]));
         }
     }
     int count() {
