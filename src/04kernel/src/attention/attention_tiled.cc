@@ -17,7 +17,7 @@ constexpr int64_t kMostRows = 48;
 /// of products, more where keys come from memory.
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// The same where products are by tiles (AMX) of 16 rows, two at a time.
-constexpr int64_t kMostTileRows = 96, kTile = 16, kTileRows = 2 * kTile;
+constexpr int64_t kMostTileRows = 64, kTile = 16, kTileRows = 2 * kTile;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
@@ -314,6 +314,24 @@ class TiledAttention final : public runtime::Task {
         return parts;
     }
 
+    /// Of a block. Tiles gain by many, as long as scores, packed keys and values take half of L2.
+    int64_t choose_keys() const {
+        auto keys = std::max<int64_t>(1, shape_.keys);
+        if (!has_tiles() || rows_ <= kFewRows) return std::min(kScoreKeys, round_up(keys, 16));
+        auto bytes = 4 * kMostTileRows + 2 * (shape_.depth + shape_.value_depth),
+             panel = int64_t{packed_product().panel};
+        auto most = std::clamp(static_cast<int64_t>(cpu_features().l2) / 2 / bytes, kScoreKeys, kMostScoreKeys);
+        return round_up(ceil_div(keys, ceil_div(keys, most / panel * panel)), panel);
+    }
+    int64_t choose_block(int64_t rows) const {
+        auto most = has_tiles() ? kMostTileRows : kMostRows;
+        auto block = round_up(ceil_div(part_, ceil_div(part_, most)), rows);
+        // Few rows at the end would be multiplied by vectors, with keys and values that come from L2 for them alone.
+        auto leaves_few = [&](int64_t left) { return left > 0 && left <= kFewRows; };
+        while (has_tiles() && block < part_ && leaves_few(std::min(part_, rows_) % block)) block += kTile;
+        return block;
+    }
+
 public:
     TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
         : functions_(functions),
@@ -322,10 +340,10 @@ public:
           threads_(std::max(1, threads)),
           leaves_out_(info.causal || shape.leaves_out(info)) {
         choose_sets();
-        keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
-        auto most = has_tiles() ? kMostTileRows : kMostRows, rows = has_tiles() && rows_ > kTileRows ? kTileRows : 6;
+        keys_ = choose_keys();
+        auto rows = has_tiles() && rows_ > kTileRows ? kTileRows : 6;
         part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), rows), parts_ = ceil_div(rows_, part_);
-        block_ = round_up(ceil_div(part_, ceil_div(part_, most)), rows);
+        block_ = choose_block(rows);
         score_step_ = keys_ + kLine;
         // Whole tiles. A row that is computed again has a weight of f64 for each key.
         scores_floats_ = std::max(round_up(block_, kTile) * score_step_, leaves_out_ ? 2 * shape.keys : 0);

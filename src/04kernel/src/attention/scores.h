@@ -7,6 +7,9 @@ namespace refactor::kernel {
 
 /// Keys that are worked on at a time: with the rows of a block (at most 48) their scores take 96 KB of L2.
 inline constexpr int64_t kScoreKeys = 512;
+/// The same where products are by tiles, beside whose time that of each block and row shows: softmax brings a row down
+/// to one number twice, and tiles are configured.
+inline constexpr int64_t kMostScoreKeys = 2048;
 
 /// Rows that are worked on together: the steps that bring a row down to one number wait for each other, those of the
 /// next row do not.

@@ -75,7 +75,7 @@ float largest_of(ScoreRows const& b, int row) {
     if (b.mask[row])
         return (b.hides ? mask_and_find_largest<true> : mask_and_find_largest<false>)(scores, visible, b.scale,
                                                                                       b.mask[row], b.one_mask);
-    float additive[kScoreKeys];
+    float additive[kMostScoreKeys];
     int64_t values = b.one_mask ? 1 : visible;
     for (int64_t i = 0; i < values; ++i) additive[i] = b.allowed[row][i] ? 0.f : -kInf;
     return mask_and_find_largest<true>(scores, visible, b.scale, additive, b.one_mask);
