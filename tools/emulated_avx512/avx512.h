@@ -39,6 +39,7 @@
 #undef _mm512_mask_cmp_pd_mask
 #undef _mm512_mask_cmp_ps_mask
 #undef _mm512_range_ps
+#undef _mm512_reduce_ps
 #undef _mm512_roundscale_pd
 #undef _mm512_roundscale_ps
 #undef _mm512_setr_epi32

@@ -82,6 +82,13 @@ RG_EMULATED __m512 _mm512_roundscale_ps(__m512 a, int control) {
             return join(_mm256_round_ps(low, 11), _mm256_round_ps(high, 11));
     }
 }
+/// Less the nearest integer (`control` 8 alone); 0 of infinities.
+RG_EMULATED __m512 _mm512_reduce_ps(__m512 a, int control) {
+    if (control != 8) __builtin_trap();
+    Elements<float, __m512> x(a), n(_mm512_roundscale_ps(a, control));
+    for (int i = 0; i < 16; ++i) x.x[i] = std::isinf(x.x[i]) ? 0 : x.x[i] - n.x[i];
+    return x.vector();
+}
 RG_EMULATED __m512 _mm512_scalef_ps(__m512 a, __m512 b) {
     Elements<float, __m512> x(a), n(b);
     for (int i = 0; i < 16; ++i) {

@@ -45,6 +45,8 @@ RG_EMULATED __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int predicate) {
             return compared<_CMP_LE_OQ>(a, b);
         case _CMP_LT_OQ:
             return compared<_CMP_LT_OQ>(a, b);
+        case _CMP_NLT_UQ:
+            return compared<_CMP_NLT_UQ>(a, b);
         case _CMP_ORD_Q:
             return compared<_CMP_ORD_Q>(a, b);
         case _CMP_UNORD_Q:
@@ -68,6 +70,9 @@ RG_EMULATED __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b
 RG_EMULATED __m512i _mm512_mask_blend_epi8(__mmask64 mask, __m512i a, __m512i b) { return chosen<uint8_t>(mask, b, a); }
 RG_EMULATED __m512i _mm512_maskz_mov_epi8(__mmask64 mask, __m512i a) {
     return chosen<uint8_t>(mask, a, _mm512_setzero_si512());
+}
+RG_EMULATED __m512 _mm512_maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
+    return chosen<float>(mask, _mm512_scalef_ps(a, b), _mm512_setzero_ps());
 }
 RG_EMULATED __m512 _mm512_mask_add_ps(__m512 other, __mmask16 mask, __m512 a, __m512 b) {
     return chosen<float>(mask, _mm512_add_ps(a, b), other);

@@ -70,7 +70,7 @@ void bench(Info const& info, std::vector<Dims> const& in, std::vector<Dims> cons
 
 void bench_attention(Dims q, int64_t kv_heads, int64_t keys, bool causal, int threads) {
     AttentionInfo info;
-    info.scale = 0.125f, info.causal = causal;
+    info.scale = 0.125f, info.causal = causal, info.may_round = true;
     bench(info, {q, {q[0], kv_heads, keys, q[3]}, {q[0], kv_heads, keys, q[3]}}, {q}, threads);
 }
 

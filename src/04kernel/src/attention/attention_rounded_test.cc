@@ -15,15 +15,16 @@ struct Case {
 // Odd depths and keys, one and many blocks of keys, few rows, which are read in place and not rounded.
 Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},  {1, 4, 2, 1, 131, 64, 64},
                     {1, 2, 1, 129, 129, 31, 48}, {1, 6, 2, 13, 77, 80, 72},  {2, 2, 2, 70, 301, 23, 20},
-                    {1, 2, 1, 53, 1101, 16, 24}, {1, 4, 2, 7, 1300, 33, 31}, {1, 1, 1, 61, 600, 64, 128}};
+                    {1, 2, 1, 53, 1101, 16, 24}, {1, 4, 2, 7, 1300, 33, 31}, {1, 1, 1, 61, 600, 64, 128},
+                    {1, 2, 2, 66, 131, 40, 80},  {1, 1, 1, 70, 2101, 80, 40}};
 
-int check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> const& masks) {
-    info.scale = 1 / std::sqrt(static_cast<float>(c.depth)), info.may_round = true;
+int check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> const& others, float sign = 1) {
+    info.scale = sign / std::sqrt(static_cast<float>(c.depth)), info.may_round = true;
     auto keys =
         info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
     std::vector<Tensor> inputs{random_bf16({c.batch, c.heads, c.queries, c.depth}, random), random_bf16(keys, random),
                                random_bf16({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
-    inputs.insert(inputs.end(), masks.begin(), masks.end());
+    inputs.insert(inputs.end(), others.begin(), others.end());
     return check_candidates(info, inputs, {Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})},
                             kTolerance);
 }
@@ -44,6 +45,39 @@ TEST(RoundedAttention, CandidatesAgree) {
             EXPECT_EQ(others, wide_levels(cpu_features().isa) + rounded_levels());
             if (testing::Test::HasFailure()) return;
         }
+}
+
+/// What stands between the products: a cap, numbers beside the scores, a scale below zero, which turns the largest
+/// score into the smallest, and keys that nobody sees.
+TEST(RoundedAttention, ScoresAreChanged) {
+    std::mt19937 random(seed_of(193));
+    for (auto const& c : {Case{1, 2, 1, 70, 131, 40, 80}, Case{1, 1, 1, 33, 2101, 16, 16}})
+        for (int what = 0; what < 4; ++what) {
+            AttentionInfo info;
+            info.softcap = what == 0 ? 2.f : 0.f, info.has_sinks = what == 1;
+            info.has_mask = info.unseen_to_zero = what == 2;
+            std::vector<Tensor> others;
+            if (info.has_sinks) others.push_back(random_f32({c.heads}, random));
+            if (info.has_mask) {
+                Tensor& mask = others.emplace_back(DataType::Bool, Dims{1, 1, c.queries, c.keys});
+                for (int64_t i = 0; i < mask.desc.count(); ++i)
+                    mask.as<bool>()[i] = i / c.keys % 3 && (c.keys < 1000 || i % c.keys >= 1500);
+            }
+            check(c, info, random, others, what == 3 ? -1.f : 1.f);
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(RoundedAttention, QueriesThatAreNotFinite) {
+    std::mt19937 random(seed_of(194));
+    AttentionInfo info;
+    info.may_round = true, info.scale = 0.125f;
+    for (int64_t keys : {77, 2101}) {
+        std::vector<Tensor> inputs{random_bf16({1, 1, 90, 40}, random), random_bf16({1, 1, keys, 40}, random),
+                                   random_bf16({1, 1, keys, 48}, random)};
+        for (int64_t row : {0, 17, 63, 89}) inputs[0].as<float>()[row * 40 + row % 40] = NAN;
+        check_candidates(info, inputs, {Tensor(DataType::F32, {1, 1, 90, 48})}, kTolerance);
+    }
 }
 
 TEST(RoundedAttention, HiddenKeysMayHoldAnything) {

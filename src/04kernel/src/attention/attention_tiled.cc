@@ -17,7 +17,7 @@ constexpr int64_t kMostRows = 48;
 /// of products, more where keys come from memory.
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// The same where products are by tiles (AMX) of 16 rows, two at a time.
-constexpr int64_t kMostTileRows = 96, kTileRows = 32;
+constexpr int64_t kMostTileRows = 64, kTile = 16, kTileRows = 2 * kTile;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
@@ -45,10 +45,11 @@ class TiledAttention final : public runtime::Task {
     int64_t sets_, part_, parts_;  // rows of a part of a set, parts of each set
     int64_t block_, keys_;         // rows and keys that are worked on at a time
     int64_t score_step_;           // between rows of scores
+    int64_t query_step_;           // between rows of rounded queries
     int64_t scores_floats_;        // of a block of scores
     int64_t keys_floats_;          // of packed keys
     int64_t queries_floats_;       // of rounded queries, 0 if they are not
-    size_t state_bytes_, packed_bytes_, tile_bytes_;
+    size_t state_bytes_, packed_bytes_;
     int threads_;
     bool leaves_out_;  ///< keys that some rows see and others do not
 
@@ -59,12 +60,13 @@ class TiledAttention final : public runtime::Task {
         float* y;
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the set
-        float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values, *tiles;
+        float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values;
+        float* lanes;  // a vector for each row of a block, of which its largest score is one
     };
     Place block(Place p, int64_t first, int64_t count) const {
         p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
         p.maxima += first, p.sums += first;
-        p.packed_queries += first * pairs_of(shape_.depth);
+        p.packed_queries += first * query_step_;
         return p;
     }
 
@@ -87,10 +89,9 @@ class TiledAttention final : public runtime::Task {
         product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false, shape_.value_depth, count);
     }
     void multiply(Place const& p, ProductBlock t, bool in_place) const {
-        bool tiles = !in_place && takes_tiles(p.rows);
-        if (tiles && functions_.rounded) t.elements = t.k;
+        bool tiles = t.in_rows = !in_place && takes_tiles(p.rows);
         if (!in_place) t.k = steps_of(t.k);
-        t.block_k = std::max<int64_t>(1, t.k), t.scratch = p.tiles;
+        t.block_k = std::max<int64_t>(1, t.k);
         auto const& product = in_place ? functions_.product : packed_product();
         (tiles ? product.tiles.multiply : product.multiply)(t);
     }
@@ -102,15 +103,21 @@ class TiledAttention final : public runtime::Task {
         t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
-        t.near = true, t.block_m = p.rows;
-        if (rounds(p, in_place)) t.a = p.packed_queries, t.a_row = pairs_of(shape_.depth);
+        t.near = true, t.block_m = p.rows, t.room_in_y = true;
+        if (finds_maxima(p, in_place)) t.maxima = p.lanes, std::fill_n(p.lanes, p.rows * kLine, -INFINITY);
+        if (rounds(in_place)) t.a = p.packed_queries, t.a_row = query_step_;
         if (in_place && !info_.k_transposed)
             functions_.product.multiply_dots(t);
         else
             multiply(p, t, in_place);
     }
-    /// Whether A is rounded before it is multiplied: tiles round what they take.
-    bool rounds(Place const& p, bool in_place) const { return functions_.rounded && !in_place && !takes_tiles(p.rows); }
+    /// Whether products are of pairs.
+    bool rounds(bool in_place) const { return functions_.rounded && !in_place; }
+    /// Whether tiles tell the largest of the scores, which nothing changes and of which all are seen.
+    bool finds_maxima(Place const& p, bool in_place) const {
+        bool as_they_are = info_.scale > 0 && !(info_.softcap > 0) && !info_.has_mask && !info_.causal;
+        return as_they_are && !in_place && takes_tiles(p.rows);
+    }
     /// The first `seen` of the `count` values from `first`; `adds`: to what is there.
     void multiply_values(Place const& p, int64_t first, int64_t count, int64_t seen, bool in_place, bool adds) const {
         ProductBlock t{};
@@ -122,8 +129,6 @@ class TiledAttention final : public runtime::Task {
         t.y = p.y, t.y_row = y_step_, t.alpha = 1;
         t.residual = adds ? p.y : nullptr;
         t.near = true, t.block_m = p.rows;
-        if (rounds(p, in_place))
-            functions_.rounded->round_rows(p.scores, score_step_, p.rows, seen, p.scores, score_step_);
         multiply(p, t, in_place);
     }
     /// What a mask says of so many keys of a row.
@@ -188,7 +193,7 @@ class TiledAttention final : public runtime::Task {
         }
         return most;
     }
-    void update_scores(Place const& p, int64_t first, int64_t count, bool adds) const {
+    void update_scores(Place const& p, int64_t first, int64_t count, bool in_place, bool adds) const {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
@@ -198,6 +203,7 @@ class TiledAttention final : public runtime::Task {
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;
+            r.lanes = finds_maxima(p, in_place) ? p.lanes + i * kLine : nullptr;
             r.y = adds ? p.y + i * y_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
@@ -208,7 +214,7 @@ class TiledAttention final : public runtime::Task {
                     r.mask[n] = static_cast<float const*>(p.mask) + at;
                 if (++query == shape_.queries) query = 0, ++head;
             }
-            functions_.scores.update(r);
+            (rounds(in_place) ? functions_.scores.update_to_pairs : functions_.scores.update)(r);
         }
     }
     /// The last key that any of the rows may see.
@@ -229,11 +235,11 @@ class TiledAttention final : public runtime::Task {
         p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + shape_.y.at(p.batch, p.head) +
               p.row * y_step_;
         p.scores = reinterpret_cast<float*>(workspace);
-        p.maxima = p.scores + scores_floats_, p.sums = p.maxima + part_;
+        p.lanes = p.scores + scores_floats_;
+        p.maxima = p.lanes + block_ * kLine, p.sums = p.maxima + part_;
         p.packed_queries = reinterpret_cast<float*>(workspace + state_bytes_);
         p.packed_keys = p.packed_queries + queries_floats_;
         p.packed_values = p.packed_keys + keys_floats_;
-        p.tiles = reinterpret_cast<float*>(workspace + state_bytes_ + packed_bytes_);
         return p;
     }
     void begin(Place const& p, float const* sinks, bool any_keys) const {
@@ -242,15 +248,17 @@ class TiledAttention final : public runtime::Task {
             p.sums[i] = p.maxima[i] == -INFINITY || !any_keys ? 0 : 1;
         }
     }
+    /// Zeros follow up to whole steps of tiles.
+    void round_queries(Place const& p) const {
+        if (query_step_ > pairs_of(shape_.depth)) std::fill_n(p.packed_queries, p.rows * query_step_, 0.f);
+        functions_.rounded->round_rows(p.q, q_step_, p.rows, shape_.depth, p.packed_queries, query_step_);
+    }
     void run_part(void* const* arguments, int64_t task, std::byte* workspace) const {
         auto p = place(arguments, task, workspace);
         auto end = end_of_keys(p);
         auto in_place = reads_in_place(p);
         bool adds = false;  // from the second block of keys that is not hidden on
-        // Blocks have as many rows, but for the last.
-        if (auto last = p.rows % block_; functions_.rounded && !in_place && !takes_tiles(last ? last : block_))
-            functions_.rounded->round_rows(p.q, q_step_, p.rows, shape_.depth, p.packed_queries,
-                                           pairs_of(shape_.depth));
+        if (rounds(in_place)) round_queries(p);
         begin(p, info_.has_sinks ? static_cast<float const*>(arguments[3 + info_.has_mask]) : nullptr, end > 0);
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
@@ -264,7 +272,7 @@ class TiledAttention final : public runtime::Task {
                 if (adds && seen <= 0) continue;
                 seen = std::max<int64_t>(1, seen);
                 multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
-                update_scores(b, first, seen, adds);
+                update_scores(b, first, seen, in_place, adds);
                 multiply_values(b, first, count, seen, in_place, adds);
             }
             adds = true;
@@ -306,6 +314,24 @@ class TiledAttention final : public runtime::Task {
         return parts;
     }
 
+    /// Of a block. Tiles gain by many, as long as scores, packed keys and values take half of L2.
+    int64_t choose_keys() const {
+        auto keys = std::max<int64_t>(1, shape_.keys);
+        if (!has_tiles() || rows_ <= kFewRows) return std::min(kScoreKeys, round_up(keys, 16));
+        auto bytes = 4 * kMostTileRows + 2 * (shape_.depth + shape_.value_depth),
+             panel = int64_t{packed_product().panel};
+        auto most = std::clamp(static_cast<int64_t>(cpu_features().l2) / 2 / bytes, kScoreKeys, kMostScoreKeys);
+        return round_up(ceil_div(keys, ceil_div(keys, most / panel * panel)), panel);
+    }
+    int64_t choose_block(int64_t rows) const {
+        auto most = has_tiles() ? kMostTileRows : kMostRows;
+        auto block = round_up(ceil_div(part_, ceil_div(part_, most)), rows);
+        // Few rows at the end would be multiplied by vectors, with keys and values that come from L2 for them alone.
+        auto leaves_few = [&](int64_t left) { return left > 0 && left <= kFewRows; };
+        while (has_tiles() && block < part_ && leaves_few(std::min(part_, rows_) % block)) block += kTile;
+        return block;
+    }
+
 public:
     TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
         : functions_(functions),
@@ -314,29 +340,26 @@ public:
           threads_(std::max(1, threads)),
           leaves_out_(info.causal || shape.leaves_out(info)) {
         choose_sets();
-        keys_ = std::min(kScoreKeys, round_up(std::max<int64_t>(1, shape.keys), 16));
-        auto most = has_tiles() ? kMostTileRows : kMostRows, rows = has_tiles() && rows_ > kTileRows ? kTileRows : 6;
+        keys_ = choose_keys();
+        auto rows = has_tiles() && rows_ > kTileRows ? kTileRows : 6;
         part_ = round_up(std::max<int64_t>(1, ceil_div(rows_, choose_parts())), rows), parts_ = ceil_div(rows_, part_);
-        block_ = round_up(ceil_div(part_, ceil_div(part_, most)), rows);
+        block_ = choose_block(rows);
         score_step_ = keys_ + kLine;
-        // A row that is computed again has a weight of f64 for each key.
-        scores_floats_ = std::max(block_ * score_step_, leaves_out_ ? 2 * shape.keys : 0);
-        state_bytes_ = static_cast<size_t>(round_up((scores_floats_ + 2 * part_) * 4, 64));
-        queries_floats_ = functions.rounded ? round_up(part_ * pairs_of(shape.depth), kLine) : 0;
+        // Whole tiles. A row that is computed again has a weight of f64 for each key.
+        scores_floats_ = std::max(round_up(block_, kTile) * score_step_, leaves_out_ ? 2 * shape.keys : 0);
+        state_bytes_ = static_cast<size_t>(round_up((scores_floats_ + block_ * kLine + 2 * part_) * 4, 64));
+        query_step_ = round_up(pairs_of(shape.depth), kLine);
+        queries_floats_ = functions.rounded ? round_up(part_, kTile) * query_step_ : 0;
         keys_floats_ = steps_of(shape.depth) * round_up(keys_, functions.product.width);
         auto values = steps_of(keys_) * round_up(shape.value_depth, functions.product.width);
         auto floats = queries_floats_ + keys_floats_ + values;
         packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
-        auto steps = steps_of(std::max(keys_, shape.depth));
-        tile_bytes_ = !has_tiles() || rows_ <= kFewRows
-                          ? 0
-                          : static_cast<size_t>(packed_product().tiles.scratch(block_, steps, false)) * sizeof(float);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(
             sets_ * parts_, [&](int64_t task, int worker) { run_part(arguments, task, context.scratch_of(worker)); });
     }
-    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_ + tile_bytes_; }
+    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_; }
     double operations() const override { return shape_.operations(); }
 };
 
@@ -386,12 +409,12 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
 }  // namespace
 
 #if RG_X86
-#define RG_MAKE(NAME, ISA, ROUNDED)                                                            \
-    MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                      \
-        if (!info.may_round) return reject("operands may not be rounded to bf16");             \
-        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);          \
-        Functions functions{product_functions_avx512(), score_functions_avx512(), &ROUNDED()}; \
-        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));        \
+#define RG_MAKE(NAME, ISA, ROUNDED)                                                                \
+    MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                          \
+        if (!info.may_round) return reject("operands may not be rounded to bf16");                 \
+        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);              \
+        Functions functions{product_functions_avx512(), score_functions_avx512bf16(), &ROUNDED()}; \
+        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));            \
     }
 #else
 #define RG_MAKE(NAME, ISA, ROUNDED) \

@@ -1,5 +1,5 @@
 #pragma once
-// Written against `Vec`; include `vec_*.h` and `math.h` first.
+// Written against `Vec`; include `vec_*.h` and `math.h` first, for pairs `bf16_pairs.h`, too, and define RG_BF16_PAIRS.
 #include "attention/scores.h"
 
 namespace refactor::kernel {
@@ -8,7 +8,7 @@ namespace {
 constexpr int kWidth = Vec::width;
 constexpr float kInf = __builtin_inff();
 
-RG_SIMD int left_of(int64_t count) { return count < kWidth ? static_cast<int>(count) : kWidth; }
+RG_SIMD int left_of(int64_t count) { return count >= kWidth ? kWidth : count > 0 ? static_cast<int>(count) : 0; }
 RG_SIMD Vec load_part(float const* p, int left) { return left == kWidth ? Vec::load(p) : Vec::load_first(p, left); }
 RG_SIMD void store_part(Vec x, float* p, int left) {
     if (left == kWidth)
@@ -69,12 +69,13 @@ bool is_masked(ScoreRows const& b, int row) { return b.mask[row] || b.allowed[ro
 float largest_of(ScoreRows const& b, int row) {
     float* scores = b.scores + row * b.step;
     int64_t visible = b.visible[row];
+    if (b.lanes) return max_of(Vec::load(b.lanes + row * kWidth)) * b.scale;
     if (visible <= 0) return -kInf;
     if (!is_masked(b, row)) return find_largest(scores, visible, b.scale);
     if (b.mask[row])
         return (b.hides ? mask_and_find_largest<true> : mask_and_find_largest<false>)(scores, visible, b.scale,
                                                                                       b.mask[row], b.one_mask);
-    float additive[kScoreKeys];
+    float additive[kMostScoreKeys];
     int64_t values = b.one_mask ? 1 : visible;
     for (int64_t i = 0; i < values; ++i) additive[i] = b.allowed[row][i] ? 0.f : -kInf;
     return mask_and_find_largest<true>(scores, visible, b.scale, additive, b.one_mask);
@@ -96,7 +97,17 @@ float rescaling(float old, float now) {
     return static_cast<float>(__builtin_exp2(exponent(old) - exponent(now)));
 }
 
+/// Weights in the place of scores, which have been read up to there.
+template <bool pairs>
+RG_SIMD void store_weights(Vec a, Vec b, float* scores, int64_t i) {
+#ifdef RG_BF16_PAIRS
+    if constexpr (pairs) return round_to_pairs(a, b).store(scores + i / 2);
+#endif
+    a.store(scores + i), b.store(scores + i + kWidth);
+}
+
 /// Replaces `scale` times the scores by exponentials and returns their sum.
+template <bool pairs>
 float exponentials(float* scores, int64_t count, int64_t visible, float scale, float top) {
     float factor = scale * kLog2E, shift = top * kLog2E;
     if (!is_moderate(top)) {  // masks everywhere that are large numbers, or an infinite score
@@ -118,31 +129,42 @@ float exponentials(float* scores, int64_t count, int64_t visible, float scale, f
         Vec a = exp2_of_negative(fma(Vec::load(scores + i), times, minus)),
             b = exp2_of_negative(fma(Vec::load(scores + i + kWidth), times, minus));
         total = total + (a + b);  // one accumulator: AVX2 has no register for another
-        a.store(scores + i), b.store(scores + i + kWidth);
+        store_weights<pairs>(a, b, scores, i);
     }
-    for (; i < count; i += kWidth) {
-        int left = left_of(count - i);
-        Vec a = exp2_of_negative(fma(load_part(scores + i, left), times, minus));
-        int64_t seen = visible - i;
-        a = select(first_lanes(seen < 0 ? 0 : left_of(seen)), a, Vec::zero());
-        total = total + a;
-        store_part(a, scores + i, left);
+    auto part = [&](int64_t at) __attribute__((always_inline)) {
+        Vec a = exp2_of_negative(fma(load_part(scores + at, left_of(count - at)), times, minus));
+        return select(first_lanes(left_of(visible - at)), a, Vec::zero());
+    };
+    for (; i < count; i += pairs ? 2 * kWidth : kWidth) {
+        Vec a = part(i), b = Vec::zero();
+        if constexpr (pairs) {
+            b = part(i + kWidth);
+            store_weights<true>(a, b, scores, i);
+        } else {
+            store_part(a, scores + i, left_of(count - i));
+        }
+        total = total + (a + b);
     }
     return sum(total);
 }
 
 /// Nothing has been seen so far, unless it was NaN, which no maximum shows.
+template <bool pairs>
 void update_unseen(ScoreRows const& b, int row) {
     float* scores = b.scores + row * b.step;
     for (int64_t i = 0; i < b.visible[row]; ++i)
         if (scores[i] != scores[i]) b.sums[row] = __builtin_nanf("");
-    for (int64_t i = 0; i < b.count; i += kWidth) store_part(Vec::zero(), scores + i, left_of(b.count - i));
+    if constexpr (pairs)
+        for (int64_t i = 0; i < b.count; i += 2 * kWidth) store_weights<true>(Vec::zero(), Vec::zero(), scores, i);
+    else
+        for (int64_t i = 0; i < b.count; i += kWidth) store_part(Vec::zero(), scores + i, left_of(b.count - i));
 }
 
 /// The number that is subtracted from scores: a larger one than before only where it matters, so that results are
 /// seldom rescaled. Exponentials stay below e^8, and what divides them is of the same size.
 float reference_of(float old, float largest) { return old != -kInf && !(largest > old + 8) ? old : largest; }
 
+template <bool pairs>
 void update(ScoreRows const& rows) {
     auto b = rows;
     if (b.softcap > 0) {
@@ -154,7 +176,7 @@ void update(ScoreRows const& rows) {
     for (int row = 0; row < b.rows; ++row) {
         float old = b.maxima[row], now = reference_of(old, largest[row]);
         if (now == -kInf) {
-            update_unseen(b, row);
+            update_unseen<pairs>(b, row);
             continue;
         }
         if (now != old) {
@@ -163,7 +185,7 @@ void update(ScoreRows const& rows) {
             if (b.y) scale_row(b.y + row * b.y_step, b.value_depth, factor);
         }
         b.sums[row] +=
-            exponentials(b.scores + row * b.step, b.count, b.visible[row], is_masked(b, row) ? 1 : b.scale, now);
+            exponentials<pairs>(b.scores + row * b.step, b.count, b.visible[row], is_masked(b, row) ? 1 : b.scale, now);
     }
 }
 
@@ -194,7 +216,12 @@ int64_t end_of_shown(float const* mask, int64_t from, int64_t count) {
     return from;
 }
 
-constexpr ScoreFunctions kFunctions{update, end_of_shown, divide};
+#ifdef RG_BF16_PAIRS
+constexpr auto kUpdateToPairs = update<true>;
+#else
+constexpr void (*kUpdateToPairs)(ScoreRows const&) = nullptr;
+#endif
+constexpr ScoreFunctions kFunctions{update<false>, kUpdateToPairs, end_of_shown, divide};
 
 }  // namespace
 }  // namespace refactor::kernel

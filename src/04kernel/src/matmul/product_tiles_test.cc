@@ -6,6 +6,7 @@
 #include "reduce/rounded_test.h"
 #include "runtime/task_memory.h"
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -189,6 +190,64 @@ TEST(RoundedTiles, MultiplyPairsExactly) {
                     ASSERT_NEAR(got[i], want[i], tolerance_of(k))
                         << m << " " << n << " " << k << " bits " << bits << " packed " << packed << " at " << i;
             }
+}
+
+constexpr int64_t whole(int64_t n) { return (n + 15) / 16 * 16; }
+constexpr float kBehind = 7;
+
+/// A product of rows with room for whole tiles, NaN behind the last one, that makes sums in Y.
+struct ProductOfRows {
+    int64_t m, n, k, a_row = whole(pairs_of(k)), y_row = whole(n) + 16;
+    std::vector<float> a, b, y, maxima;
+
+    explicit ProductOfRows(Product const& p)
+        : m(p.m),
+          n(p.n),
+          k(p.k),
+          a(static_cast<size_t>(whole(m) * a_row), NAN),
+          b(static_cast<size_t>(pairs_of(k) * whole(n))),
+          y(static_cast<size_t>(whole(m) * y_row), kBehind),
+          maxima(static_cast<size_t>(16 * m), -INFINITY) {
+        std::fill_n(a.begin(), m * a_row, 0.f);
+        rounded_functions_avx512bf16().round_rows(p.inputs[0].as<float>(), k, m, k, a.data(), a_row);
+        rounded().pack(b.data(), p.inputs[1].as<float>(), n, false, n, k);
+    }
+    void multiply(bool adds, bool has_room) {
+        ProductBlock t{};
+        t.m = m, t.n = n, t.k = pairs_of(k), t.a = a.data(), t.a_row = a_row, t.a_k = 1, t.b = b.data();
+        t.source = ProductSource::Packed, t.y = y.data(), t.y_row = y_row, t.alpha = 1;
+        t.residual = adds ? y.data() : nullptr, t.block_m = 64, t.block_k = adds ? t.k : 512;
+        t.in_rows = true, t.room_in_y = has_room, t.maxima = has_room ? maxima.data() : nullptr;
+        rounded().tiles.multiply(t);
+    }
+    float* row(int64_t i) { return y.data() + i * y_row; }
+    float largest_of(int64_t i) const { return *std::max_element(&maxima[16 * i], &maxima[16 * i] + 16); }
+};
+
+TEST(RoundedTiles, LoadRowsAndMakeSumsInPlace) {
+    if (!has_rounded()) GTEST_SKIP() << "what is around tiles needs avx512bf16";
+    std::mt19937 random(seed_of(346));
+    for (auto [m, n, k] : kSizes)
+        for (int bits = 0; bits < 4; ++bits) {
+            bool adds = bits & 1, has_room = bits & 2;
+            auto p = product_of(m, n, k, 0, random, random_bf16);
+            auto want = p.run(product_functions_avx512(), WeightType::F32, true, 1);
+            auto before = random_f32({m, n}, random);
+            ProductOfRows got(p);
+            for (int64_t i = 0; i < m; ++i) std::copy_n(before.as<float>() + i * n, n, got.row(i));
+            got.multiply(adds, has_room);
+            for (int64_t i = 0; i < m; ++i) {
+                for (int64_t j = 0; j < n; ++j)
+                    ASSERT_NEAR(got.row(i)[j], want[i * n + j] + (adds ? before.as<float>()[i * n + j] : 0),
+                                tolerance_of(k))
+                        << m << " " << n << " " << k << " bits " << bits << " at " << i << " " << j;
+                if (has_room) {
+                    ASSERT_EQ(got.largest_of(i), *std::max_element(got.row(i), got.row(i) + n));
+                } else {
+                    ASSERT_EQ(got.row(i)[n], kBehind) << m << " " << n << " " << k << " bits " << bits << " at " << i;
+                }
+            }
+        }
 }
 
 TEST(SplitTiles, Refuse) {

@@ -67,6 +67,7 @@ char const* differing_floats(Operands const& o) {
     RG_SAME(_mm512_fmadd_ps, a, b, c); RG_SAME(_mm512_fnmadd_ps, a, b, c); RG_SAME(_mm512_sqrt_ps, ::_mm512_abs_ps(a)); RG_SAME(_mm512_abs_ps, any);
     RG_SAME(_mm512_and_ps, a, any); RG_SAME(_mm512_andnot_ps, a, any); RG_SAME(_mm512_or_ps, a, any); RG_SAME(_mm512_xor_ps, a, any);
     RG_SAME(_mm512_roundscale_ps, a, 8); RG_SAME(_mm512_roundscale_ps, a, 9); RG_SAME(_mm512_roundscale_ps, a, 10); RG_SAME(_mm512_roundscale_ps, a, 11);
+    RG_SAME(_mm512_reduce_ps, a, 8); RG_SAME(_mm512_reduce_ps, any, 8);
     RG_SAME(_mm512_scalef_ps, b, a); RG_SAME(_mm512_scalef_ps, a, ::_mm512_roundscale_ps(b, 8));
     if (!same(::_mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src), mantissas_of(a))) return "_mm512_getmant_ps";
     RG_SAME(_mm512_getexp_ps, ::_mm512_abs_ps(a));
@@ -109,9 +110,9 @@ char const* differing_masked(Operands const& o) {
     alignas(64) char memory[64], other[64];
     ::_mm512_storeu_si512(memory, x);
     RG_SAME(_mm512_cmp_ps_mask, a, any, _CMP_LT_OQ); RG_SAME(_mm512_cmp_ps_mask, a, any, _CMP_LE_OQ); RG_SAME(_mm512_cmp_ps_mask, a, any, _CMP_GT_OQ);
-    RG_SAME(_mm512_cmp_ps_mask, a, any, _CMP_GE_OQ); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_EQ_OQ); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_ORD_Q); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_UNORD_Q);
+    RG_SAME(_mm512_cmp_ps_mask, a, any, _CMP_GE_OQ); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_EQ_OQ); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_ORD_Q); RG_SAME(_mm512_cmp_ps_mask, any, b, _CMP_NLT_UQ); RG_SAME(_mm512_cmp_ps_mask, any, any, _CMP_UNORD_Q);
     RG_SAME(_mm512_movepi8_mask, x); RG_SAME(_mm512_mask_blend_ps, m16, a, b); RG_SAME(_mm512_mask_blend_epi8, mask, x, y); RG_SAME(_mm512_maskz_mov_epi8, mask, x);
-    RG_SAME(_mm512_maskz_cvtsepi32_epi8, m16, near); RG_SAME(_mm512_maskz_cvtusepi32_epi8, m16, near);
+    RG_SAME(_mm512_maskz_cvtsepi32_epi8, m16, near); RG_SAME(_mm512_maskz_scalef_ps, m16, b, a); RG_SAME(_mm512_maskz_cvtusepi32_epi8, m16, near);
     RG_SAME(_mm512_mask_add_ps, c, m16, a, b); RG_SAME(_mm512_mask_mul_ps, c, m16, a, b);
     RG_SAME(_mm512_maskz_loadu_ps, m16, memory); RG_SAME(_mm512_maskz_loadu_epi32, m16, memory); RG_SAME(_mm512_mask_loadu_epi8, y, mask, memory);
     RG_SAME(_mm512_maskz_loadu_epi8, mask, memory); RG_SAME(_mm256_maskz_loadu_epi8, m32, memory); RG_SAME(_mm_maskz_loadu_epi8, m16, memory);

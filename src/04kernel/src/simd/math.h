@@ -44,20 +44,29 @@ RG_SIMD Vec exp_of_negative(Vec x) {
     return (exp_excess_of_remainder(r) + Vec::set(1.f)) * power_of_low_bits(biased);
 }
 
-/// 2^x for x <= 0, at most 2.1 ulp; 0 below about -126.5; NaN stays NaN. For scores, which have larger errors of their
+/// 2^x for x <= 0, at most 2.1 ulp; 0 below about -126; NaN stays NaN. For scores, which have larger errors of their
 /// own: a polynomial of degree 5 (largest relative error 9.2e-8, fitted by weighted least squares), two thirds of the
-/// instructions of `exp_of_negative`.
-RG_SIMD Vec exp2_of_negative(Vec x) {
-    x = max(Vec::set(-127.f), x);
-    Vec biased = x + Vec::set(12582912.f + 127.f);
-    Vec f = x - (biased - Vec::set(12582912.f + 127.f));
-    Vec p = Vec::set(1.326472731e-3f);
-    p = fma(p, f, Vec::set(9.671512991e-3f));
-    p = fma(p, f, Vec::set(5.550733581e-2f));
-    p = fma(p, f, Vec::set(2.402224243e-1f));
-    p = fma(p, f, Vec::set(6.931470037e-1f));
-    p = fma(p, f, Vec::set(1.f));
-    return p * power_of_low_bits(biased);
+/// instructions of `exp_of_negative`, or half where powers need not be made of bits.
+template <class V>
+RG_SIMD V exp2_of_negative(V x) {
+    V f, biased;
+    if constexpr (V::scales) {
+        f = from_nearest(x);
+    } else {
+        x = max(V::set(-127.f), x);
+        biased = x + V::set(12582912.f + 127.f);
+        f = x - (biased - V::set(12582912.f + 127.f));
+    }
+    V p = V::set(1.326472731e-3f);
+    p = fma(p, f, V::set(9.671512991e-3f));
+    p = fma(p, f, V::set(5.550733581e-2f));
+    p = fma(p, f, V::set(2.402224243e-1f));
+    p = fma(p, f, V::set(6.931470037e-1f));
+    p = fma(p, f, V::set(1.f));
+    if constexpr (V::scales)
+        return scale2_unless_less(p, x - f, x, V::set(-126.f));
+    else
+        return p * power_of_low_bits(biased);
 }
 
 /// Natural logarithm, at most 1.1 ulp. log(0) = -inf, log(negative) = NaN, log(inf) = inf. (Cephes logf.)

@@ -74,6 +74,14 @@ RG_SIMD void clear_sums() {
     if constexpr (kBoth) _tile_zero(2);
     if constexpr (kBoth && kWide) _tile_zero(3);
 }
+/// What `store_sums` has stored.
+template <bool kBoth, bool kWide, class T>
+RG_SIMD void load_sums(T const* first, T const* second, int64_t row) {
+    _tile_loadd(0, first, row);
+    if constexpr (kWide) _tile_loadd(1, first + kTileColumns, row);
+    if constexpr (kBoth) _tile_loadd(2, second, row);
+    if constexpr (kBoth && kWide) _tile_loadd(3, second + kTileColumns, row);
+}
 /// The first and the second tile of rows, `row` bytes between rows; tiles of columns lie side by side.
 template <bool kBoth, bool kWide, class T>
 RG_SIMD void store_sums(T* first, T* second, int64_t row) {

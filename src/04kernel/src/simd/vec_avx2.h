@@ -26,6 +26,7 @@ RG_SIMD Mask first_lanes(int n) {
 struct Vec {
     using Element = float;
     static constexpr int width = 8;
+    static constexpr bool scales = false;
     __m256 v;
 
     RG_SIMD static Vec zero() { return {_mm256_setzero_ps()}; }

@@ -22,6 +22,7 @@ RG_SIMD bool any(Mask a) { return a.m != 0; }
 struct Vec {
     using Element = float;
     static constexpr int width = 16;
+    static constexpr bool scales = true;  ///< by powers of two, in one instruction
     __m512 v;
 
     RG_SIMD static Vec zero() { return {_mm512_setzero_ps()}; }
@@ -99,6 +100,12 @@ RG_SIMD Vec scale2(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 RG_SIMD Vec power_of_low_bits(Vec a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))}; }
 /// a * 2^n; `biased` is 1.5 · 2^23 + 254 + n, for instruction sets that move it into an exponent.
 RG_SIMD Vec scale2_of_low_bits(Vec a, Vec, Vec n) { return scale2(a, n); }
+/// x less the nearest integer; 0 of infinities.
+RG_SIMD Vec from_nearest(Vec x) { return {_mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+/// x < bound ? 0 : a * 2^n, lane by lane, for integral n.
+RG_SIMD Vec scale2_unless_less(Vec a, Vec n, Vec x, Vec bound) {
+    return {_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.v, bound.v, _CMP_NLT_UQ), a.v, n.v)};
+}
 /// x < bound ? 0 : a, lane by lane.
 RG_SIMD Vec zero_where_less(Vec a, Vec x, Vec bound) { return select(x < bound, Vec::zero(), a); }
 /// Splits a positive finite a into m * 2^e with m in [1/sqrt 2, sqrt 2).
