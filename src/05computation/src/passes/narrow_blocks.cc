@@ -9,7 +9,6 @@
 #include "passes/lower_precision.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 namespace refactor::computation {
@@ -19,6 +18,9 @@ namespace {
 using kernel::ExprInstruction;
 using kernel::ExprOp;
 using kernel::Layout;
+
+/// Of a transposed convolution by its strides: what kernels of other types than f32 take.
+constexpr int64_t kMostPhases = 256;
 
 bool is_blocked(EdgePtr edge) {
     return edge && edge->value.layout == Layout::Blocked16 && edge->value.dtype == DataType::F32 && !edge->is_source();
@@ -92,7 +94,6 @@ kernel::ElementwiseInfo with_casts(kernel::ElementwiseInfo const& program, IsNar
 }
 
 class Narrowing {
-    Model& model_;
     PassContext const& context_;
     std::vector<NodePtr> nodes_;
     std::vector<EdgePtr> edges_;
@@ -122,10 +123,15 @@ class Narrowing {
             {inputs, outputs, "cpu", context_.isa, context_.threads, context_.options.precision});
         return fastest(found, inputs, outputs[0], context_.threads);
     }
-    /// Algorithms of f32 may need fewer multiplications.
-    bool is_slower_narrow(NodePtr node, kernel::ConvInfo const& conv) const {
+    /// Algorithms of f32 may need fewer multiplications, or take windows that others decline.
+    bool is_better_wide(NodePtr node, kernel::ConvInfo const& conv) const {
         auto wide = time_of(node, conv, false), narrow = time_of(node, conv, true);
-        return wide && narrow && *narrow > *wide;
+        return wide && (!narrow || *narrow > *wide);
+    }
+    static bool has_many_phases(kernel::Window const& window) {
+        int64_t phases = 1;
+        for (auto stride : window.strides) phases *= stride;
+        return phases > kMostPhases;
     }
     void visit_convolution(NodePtr node, bool may_round, bool residual, bool depthwise) {
         if (!may_round || !node->value.op->params().empty()) return keep_wide(edges_of(node));
@@ -148,13 +154,14 @@ class Narrowing {
     }
     void visit(NodePtr node) {
         auto const& op = *node->value.op;
-        if (auto const* conv = info_of<kernel::ConvInfo>(op); conv && is_slower_narrow(node, *conv))
+        if (auto const* conv = info_of<kernel::ConvInfo>(op); conv && is_better_wide(node, *conv))
             return keep_wide(edges_of(node));
         if (auto const* conv = info_of<kernel::ConvInfo>(op))
             return visit_convolution(node, conv->may_round, conv->epilogue.residual,
                                      conv->group > 1 && node->input(1)->value.shape[1] == DimExpr(1));
         if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op))
-            return visit_convolution(node, conv->may_round, conv->epilogue.residual, false);
+            return visit_convolution(node, conv->may_round && !has_many_phases(conv->window), conv->epilogue.residual,
+                                     false);
         if (info_of<kernel::ElementwiseInfo>(op)) return visit_elementwise(node);
         if (info_of<kernel::GlobalPoolInfo>(op)) return alike_.keep_wide(node->output());
         if (info_of<kernel::ReorderInfo>(op)) {
@@ -203,7 +210,7 @@ class Narrowing {
     }
 
 public:
-    Narrowing(Model& model, PassContext const& context) : model_(model), context_(context) {
+    Narrowing(Model& model, PassContext const& context) : context_(context) {
         auto kept = nodes_kept_in_f32(model, context);
         for (auto* node : model.graph.topological()) {
             nodes_.push_back(node);
