@@ -107,6 +107,23 @@ TEST(NarrowBlocks, LeavesWhatStaysF32) {
     EXPECT_FALSE(traced.is_narrow(traced.c));
 }
 
+TEST(NarrowBlocks, LeavesTransposedConvolutionsOfManyPhases) {
+    for (int64_t stride : {2, 17}) {
+        Network n([&](Network& network) {
+            kernel::ConvTransposeInfo conv;
+            conv.window = {{stride, stride}, {1, 1}, {0, 0}, {0, 0}};
+            conv.may_round = true;
+            auto* x = network.a;
+            auto* y = Network::blocked(network.g.add(conv, {x, network.g.weights({48, 48, stride, stride})},
+                                                     {1, 48, 20 * stride, 30 * stride}));
+            network.g.output(network.g.add(kernel::ReorderInfo{}, {y}, y->value.shape));
+            return x;
+        });
+        n.run();
+        EXPECT_EQ(n.is_narrow(n.a), stride == 2);
+    }
+}
+
 TEST(NarrowBlocks, IsForRoundingOnACpu) {
     Network n(nothing);
     EXPECT_EQ(n.run(rounding("nvidia")), 0);
