@@ -3,8 +3,6 @@
 #include "conv/cost.h"
 #include "conv/depthwise_task.h"
 
-#include <vector>
-
 namespace refactor::kernel {
 
 namespace {
@@ -70,28 +68,17 @@ public:
 
 /// Why this is no convolution with X, Y and residual in the type and layout of the form, and all else in f32.
 std::string operand_mismatch(ConvInfo const& info, Request const& request, Form const& form) {
-    if (form.dtype == DataType::F32) {
-        if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return reason;
-        auto const &x = request.inputs[0], &y = request.outputs[0];
-        if (x.dtype != DataType::F32) return "handles f32, got " + std::string(name_of(x.dtype));
-        if (x.layout != form.blocked || y.layout != form.blocked)
-            return "expects X and Y in the blocked layout of its vectors";
-        return {};
-    }
-    if (!info.may_round) return "operands may not be rounded to bf16";
-    // The types apart, what fits a convolution of f32 does.
-    std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end());
-    std::vector<Operand> outputs(request.outputs.begin(), request.outputs.end());
-    ConvOperands at(info.epilogue);
-    auto fits = [&](Operand const& operand) {
-        return operand.dtype == DataType::BF16 && operand.layout == Layout::Blocked32;
-    };
-    bool fit = !inputs.empty() && !outputs.empty() && fits(inputs[0]) && fits(outputs[0]);
-    if (at.residual >= 0 && static_cast<size_t>(at.residual) < inputs.size())
-        fit &= fits(request.inputs[at.residual]), inputs[at.residual].dtype = DataType::F32;
-    if (!fit) return "expects X, Y and the residual to be bf16 in blocks of 32 channels";
-    inputs[0].dtype = outputs[0].dtype = DataType::F32;
-    return conv_mismatch(info.epilogue, {inputs, outputs, request.device, request.isa, request.threads});
+    bool const rounds = form.dtype == DataType::BF16;
+    if (rounds && !info.may_round) return "operands may not be rounded to bf16";
+    auto reason = (rounds ? rounded_conv_mismatch : conv_mismatch)(info.epilogue, request);
+    if (!reason.empty()) return reason;
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    for (auto const* operand : {&x, &y})
+        if (operand->dtype != form.dtype || operand->layout != form.blocked)
+            return "expects X and Y to be " + std::string(name_of(form.dtype)) + " in blocks of " +
+                   std::to_string(block_of(form.blocked)) + " channels, got " + std::string(name_of(operand->dtype)) +
+                   " in blocks of " + std::to_string(block_of(operand->layout)) + " channels";
+    return {};
 }
 
 /// `grouped`: several channels in each group, a part of a block.

@@ -150,12 +150,17 @@ TEST_F(DepthwiseBf16, Declines) {
     c.info.may_round = false;
     EXPECT_EQ(why(), "operands may not be rounded to bf16");
     c.info.may_round = true;
-    for (auto* operand : {&operands[0], &operands[2], &y}) {
-        auto kept = *operand;
-        operand->dtype = DataType::F32, operand->layout = Layout::Blocked16;
-        EXPECT_EQ(why(), "expects X, Y and the residual to be bf16 in blocks of 32 channels");
-        *operand = kept;
-    }
+    auto why_wide = [&](Operand& operand) {
+        auto kept = operand;
+        operand.dtype = DataType::F32, operand.layout = Layout::Blocked16;
+        auto reason = why();
+        operand = kept;
+        return reason;
+    };
+    EXPECT_EQ(why_wide(operands[0]),
+              "expects X and Y to be bf16 in blocks of 32 channels, got f32 in blocks of 16 channels");
+    EXPECT_EQ(why_wide(operands[2]), "expects the residual in the layout of Y");
+    EXPECT_EQ(why_wide(y), "expects the residual in the layout of Y");
     operands[1].dtype = DataType::BF16;
     EXPECT_EQ(why(), "expects one type for all operands, got bf16 and f32");
     operands[1].dtype = DataType::F32;
