@@ -9,6 +9,8 @@ namespace refactor::kernel {
 
 namespace {
 
+constexpr int64_t kMostPhases = 256;
+
 /// Bytes of a panel of weights in parts, of which L2 holds two beside the input.
 constexpr int64_t kMostPanelBytes = 256 << 10;
 
@@ -23,8 +25,6 @@ class PhasesKernel final : public NamedKernel {
         auto g = conv_transpose_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        if (g->stride[0] * g->stride[1] * g->stride[2] > 256)
-            return Err{Rejection{"handles up to 256 phases, got strides " + dims_text(info_.window.strides)}};
         if (tile_.parts > 1)
             if (auto why = why_not_in_parts(*g); !why.empty()) return Err{Rejection{why}};
         return g;
@@ -108,6 +108,9 @@ KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa
     auto const rounded = rounded_tensors(tile, request);
     if ((x.layout != blocked && !rounded.x) || (y.layout != blocked && !rounded.y))
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (element_count(info.window.strides) > kMostPhases)
+        return Err{Rejection{"handles up to " + std::to_string(kMostPhases) + " phases, got strides " +
+                             dims_text(info.window.strides)}};
     if (rounded.y && info.group > 1) return Err{Rejection{"makes blocks of 32 channels of one group"}};
     return std::unique_ptr<Kernel>(
         std::make_unique<PhasesKernel>(std::move(id), info, isa, tile, rounded, request.inputs[1].constant));

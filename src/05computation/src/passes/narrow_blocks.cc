@@ -19,9 +19,6 @@ using kernel::ExprInstruction;
 using kernel::ExprOp;
 using kernel::Layout;
 
-/// Of a transposed convolution by its strides: what kernels of other types than f32 take.
-constexpr int64_t kMostPhases = 256;
-
 bool is_blocked(EdgePtr edge) {
     return edge && edge->value.layout == Layout::Blocked16 && edge->value.dtype == DataType::F32 && !edge->is_source();
 }
@@ -128,11 +125,6 @@ class Narrowing {
         auto wide = time_of(node, conv, false), narrow = time_of(node, conv, true);
         return wide && (!narrow || *narrow > *wide);
     }
-    static bool has_many_phases(kernel::Window const& window) {
-        int64_t phases = 1;
-        for (auto stride : window.strides) phases *= stride;
-        return phases > kMostPhases;
-    }
     void visit_convolution(NodePtr node, bool may_round, bool residual, bool depthwise) {
         if (!may_round || !node->value.op->params().empty()) return keep_wide(edges_of(node));
         auto *x = node->input(0), *y = node->output();
@@ -160,8 +152,7 @@ class Narrowing {
             return visit_convolution(node, conv->may_round, conv->epilogue.residual,
                                      conv->group > 1 && node->input(1)->value.shape[1] == DimExpr(1));
         if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op))
-            return visit_convolution(node, conv->may_round && !has_many_phases(conv->window), conv->epilogue.residual,
-                                     false);
+            return visit_convolution(node, conv->may_round, conv->epilogue.residual, false);
         if (info_of<kernel::ElementwiseInfo>(op)) return visit_elementwise(node);
         if (info_of<kernel::GlobalPoolInfo>(op)) return alike_.keep_wide(node->output());
         if (info_of<kernel::ReorderInfo>(op)) {
