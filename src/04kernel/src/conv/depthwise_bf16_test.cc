@@ -7,15 +7,7 @@
 namespace refactor::kernel {
 namespace {
 
-class DepthwiseBf16 : public ::testing::Test {
-protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
-    void SetUp() override {
-        if (cpu_features().isa < Isa::Avx512Bf16) GTEST_SKIP() << "needs avx512bf16";
-        std::printf("seed %u\n", seed_);
-    }
-};
+class DepthwiseBf16 : public Bf16Test {};
 
 /// The arguments of a case: X and residual are tensors between layers.
 std::vector<Argument> arguments_of(Case const& c, std::vector<Tensor> const& inputs, Layout between) {

@@ -47,32 +47,36 @@ void activate_row(float* y, float const* residual, int64_t step, int cols, int l
     }
 }
 
+/// Calls `f<kind>()` with an activation that is not `simple`.
+RG_SIMD void with_kind(ActivationKind kind, auto&& f) {
+    using enum ActivationKind;
+    switch (kind) {
+        case LeakyRelu:
+            return f.template operator()<LeakyRelu>();
+        case Sigmoid:
+            return f.template operator()<Sigmoid>();
+        case Silu:
+            return f.template operator()<Silu>();
+        case HardSigmoid:
+            return f.template operator()<HardSigmoid>();
+        case HardSwish:
+            return f.template operator()<HardSwish>();
+        case GeluErf:
+            return f.template operator()<GeluErf>();
+        case GeluTanh:
+            return f.template operator()<GeluTanh>();
+        case Tanh:
+            return f.template operator()<Tanh>();
+        default:
+            return;
+    }
+}
+
 /// Applies an activation that is not `simple` to vectors that have just been stored, then adds `residual` if it is not
 /// null.
 [[gnu::noinline]] void activate_stored(float* y, float const* residual, int64_t step, int cols, int lanes,
                                        Activation const& act) {
-    using enum ActivationKind;
-    auto run = [&]<ActivationKind kind>() { activate_row<kind>(y, residual, step, cols, lanes, act); };
-    switch (act.kind) {
-        case LeakyRelu:
-            return run.template operator()<LeakyRelu>();
-        case Sigmoid:
-            return run.template operator()<Sigmoid>();
-        case Silu:
-            return run.template operator()<Silu>();
-        case HardSigmoid:
-            return run.template operator()<HardSigmoid>();
-        case HardSwish:
-            return run.template operator()<HardSwish>();
-        case GeluErf:
-            return run.template operator()<GeluErf>();
-        case GeluTanh:
-            return run.template operator()<GeluTanh>();
-        case Tanh:
-            return run.template operator()<Tanh>();
-        default:
-            return;
-    }
+    with_kind(act.kind, [&]<ActivationKind kind>() { activate_row<kind>(y, residual, step, cols, lanes, act); });
 }
 
 }  // namespace

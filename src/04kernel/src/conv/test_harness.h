@@ -1,4 +1,5 @@
 #pragma once
+#include "common/cpu_features.h"
 #include "common/half.h"
 #include "common/thread_pool.h"
 #include "conv/geometry.h"
@@ -15,6 +16,17 @@
 #include <gtest/gtest.h>
 
 namespace refactor::kernel::test {
+
+/// Random cases of kernels for AVX-512 with BF16.
+class Bf16Test : public ::testing::Test {
+protected:
+    uint32_t seed_ = std::random_device{}();
+    std::mt19937 rng_{seed_};
+    void SetUp() override {
+        if (cpu_features().isa < Isa::Avx512Bf16) GTEST_SKIP() << "needs avx512bf16";
+        std::printf("seed %u\n", seed_);
+    }
+};
 
 /// A tensor with its values in Plain order; f32.
 struct Tensor {

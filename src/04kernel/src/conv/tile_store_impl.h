@@ -42,30 +42,6 @@ RG_SIMD void begin(RowJob const& j, float const* y, Vec (&acc)[B][R][Q]) {
 }
 
 #ifdef RG_BF16_PAIRS
-/// Calls `f<kind>()` with an activation that is not `simple`.
-RG_SIMD void with_kind(ActivationKind kind, auto&& f) {
-    using enum ActivationKind;
-    switch (kind) {
-        case LeakyRelu:
-            return f.template operator()<LeakyRelu>();
-        case Sigmoid:
-            return f.template operator()<Sigmoid>();
-        case Silu:
-            return f.template operator()<Silu>();
-        case HardSigmoid:
-            return f.template operator()<HardSigmoid>();
-        case HardSwish:
-            return f.template operator()<HardSwish>();
-        case GeluErf:
-            return f.template operator()<GeluErf>();
-        case GeluTanh:
-            return f.template operator()<GeluTanh>();
-        case Tanh:
-            return f.template operator()<Tanh>();
-        default:
-            return;
-    }
-}
 /// What several lines of code per vector are repeated for.
 constexpr int kFewVectors = 8;
 

@@ -43,6 +43,19 @@ class PendingPanel {
             store_some<1, vectors>();
     }
 
+    RG_SIMD void with_vectors(auto&& f) const {
+        switch (vectors_) {
+            case 1:
+                return f.template operator()<1>();
+            case 2:
+                return f.template operator()<2>();
+            case 3:
+                return f.template operator()<3>();
+            default:
+                return f.template operator()<4>();
+        }
+    }
+
 public:
     /// `rows` rows from row `first` of the range on, of the panel at column `j`.
     void begin(Block const& t, Range const& r, int64_t j, int64_t first, int64_t rows, float const* sums) {
@@ -58,31 +71,12 @@ public:
     }
     RG_SIMD bool any() const { return left_ > 0; }
     [[gnu::noinline]] void store_a_few() {
-        switch (vectors_) {
-            case 1:
-                return store_next<1>();
-            case 2:
-                return store_next<2>();
-            case 3:
-                return store_next<3>();
-            default:
-                return store_next<4>();
-        }
+        with_vectors([&]<int vectors>() __attribute__((always_inline)) { store_next<vectors>(); });
     }
     void store_all() {
-        auto all = [&]<int vectors>() __attribute__((always_inline)) {
+        with_vectors([&]<int vectors>() __attribute__((always_inline)) {
             while (any()) store_next<vectors>();
-        };
-        switch (vectors_) {
-            case 1:
-                return all.template operator()<1>();
-            case 2:
-                return all.template operator()<2>();
-            case 3:
-                return all.template operator()<3>();
-            default:
-                return all.template operator()<4>();
-        }
+        });
     }
 };
 

@@ -10,14 +10,8 @@ namespace {
 
 using namespace test;
 
-class PoolBf16 : public ::testing::Test {
+class PoolBf16 : public Bf16Test {
 protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
-    void SetUp() override {
-        if (cpu_features().isa < Isa::Avx512Bf16) GTEST_SKIP() << "needs avx512bf16";
-        std::printf("seed %u\n", seed_);
-    }
     int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng_); }
 };
 
