@@ -37,6 +37,7 @@
 #include "passes/multiply_windows.h"
 #include "passes/narrow_blocks.h"
 #include "passes/narrow_halves.h"
+#include "passes/narrow_rows.h"
 #include "passes/pad_channels.h"
 #include "passes/pool_positions.h"
 #include "passes/recognise_activations.h"
@@ -133,6 +134,7 @@ constexpr Pass kPasses[] = {
     {"convolve_tokens", convolve_tokens},
     {"fuse_concats", fuse_concats},
     {"narrow_blocks", narrow_blocks},
+    {"narrow_rows", narrow_rows},
     {"fuse_conv_chains", fuse_conv_chains},
 };
 

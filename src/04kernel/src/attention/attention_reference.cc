@@ -16,10 +16,12 @@ class AttentionReference final : public runtime::Task {
     /// One query; `row` counts over batch, head and position; `p` has room for a weight per key.
     template <class T>
     static void compute(AttentionReference const& self, void* const* arguments, int64_t row, double* p) {
+        auto const& info = self.info_;
         auto const& s = self.shape_;
-        AttentionRow<T>(self.info_, s, self.mask_type_, arguments, row / s.queries / s.heads, row / s.queries % s.heads,
-                        row % s.queries)
-            .compute(p);
+        auto batch = row / s.queries / s.heads, head = row / s.queries % s.heads, query = row % s.queries;
+        auto* y =
+            static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + s.y.at(batch, head) + query * s.y.row;
+        AttentionRow<T>(info, s, self.mask_type_, arguments, batch, head, query, y).compute(p);
     }
     size_t scratch_bytes() const override { return (static_cast<size_t>(shape_.keys) * 8 + 63) / 64 * 64; }
 

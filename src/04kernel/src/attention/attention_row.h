@@ -6,8 +6,8 @@
 
 namespace refactor::kernel {
 
-/// A row of an attention by its definition, in f64: a query of a head.
-template <class T>
+/// A row of an attention by its definition, in f64: a query of a head. Q, K and V are of T, sinks and Y of `Result`.
+template <class T, class Result = T>
 class AttentionRow {
     AttentionInfo const& info_;
     AttentionShape const& shape_;
@@ -16,7 +16,7 @@ class AttentionRow {
     void const* mask_;
     int64_t mask_first_, visible_;
     double sink_ = -INFINITY;
-    T* y_;
+    Result* y_;
 
     double mask_at(int64_t key) const {
         auto index = mask_first_ + key * shape_.mask_step[3];
@@ -39,18 +39,17 @@ class AttentionRow {
     static constexpr double kHidden = static_cast<double>(kHiddenBelow);
 
 public:
+    /// `y`: where the row is stored, not in the arguments.
     AttentionRow(AttentionInfo const& info, AttentionShape const& shape, DataType mask_type, void* const* arguments,
-                 int64_t batch, int64_t head, int64_t query)
-        : info_(info), shape_(shape), mask_type_(mask_type), mask_(info.has_mask ? arguments[3] : nullptr) {
+                 int64_t batch, int64_t head, int64_t query, Result* y)
+        : info_(info), shape_(shape), mask_type_(mask_type), mask_(info.has_mask ? arguments[3] : nullptr), y_(y) {
         auto kv = head / (shape.heads / shape.kv_heads);
         auto const* step = shape.mask_step;
         q_ = static_cast<T const*>(arguments[0]) + shape.q.at(batch, head) + query * shape.q.row;
         k_ = static_cast<T const*>(arguments[1]) + shape.k.at(batch, kv);
         v_ = static_cast<T const*>(arguments[2]) + shape.v.at(batch, kv);
-        y_ = static_cast<T*>(arguments[3 + info.has_mask + info.has_sinks]) + shape.y.at(batch, head) +
-             query * shape.y.row;
         mask_first_ = batch * step[0] + head * step[1] + query * step[2], visible_ = shape.visible(info, query);
-        if (info.has_sinks) sink_ = widen(static_cast<T const*>(arguments[3 + info.has_mask])[head]);
+        if (info.has_sinks) sink_ = widen(static_cast<Result const*>(arguments[3 + info.has_mask])[head]);
     }
     /// `weights`: room for one of each key.
     void compute(double* weights) const {
@@ -69,7 +68,7 @@ public:
             for (int64_t t = 0; t < visible_; ++t)
                 if (weights[t] != 0 || !leaves_out || !mask_ || mask_at(t) > kHidden)
                     value += weights[t] * widen(v_[t * shape_.v.row + d]);
-            y_[d] = narrow<T>(zero ? 0. : none ? static_cast<double>(NAN) : value / sum);
+            y_[d] = narrow<Result>(zero ? 0. : none ? static_cast<double>(NAN) : value / sum);
         }
     }
 };

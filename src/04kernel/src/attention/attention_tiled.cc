@@ -1,12 +1,14 @@
 #include "attention/attention_row.h"
 #include "attention/scores.h"
+#include "attention/shown_keys.h"
 #include "common/cpu_features.h"
 #include "common/thread_pool.h"
 #include "matmul/rounded_product.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstring>
+#include <type_traits>
 
 namespace refactor::kernel {
 namespace {
@@ -21,8 +23,6 @@ constexpr int64_t kMostTileRows = 64, kTile = 16, kTileRows = 2 * kTile;
 /// Up to so many rows, keys and values are read in place.
 constexpr int64_t kFewRows = 12;
 
-enum class Hiding { None, BesideOthers, Always };
-
 /// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
 constexpr int64_t kLine = 16;
 
@@ -35,13 +35,21 @@ struct Functions {
     RoundedFunctions const* rounded = nullptr;  ///< for products with what is packed; null: in f32
 };
 
+/// Operands that are bf16 in memory: Q, K and V; Y.
+struct Narrow {
+    bool qkv = false, y = false;
+};
+
 /// Online softmax over blocks of keys; both products go through the register tiles of MatMul.
 class TiledAttention final : public runtime::Task {
     Functions functions_;
     AttentionInfo info_;
     AttentionShape shape_;
+    Narrow narrow_;
+    ShownKeys shown_keys_;
     int64_t heads_, rows_;         // of a set: heads that share K, and their queries
     int64_t q_step_, y_step_;      // between rows of a set
+    int64_t result_step_;          // between rows of results so far
     int64_t sets_, part_, parts_;  // rows of a part of a set, parts of each set
     int64_t block_, keys_;         // rows and keys that are worked on at a time
     int64_t score_step_;           // between rows of scores
@@ -49,31 +57,40 @@ class TiledAttention final : public runtime::Task {
     int64_t scores_floats_;        // of a block of scores
     int64_t keys_floats_;          // of packed keys
     int64_t queries_floats_;       // of rounded queries, 0 if they are not
+    int64_t results_floats_;       // of results so far, 0 if they are made in Y
     size_t state_bytes_, packed_bytes_;
     int threads_;
     bool leaves_out_;  ///< keys that some rows see and others do not
 
     /// A part, then a block of its rows.
     struct Place {
-        float const *q, *k, *v;
-        void const* mask;
-        float* y;
+        void const *q, *k, *v, *mask;
+        void* y;
+        float* results;       // so far
         int64_t batch, head;  // first head
         int64_t row, rows;    // within the set
         float *scores, *maxima, *sums, *packed_queries, *packed_keys, *packed_values;
         float* lanes;  // a vector for each row of a block, of which its largest score is one
+
+        MaskedRows masked() const { return {mask, batch, head, row, rows, maxima}; }
     };
+    /// So many elements of Q, K or V, or of Y, further on.
+    void const* operand_at(void const* p, int64_t elements) const {
+        return static_cast<std::byte const*>(p) + elements * (narrow_.qkv ? 2 : 4);
+    }
+    void* y_at(void* p, int64_t elements) const { return static_cast<std::byte*>(p) + elements * (narrow_.y ? 2 : 4); }
     Place block(Place p, int64_t first, int64_t count) const {
-        p.q += first * q_step_, p.y += first * y_step_, p.row += first, p.rows = count;
-        p.maxima += first, p.sums += first;
+        p.q = operand_at(p.q, first * q_step_), p.y = y_at(p.y, first * y_step_), p.row += first, p.rows = count;
+        p.results += first * result_step_, p.maxima += first, p.sums += first;
         p.packed_queries += first * query_step_;
         return p;
     }
 
-    bool reads_in_place(Place const& p) const { return p.rows <= kFewRows; }
-    float const* keys_from(Place const& p, int64_t first) const {
-        return p.k + first * (info_.k_transposed ? 1 : shape_.k.row);
+    bool reads_in_place(Place const& p) const { return p.rows <= kFewRows && !narrow_.qkv; }
+    void const* keys_from(Place const& p, int64_t first) const {
+        return operand_at(p.k, first * (info_.k_transposed ? 1 : shape_.k.row));
     }
+    void const* values_from(Place const& p, int64_t first) const { return operand_at(p.v, first * shape_.v.row); }
 
     ProductFunctions const& packed_product() const {
         return functions_.rounded ? functions_.rounded->product : functions_.product;
@@ -84,9 +101,23 @@ class TiledAttention final : public runtime::Task {
     /// Steps of a sum over `n`.
     int64_t steps_of(int64_t n) const { return functions_.rounded ? pairs_of(n) : n; }
     void pack(Place const& p, int64_t first, int64_t count) const {
+        auto const *keys = keys_from(p, first), *values = values_from(p, first);
+        if (narrow_.qkv) return pack_narrow(p, keys, values, count);
         auto const& product = packed_product();
-        product.pack(p.packed_keys, keys_from(p, first), shape_.k.row, !info_.k_transposed, count, shape_.depth);
-        product.pack(p.packed_values, p.v + first * shape_.v.row, shape_.v.row, false, shape_.value_depth, count);
+        product.pack(p.packed_keys, static_cast<float const*>(keys), shape_.k.row, !info_.k_transposed, count,
+                     shape_.depth);
+        product.pack(p.packed_values, static_cast<float const*>(values), shape_.v.row, false, shape_.value_depth,
+                     count);
+    }
+    void pack_narrow(Place const& p, void const* keys, void const* values, int64_t count) const {
+        auto const& rounded = *functions_.rounded;
+        if (info_.k_transposed)
+            rounded.pack_narrow(p.packed_keys, static_cast<uint16_t const*>(keys), shape_.k.row, count, shape_.depth);
+        else  // pairs along the depth are neighbours already
+            functions_.product.pack(p.packed_keys, static_cast<float const*>(keys), shape_.k.row / 2, true, count,
+                                    pairs_of(shape_.depth));
+        rounded.pack_narrow(p.packed_values, static_cast<uint16_t const*>(values), shape_.v.row, shape_.value_depth,
+                            count);
     }
     void multiply(Place const& p, ProductBlock t, bool in_place) const {
         bool tiles = t.in_rows = !in_place && takes_tiles(p.rows);
@@ -99,8 +130,8 @@ class TiledAttention final : public runtime::Task {
     void multiply_keys(Place const& p, int64_t first, int64_t count, bool in_place) const {
         ProductBlock t{};
         t.m = p.rows, t.n = count, t.k = shape_.depth;
-        t.a = p.q, t.a_row = q_step_, t.a_k = 1;
-        t.b = in_place ? keys_from(p, first) : p.packed_keys, t.b_row = shape_.k.row;
+        t.a = static_cast<float const*>(p.q), t.a_row = q_step_, t.a_k = 1;
+        t.b = in_place ? static_cast<float const*>(keys_from(p, first)) : p.packed_keys, t.b_row = shape_.k.row;
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
         t.y = p.scores, t.y_row = score_step_, t.alpha = info_.scale > 0 ? 1 : info_.scale;
         t.near = true, t.block_m = p.rows, t.room_in_y = true;
@@ -123,88 +154,26 @@ class TiledAttention final : public runtime::Task {
         ProductBlock t{};
         t.m = p.rows, t.n = shape_.value_depth, t.k = seen;
         t.a = p.scores, t.a_row = score_step_, t.a_k = 1;
-        t.b = in_place ? p.v + first * shape_.v.row : p.packed_values, t.b_row = shape_.v.row;
+        t.b = in_place ? static_cast<float const*>(values_from(p, first)) : p.packed_values, t.b_row = shape_.v.row;
         t.panel_rows = steps_of(count);
         t.source = in_place ? ProductSource::Rows : ProductSource::Packed;
-        t.y = p.y, t.y_row = y_step_, t.alpha = 1;
-        t.residual = adds ? p.y : nullptr;
+        t.y = p.results, t.y_row = result_step_, t.alpha = 1;
+        t.residual = adds ? p.results : nullptr;
         t.near = true, t.block_m = p.rows;
         multiply(p, t, in_place);
-    }
-    /// What a mask says of so many keys of a row.
-    Hiding hiding_of(void const* mask, int64_t at, int64_t keys) const {
-        if (shape_.bool_mask) {
-            auto const* allowed = static_cast<unsigned char const*>(mask) + at;
-            bool any = std::any_of(allowed, allowed + keys, [](unsigned char x) { return x != 0; });
-            return any ? Hiding::None : Hiding::Always;
-        }
-        auto const *added = static_cast<float const*>(mask) + at, *end = added + keys;
-        if (!std::all_of(added, end, [](float x) { return x <= kHiddenBelow; })) return Hiding::None;
-        bool all = std::all_of(added, end, [](float x) { return x == -INFINITY; });
-        return all ? Hiding::Always : Hiding::BesideOthers;
-    }
-    /// Whether no row has a use for so many keys from `first`. Most masks show the first key that is asked for.
-    bool is_hidden(Place const& p, int64_t first, int64_t count) const {
-        auto const* step = shape_.mask_step;
-        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
-        auto hiding = Hiding::None;
-        int64_t before = -1;
-        for (int64_t i = 0; p.mask && i < p.rows; ++i) {
-            auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
-            if (++query == shape_.queries) query = 0, ++head;
-            if (std::exchange(before, at) != at) hiding = hiding_of(p.mask, at, step[3] ? count : 1);
-            bool sees_others = p.maxima[i] > kHiddenBelow / 16;
-            if (hiding == Hiding::None || (hiding == Hiding::BesideOthers && !sees_others)) return false;
-        }
-        return p.mask != nullptr;
-    }
-    int64_t end_of_shown(void const* mask, int64_t at, int64_t from, int64_t count) const {
-        if (!shape_.bool_mask) return functions_.scores.end_of_shown(static_cast<float const*>(mask) + at, from, count);
-        auto const* allowed = static_cast<unsigned char const*>(mask) + at;
-        constexpr int64_t kStep = 16;
-        for (auto end = count; end > from; end -= kStep) {
-            unsigned any = 0;
-            for (auto i = std::max(from, end - kStep); i < end; ++i) any |= allowed[i];
-            if (!any) continue;
-            // To the key: behind it a cache may hold anything, NaN too.
-            while (!allowed[end - 1]) --end;
-            return end;
-        }
-        return from;
-    }
-    /// As many keys from `first`, at most `count`, as have any weight for a row.
-    int64_t shown_keys(Place const& p, int64_t first, int64_t count) const {
-        auto const* step = shape_.mask_step;
-        auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
-        int64_t most = p.mask ? 0 : count;
-        for (int64_t i = 0; i < p.rows && most < count; ++i) {
-            auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
-            if (++query == shape_.queries) query = 0, ++head;
-            bool sees_more;
-            if (step[3]) {
-                auto end = end_of_shown(p.mask, at, most, count);
-                sees_more = end > std::exchange(most, end);
-            } else {
-                sees_more = end_of_shown(p.mask, at, 0, 1) > 0;
-                if (sees_more) return count;
-            }
-            bool sees_others = sees_more || p.maxima[i] > kHiddenBelow / 16;
-            if (!sees_others && hiding_of(p.mask, at, step[3] ? count : 1) == Hiding::BesideOthers) return count;
-        }
-        return most;
     }
     void update_scores(Place const& p, int64_t first, int64_t count, bool in_place, bool adds) const {
         auto const* step = shape_.mask_step;
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
         r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1, r.softcap = info_.softcap;
-        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = y_step_,
+        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = result_step_,
         r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
             r.scores = p.scores + i * score_step_, r.maxima = p.maxima + i, r.sums = p.sums + i;
             r.lanes = finds_maxima(p, in_place) ? p.lanes + i * kLine : nullptr;
-            r.y = adds ? p.y + i * y_step_ : nullptr;
+            r.y = adds ? p.results + i * result_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
                 auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
@@ -228,18 +197,19 @@ class TiledAttention final : public runtime::Task {
         p.row = task % parts_ * part_, p.rows = std::min(part_, rows_ - p.row);
         p.batch = set / sets_of_batch, p.head = set % sets_of_batch * heads_;
         auto kv = p.head / (shape_.heads / shape_.kv_heads);
-        p.q = static_cast<float const*>(arguments[0]) + shape_.q.at(p.batch, p.head) + p.row * q_step_;
-        p.k = static_cast<float const*>(arguments[1]) + shape_.k.at(p.batch, kv);
-        p.v = static_cast<float const*>(arguments[2]) + shape_.v.at(p.batch, kv);
+        p.q = operand_at(arguments[0], shape_.q.at(p.batch, p.head) + p.row * q_step_);
+        p.k = operand_at(arguments[1], shape_.k.at(p.batch, kv));
+        p.v = operand_at(arguments[2], shape_.v.at(p.batch, kv));
         p.mask = info_.has_mask ? arguments[3] : nullptr;
-        p.y = static_cast<float*>(arguments[3 + info_.has_mask + info_.has_sinks]) + shape_.y.at(p.batch, p.head) +
-              p.row * y_step_;
+        p.y = y_at(arguments[3 + info_.has_mask + info_.has_sinks], shape_.y.at(p.batch, p.head) + p.row * y_step_);
         p.scores = reinterpret_cast<float*>(workspace);
         p.lanes = p.scores + scores_floats_;
         p.maxima = p.lanes + block_ * kLine, p.sums = p.maxima + part_;
         p.packed_queries = reinterpret_cast<float*>(workspace + state_bytes_);
         p.packed_keys = p.packed_queries + queries_floats_;
         p.packed_values = p.packed_keys + keys_floats_;
+        p.results =
+            narrow_.y ? reinterpret_cast<float*>(workspace + state_bytes_ + packed_bytes_) : static_cast<float*>(p.y);
         return p;
     }
     void begin(Place const& p, float const* sinks, bool any_keys) const {
@@ -250,8 +220,14 @@ class TiledAttention final : public runtime::Task {
     }
     /// Zeros follow up to whole steps of tiles.
     void round_queries(Place const& p) const {
-        if (query_step_ > pairs_of(shape_.depth)) std::fill_n(p.packed_queries, p.rows * query_step_, 0.f);
-        functions_.rounded->round_rows(p.q, q_step_, p.rows, shape_.depth, p.packed_queries, query_step_);
+        auto const pairs = pairs_of(shape_.depth);
+        if (query_step_ > pairs) std::fill_n(p.packed_queries, p.rows * query_step_, 0.f);
+        auto const* q = static_cast<float const*>(p.q);
+        if (!narrow_.qkv)
+            return functions_.rounded->round_rows(q, q_step_, p.rows, shape_.depth, p.packed_queries, query_step_);
+        for (int64_t i = 0; i < p.rows; ++i)
+            std::memcpy(p.packed_queries + i * query_step_, q + i * q_step_ / 2,
+                        static_cast<size_t>(pairs) * sizeof(float));
     }
     void run_part(void* const* arguments, int64_t task, std::byte* workspace) const {
         auto p = place(arguments, task, workspace);
@@ -263,12 +239,12 @@ class TiledAttention final : public runtime::Task {
         for (int64_t first = 0; first < end; first += keys_) {
             auto count = std::min(keys_, end - first);
             bool is_last = first + count == end;
-            if ((adds || !is_last) && is_hidden(p, first, count)) continue;
+            if ((adds || !is_last) && shown_keys_.hides_all(p.masked(), first, count)) continue;
             if (!in_place) pack(p, first, count);
             for (int64_t row = 0; row < p.rows; row += block_) {
                 auto b = block(p, row, std::min(block_, p.rows - row));
                 auto seen = std::min(count, end_of_keys(b) - first);
-                if (seen > 0) seen = shown_keys(b, first, seen);
+                if (seen > 0) seen = shown_keys_.shown(b.masked(), first, seen);
                 if (adds && seen <= 0) continue;
                 seen = std::max<int64_t>(1, seen);
                 multiply_keys(b, first, std::min(count, round_up(seen, functions_.product.panel)), in_place);
@@ -284,13 +260,24 @@ class TiledAttention final : public runtime::Task {
         auto of_nan = info_.nan_to_zero ? 0 : NAN;
         auto unseen = info_.unseen_to_zero || info_.has_sinks ? 0 : of_nan;
         for (int64_t i = 0; i < p.rows; ++i) {
-            if (functions_.scores.divide(p.y + i * y_step_, shape_.value_depth, p.sums[i], unseen, of_nan)) continue;
-            auto row = p.row + i;
-            if (leaves_out_)
-                AttentionRow<float>(info_, shape_, DataType::F32, arguments, p.batch, p.head + row / shape_.queries,
-                                    row % shape_.queries)
-                    .compute(reinterpret_cast<double*>(p.scores));
+            auto* result = p.results + i * result_step_;
+            if (!functions_.scores.divide(result, shape_.value_depth, p.sums[i], unseen, of_nan) && leaves_out_)
+                compute_again(p, arguments, p.row + i, result);
+            if (narrow_.y)
+                functions_.rounded->round_rows(result, 0, 1, shape_.value_depth,
+                                               static_cast<float*>(y_at(p.y, i * y_step_)), 0);
         }
+    }
+    void compute_again(Place const& p, void* const* arguments, int64_t row, float* result) const {
+        auto head = p.head + row / shape_.queries, query = row % shape_.queries;
+        auto by_definition = [&]<class T>(std::type_identity<T>) {
+            AttentionRow<T, float>(info_, shape_, DataType::F32, arguments, p.batch, head, query, result)
+                .compute(reinterpret_cast<double*>(p.scores));
+        };
+        if (narrow_.qkv)
+            by_definition(std::type_identity<BF16>{});
+        else
+            by_definition(std::type_identity<float>{});
     }
     /// All heads that share K, if their rows are evenly apart; else one head.
     void choose_sets() {
@@ -333,10 +320,13 @@ class TiledAttention final : public runtime::Task {
     }
 
 public:
-    TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
+    TiledAttention(Functions functions, AttentionInfo const& info, AttentionShape const& shape, Narrow narrow,
+                   int threads)
         : functions_(functions),
           info_(info),
           shape_(shape),
+          narrow_(narrow),
+          shown_keys_(functions.scores, shape),
           threads_(std::max(1, threads)),
           leaves_out_(info.causal || shape.leaves_out(info)) {
         choose_sets();
@@ -353,13 +343,17 @@ public:
         keys_floats_ = steps_of(shape.depth) * round_up(keys_, functions.product.width);
         auto values = steps_of(keys_) * round_up(shape.value_depth, functions.product.width);
         auto floats = queries_floats_ + keys_floats_ + values;
-        packed_bytes_ = rows_ <= kFewRows ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
+        packed_bytes_ = rows_ <= kFewRows && !narrow.qkv ? 0 : static_cast<size_t>(round_up(floats * 4, 64));
+        result_step_ = narrow.y ? round_up(shape.value_depth, kLine) : y_step_;
+        results_floats_ = narrow.y ? part_ * result_step_ : 0;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         context.pool.parallel_for(
             sets_ * parts_, [&](int64_t task, int worker) { run_part(arguments, task, context.scratch_of(worker)); });
     }
-    size_t scratch_bytes() const override { return state_bytes_ + packed_bytes_; }
+    size_t scratch_bytes() const override {
+        return state_bytes_ + packed_bytes_ + static_cast<size_t>(results_floats_) * sizeof(float);
+    }
     double operations() const override { return shape_.operations(); }
 };
 
@@ -367,16 +361,34 @@ class TiledAttentionKernel final : public Kernel {
     Functions functions_;
     Isa isa_;
     AttentionInfo info_;
+    Narrow narrow_;
+
+    Result<AttentionShape, Rejection> shape_of(BindArgs const& args) const {
+        AttentionShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        if (narrow_.qkv && !is_of_pairs(shape)) return reject("rows of Q, K or V in bf16 are no pairs");
+        if (narrow_.y && !(shape.value_depth % 2 == 0 && is_even(shape.y)))
+            return reject("rows of Y in bf16 are no pairs");
+        return shape;
+    }
+    static bool is_even(AttentionPlace const& p) {
+        return p.first % 2 == 0 && p.batch % 2 == 0 && p.head % 2 == 0 && p.row % 2 == 0;
+    }
+    /// Whether a row of each is one of pairs.
+    bool is_of_pairs(AttentionShape const& shape) const {
+        return shape.depth % 2 == 0 && is_even(shape.q) && (info_.k_transposed || is_even(shape.k));
+    }
 
 public:
-    TiledAttentionKernel(Functions functions, Isa isa, AttentionInfo const& info)
-        : functions_(functions), isa_(isa), info_(info) {}
+    TiledAttentionKernel(Functions functions, Isa isa, AttentionInfo const& info, Narrow narrow = {})
+        : functions_(functions), isa_(isa), info_(info), narrow_(narrow) {}
     std::string id() const override {
         return id_of("attention", "tiled", functions_.rounded ? DataType::BF16 : DataType::F32, isa_);
     }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        AttentionShape shape;
-        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        auto found = shape_of(args);
+        if (!found) return Err{found.error()};
+        auto const& shape = *found;
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
         auto rate = functions_.product.width * (!functions_.rounded                          ? 4.
@@ -386,24 +398,30 @@ public:
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
-        AttentionShape shape;
-        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        return std::unique_ptr<runtime::Task>(new TiledAttention(functions_, info_, shape, args.threads));
+        auto shape = shape_of(args);
+        if (!shape) return Err{shape.error()};
+        return std::unique_ptr<runtime::Task>(new TiledAttention(functions_, info_, *shape, narrow_, args.threads));
     }
 };
 
-/// Empty if an instruction set at least `isa` is allowed and all operands are f32 (the mask may be bool).
-std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) {
+Narrow narrow_operands(Request const& request) {
+    return {request.inputs[0].dtype == DataType::BF16, request.outputs[0].dtype == DataType::BF16};
+}
+
+/// Empty if an instruction set at least `isa` is allowed and all operands are f32, or narrow if they may be (the mask
+/// may be bool).
+std::string why_not(AttentionInfo const& info, Request const& request, Isa isa, Narrow narrow) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
     if (request.isa < isa)
         return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
     for (int i = 0; i < 3 + info.has_mask + info.has_sinks; ++i) {
         bool is_mask = info.has_mask && i == 3;
-        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32 && (!is_mask || dtype != DataType::Bool))
-            return "input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected f32" +
-                   (is_mask ? " or bool" : "");
+        auto expected = narrow.qkv && i < 3 ? DataType::BF16 : DataType::F32;
+        if (auto dtype = request.inputs[i].dtype; dtype != expected && (!is_mask || dtype != DataType::Bool))
+            return "input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected " +
+                   std::string(name_of(expected)) + (is_mask ? " or bool" : "");
     }
-    return {};
+    return why_not_outputs_of(request, narrow.y ? DataType::BF16 : DataType::F32);
 }
 
 }  // namespace
@@ -412,9 +430,10 @@ std::string why_not(AttentionInfo const& info, Request const& request, Isa isa) 
 #define RG_MAKE(NAME, ISA, ROUNDED)                                                                \
     MaybeKernel NAME(AttentionInfo const& info, Request const& request) {                          \
         if (!info.may_round) return reject("operands may not be rounded to bf16");                 \
-        if (auto why = why_not(info, request, ISA); !why.empty()) return reject(why);              \
+        auto narrow = narrow_operands(request);                                                    \
+        if (auto why = why_not(info, request, ISA, narrow); !why.empty()) return reject(why);      \
         Functions functions{product_functions_avx512(), score_functions_avx512bf16(), &ROUNDED()}; \
-        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info));            \
+        return std::unique_ptr<Kernel>(new TiledAttentionKernel(functions, ISA, info, narrow));    \
     }
 #else
 #define RG_MAKE(NAME, ISA, ROUNDED) \
@@ -425,7 +444,7 @@ RG_MAKE(make_attention_rounded_avx512bf16, Isa::Avx512Bf16, rounded_functions_av
 #undef RG_MAKE
 MaybeKernel make_attention_avx512(AttentionInfo const& info, Request const& request) {
 #if RG_X86
-    if (auto why = why_not(info, request, Isa::Avx512); !why.empty()) return reject(why);
+    if (auto why = why_not(info, request, Isa::Avx512, {}); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(
         new TiledAttentionKernel({product_functions_avx512(), score_functions_avx512()}, Isa::Avx512, info));
 #else
@@ -434,7 +453,7 @@ MaybeKernel make_attention_avx512(AttentionInfo const& info, Request const& requ
 }
 MaybeKernel make_attention_avx2(AttentionInfo const& info, Request const& request) {
 #if RG_X86
-    if (auto why = why_not(info, request, Isa::Avx2); !why.empty()) return reject(why);
+    if (auto why = why_not(info, request, Isa::Avx2, {}); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(
         new TiledAttentionKernel({product_functions_avx2(), score_functions_avx2()}, Isa::Avx2, info));
 #else

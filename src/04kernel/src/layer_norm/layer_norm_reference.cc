@@ -94,6 +94,7 @@ MaybeKernel make_layer_norm_reference(LayerNormInfo const& info, Request const& 
         if (!input.absent() && input.dtype != dtype)
             return reject("inputs are of types " + std::string(refactor::name_of(dtype)) + " and " +
                           std::string(refactor::name_of(input.dtype)));
+    if (auto why = why_not_outputs_of(request, dtype); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(
         new InfoKernel<LayerNormInfo, LayerNormReference>(id_of("layer_norm", "reference", dtype), info));
 }

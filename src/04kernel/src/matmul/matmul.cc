@@ -67,6 +67,8 @@ std::string why_types_differ(MatMulInfo const& info, Request const& request) {
     for (auto const& input : request.inputs)
         if (!input.absent() && input.dtype != a && !(small && &input == &request.inputs[1]))
             return "inputs are of types " + text(a) + " and " + text(input.dtype);
+    for (auto const& output : request.outputs)
+        if (output.dtype != a) return "Y is " + text(output.dtype) + ", expected " + text(a);
     return {};
 }
 

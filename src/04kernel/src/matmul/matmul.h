@@ -35,7 +35,8 @@ struct MatMulShape {
     }
 };
 
-/// What is wrong with the types of the operands, or empty: all are equal, or B is of a smaller type than f32.
+/// What is wrong with the types of the operands, or empty: all are equal, that of Y too, or B is of a smaller type than
+/// f32.
 std::string why_types_differ(MatMulInfo const&, Request const&);
 
 /// f32, any shapes: register tiles over panels of B (packed once if it is constant), dot products where B is transposed

@@ -41,6 +41,7 @@ class RoundedKernel final : public Kernel {
     MatMulInfo info_;
     DataType dtype_;  // of B
     std::shared_ptr<Blob const> constant_;
+    NarrowOperands narrow_;
 
     /// Rows that share a B which is no constant, from which on rounding it in every run pays; columns that fill most of
     /// a vector.
@@ -52,6 +53,8 @@ class RoundedKernel final : public Kernel {
         if (product_.tiles.multiply && !takes_tiles(product_, info_, shape, WeightType::Pairs))
             return reject("tiles are for more rows or columns");
         if (shape.n < kLeastColumns) return reject("is for columns that fill most of a vector");
+        if (narrow_.a && shape.k % 2)
+            return reject("rows of A in bf16 have " + std::to_string(shape.k) + " elements, expected an even number");
         if (!constant_ && (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows)
             return reject("rounding a B that is no constant takes longer than so few products");
         return shape;
@@ -67,8 +70,13 @@ class RoundedKernel final : public Kernel {
     }
 
 public:
-    RoundedKernel(ProductFunctions const& product, Isa isa, MatMulInfo const& info, Operand const& b)
-        : product_(product), isa_(isa), info_(info), dtype_(b.dtype), constant_(constant_matrix(b)) {}
+    RoundedKernel(ProductFunctions const& product, Isa isa, MatMulInfo const& info, Request const& request)
+        : product_(product),
+          isa_(isa),
+          info_(info),
+          dtype_(request.inputs[1].dtype),
+          constant_(constant_matrix(request.inputs[1])),
+          narrow_{request.inputs[0].dtype == DataType::BF16, request.outputs[0].dtype == DataType::BF16} {}
     std::string id() const override { return id_of("matmul", "rounded", DataType::BF16, isa_); }
     /// As that of products of f32, of half as many steps and bytes of B, behind rounding A, and B that is no constant,
     /// at 10 elements/ns.
@@ -87,9 +95,30 @@ public:
         auto shape = shape_of(args);
         if (!shape) return Err{shape.error()};
         return make_product_task(product_, info_, *shape, WeightType::Pairs,
-                                 constant_ ? pack(*shape, args.packs) : nullptr, args.threads);
+                                 constant_ ? pack(*shape, args.packs) : nullptr, args.threads, narrow_);
     }
 };
+
+bool is_one_of(DataType type, std::initializer_list<DataType> types) {
+    return std::ranges::find(types, type) != types.end();
+}
+
+/// A and Y are f32 or bf16, B is of 16 bits only if it is one constant matrix, the others are f32; or what is not so.
+std::string why_types_are_others(MatMulInfo const& info, Request const& request) {
+    using enum DataType;
+    auto const &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
+    auto text = [](char const* role, DataType type) { return std::string(role) + " is " + std::string(name_of(type)); };
+    if (!is_one_of(a.dtype, {F32, BF16})) return text("A", a.dtype) + ", expected f32 or bf16";
+    if (!is_one_of(b.dtype, {F32, F16, BF16})) return text("B", b.dtype) + ", expected f32, f16 or bf16";
+    if (!is_one_of(y.dtype, {F32, BF16})) return text("Y", y.dtype) + ", expected f32 or bf16";
+    for (size_t i = 2; i < request.inputs.size(); ++i)
+        if (auto type = request.inputs[i].dtype; !request.inputs[i].absent() && type != F32)
+            return text("an operand behind B", type) + ", expected f32";
+    if (y.dtype == BF16 && info.epilogue.residual) return "Y is bf16 and has a residual";
+    if ((a.dtype == BF16 || b.dtype != F32) && !constant_matrix(b))
+        return text("A", a.dtype) + ", " + text("B", b.dtype) + " and not one constant matrix";
+    return {};
+}
 
 /// Why no operands can be rounded, or empty.
 std::string refuse(MatMulInfo const& info, Request const& request, Isa isa) {
@@ -97,24 +126,18 @@ std::string refuse(MatMulInfo const& info, Request const& request, Isa isa) {
     if (auto why = why_not_plain_cpu(request); !why.empty()) return why;
     if (request.isa < isa)
         return "needs " + std::string(name_of(isa)) + ", allowed is " + std::string(name_of(request.isa));
-    auto const& b = request.inputs[1];
-    if (request.inputs[0].dtype != DataType::F32)
-        return "A is " + std::string(name_of(request.inputs[0].dtype)) + ", expected f32";
-    if (auto why = why_types_differ(info, request); !why.empty()) return why;
     if (info.scaled) return "B is i8, expected f32, f16 or bf16";
     if (info.trans_a) return "A is transposed";
-    if (b.dtype != DataType::F32 && !constant_matrix(b))
-        return "B is " + std::string(name_of(b.dtype)) + " and not one constant matrix";
-    return {};
+    return why_types_are_others(info, request);
 }
 
 }  // namespace
 
 #if RG_X86
-#define RG_MAKE(NAME, ISA, FUNCTIONS)                                                                         \
-    MaybeKernel NAME(MatMulInfo const& info, Request const& request) {                                        \
-        if (auto why = refuse(info, request, ISA); !why.empty()) return reject(why);                          \
-        return std::unique_ptr<Kernel>(new RoundedKernel(FUNCTIONS().product, ISA, info, request.inputs[1])); \
+#define RG_MAKE(NAME, ISA, FUNCTIONS)                                                               \
+    MaybeKernel NAME(MatMulInfo const& info, Request const& request) {                              \
+        if (auto why = refuse(info, request, ISA); !why.empty()) return reject(why);                \
+        return std::unique_ptr<Kernel>(new RoundedKernel(FUNCTIONS().product, ISA, info, request)); \
     }
 #else
 #define RG_MAKE(NAME, ISA, FUNCTIONS) \

@@ -60,6 +60,8 @@ struct ProductBlockOf {
     bool room_in_y;  ///< with `in_rows`: all of them are
     T* maxima;       ///< with `room_in_y`: a vector for each row, whose lanes become the largest of what they held and
                      ///< of the sums in Y, but for NaN; null: none
+    uint16_t* narrow_y;  ///< where results are stored as bf16, instead of `y`; block_k is k then, and there is no
+                         ///< residual; null: as f32
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed

@@ -60,7 +60,7 @@ void multiply_columns(Block const& t, Element const* b, int64_t b_row) {
         else
             y.store_first(t.y + at, lanes);
     }
-    if (after) activate_block(t, t.y, t.residual_last ? t.residual : nullptr, 1, t.m * columns);
+    if (after) activate_block(t, t.y, t.y_row, t.residual_last ? t.residual : nullptr, 1, t.m * columns);
 }
 
 /// B [K, N] to [N, K], rows `wide` apart, with zeros behind their ends.

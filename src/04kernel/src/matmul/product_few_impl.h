@@ -77,7 +77,8 @@ void multiply_few(ProductBlock const& t) {
             kTiles.of[rows][vectors](t.k, t.a + i * t.a_row, t.a_row, t.a_k, t.weights + j * t.k * bytes_of(type),
                                      t.y + y, t.y_row, tail, f);
             i += rows;
-            if (after) activate_block(t, t.y + y, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
+            if (after)
+                activate_block(t, t.y + y, t.y_row, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
         }
     }
 }

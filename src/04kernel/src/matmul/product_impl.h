@@ -106,7 +106,7 @@ void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b,
         ahead.from += ahead.step * r.k;
         i += rows;
         if (after && f.last)
-            activate_block(t, t.y + y, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
+            activate_block(t, t.y + y, t.y_row, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
     }
 }
 

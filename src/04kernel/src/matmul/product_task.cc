@@ -1,6 +1,7 @@
 #include "matmul/product_task.h"
 
 #include "common/cpu_features.h"
+#include "common/half.h"
 #include "common/thread_pool.h"
 #include "matmul/rounded_product.h"
 #include "mem_manager/blob.h"
@@ -54,7 +55,9 @@ class ProductTask final : public runtime::Task {
     int64_t rows_ = 0, columns_ = 0;            // of a part
     int64_t row_parts_ = 1, column_parts_ = 1;  // of each batch
     size_t scratch_bytes_ = 0;
+    size_t wide_y_ = 0;      // in the scratch memory: of a part, where it is rounded behind the product
     bool shares_a_ = false;  // tiles of A are made once for all parts
+    NarrowOperands narrow_;
     int threads_;
 
     int64_t bytes_of_weight() const {
@@ -83,6 +86,7 @@ class ProductTask final : public runtime::Task {
         auto reused = shape_.m > functions_.rows;
         block_.block_k = reused ? ceil_div(block_.k, std::max<int64_t>(1, ceil_div(block_.k, deepest))) : block_.k;
         if (by_tiles()) block_.block_k = std::min(block_.k, round_up(block_.block_k, kTileDepth));
+        if (by_tiles() && narrow_.y) block_.block_k = block_.k;
         auto most = std::max<int64_t>(functions_.rows, std::min(elements / 2, kMostOfA / int64_t{sizeof(T)}) /
                                                            std::max<int64_t>(1, block_.block_k));
         block_.block_m = round_up(ceil_div(shape_.m, std::max<int64_t>(1, ceil_div(shape_.m, most))), functions_.rows);
@@ -114,9 +118,11 @@ class ProductTask final : public runtime::Task {
             columns_ = per_part * panel, column_parts_ = ceil_div(panels, per_part);
         }
         if (parts * column_parts_ < wanted) balance();
-        shares_a_ = by_tiles() && column_parts_ > 1 && shape_.batches * row_parts_ == 1;
+        shares_a_ = by_tiles() && column_parts_ > 1 && shape_.batches * row_parts_ == 1 && !reads_rows_of_a();
     }
     bool by_tiles() const { return multiply_ == functions_.tiles.multiply; }
+    /// Tiles read pairs of A where they lie.
+    bool reads_rows_of_a() const { return narrow_.a && block_.k % (kTileDepth / 2) == 0; }
     bool reads_in_place() const {
         using enum ProductSource;
         return block_.source == Packed || block_.source == Rows || block_.source == Columns;
@@ -138,18 +144,19 @@ class ProductTask final : public runtime::Task {
 
 public:
     ProductTask(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,
-                WeightType weight_type, std::shared_ptr<Blob const> packed, int threads)
+                WeightType weight_type, std::shared_ptr<Blob const> packed, int threads, NarrowOperands narrow)
         : functions_(functions),
           shape_(shape),
           packed_(std::move(packed)),
           has_scales_(info.scaled),
           has_bias_(info.epilogue.bias),
           has_residual_(info.epilogue.residual),
+          narrow_(narrow),
           threads_(std::max(1, threads)) {
         bool pairs = weight_type == WeightType::Pairs;
         block_.k = pairs ? pairs_of(shape.k) : shape.k, block_.y_row = shape.n;
-        block_.elements = pairs ? shape.k : 0;
-        block_.a_row = info.trans_a ? 1 : shape.k, block_.a_k = info.trans_a ? shape.m : 1;
+        block_.elements = pairs && !narrow.a ? shape.k : 0;
+        block_.a_row = info.trans_a ? 1 : in_a(shape.k), block_.a_k = info.trans_a ? shape.m : 1;
         block_.b_row = info.trans_b ? shape.k : shape.n;
         block_.weight_type = weight_type;
         block_.scalar_bias = shape.scalar_bias, block_.residual_last = info.epilogue.residual_last;
@@ -192,6 +199,16 @@ public:
             scratch_bytes_ = static_cast<size_t>(round_up(block_.block_k * functions_.panel * int64_t{sizeof(T)}, 64));
         if (pairs && !by_tiles())
             scratch_bytes_ += static_cast<size_t>(round_up(block_.block_m * block_.block_k * 4, 64));
+        if (rounds_behind()) wide_y_ = scratch_bytes_, scratch_bytes_ += static_cast<size_t>(rows_ * columns_ * 4);
+    }
+
+    /// Elements of A, as steps of a pointer to T.
+    int64_t in_a(int64_t elements) const { return narrow_.a ? elements / 2 : elements; }
+    /// Vectors store Y as f32.
+    bool rounds_behind() const { return narrow_.y && !by_tiles(); }
+    void round_part(ProductBlockOf<T> const& t, uint16_t* y) const {
+        for (int64_t i = 0; i < t.m; ++i)
+            convert(DataType::F32, t.y + i * t.y_row, DataType::BF16, y + i * shape_.n, t.n);
     }
 
     void run_part(void* const* arguments, int64_t part, T* a_tiles, std::byte* scratch) const {
@@ -204,7 +221,7 @@ public:
         if (batch) shape_.offsets(batch, a, b);
         if (swapped_) std::swap(a, b);
         t.m = std::min(rows_, shape_.m - row), t.n = std::min(columns_, shape_.n - column);
-        t.a = static_cast<T const*>(arguments[swapped_ ? 1 : 0]) + a + row * t.a_row;
+        t.a = static_cast<T const*>(arguments[swapped_ ? 1 : 0]) + in_a(a) + row * t.a_row;
         if (t.source == ProductSource::Widen)
             t.weights = static_cast<std::byte const*>(packed_->data()) + column * t.k * bytes_of_weight();
         else if (packed_)
@@ -217,9 +234,17 @@ public:
         if (has_bias_) t.bias = static_cast<T const*>(*next++) + (t.scalar_bias ? 0 : column);
         auto y = (batch * shape_.m + row) * shape_.n + column;
         if (has_residual_) t.residual = static_cast<T const*>(*next++) + y;
-        t.y = static_cast<T*>(*next) + y;
         t.scratch = reinterpret_cast<T*>(scratch);
         t.a_tiles = a_tiles;
+        if (rounds_behind()) {
+            t.y = reinterpret_cast<T*>(scratch + wide_y_), t.y_row = columns_;
+            multiply_(t);
+            return round_part(t, static_cast<uint16_t*>(*next) + y);
+        }
+        if (narrow_.y)
+            t.narrow_y = static_cast<uint16_t*>(*next) + y;
+        else
+            t.y = static_cast<T*>(*next) + y;
         multiply_(t);
     }
     T* make_a(void* const* arguments, runtime::RunContext const& context) const {
@@ -275,14 +300,15 @@ template bool takes_tiles(ProductFunctionsOf<double> const&, MatMulInfo const&, 
 template <class T>
 std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const& functions, MatMulInfo const& info,
                                                  MatMulShape const& shape, WeightType weight_type,
-                                                 std::shared_ptr<Blob const> packed, int threads) {
-    return std::make_unique<ProductTask<T>>(functions, info, shape, weight_type, std::move(packed), threads);
+                                                 std::shared_ptr<Blob const> packed, int threads,
+                                                 NarrowOperands narrow) {
+    return std::make_unique<ProductTask<T>>(functions, info, shape, weight_type, std::move(packed), threads, narrow);
 }
 template std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<float> const&, MatMulInfo const&,
                                                           MatMulShape const&, WeightType, std::shared_ptr<Blob const>,
-                                                          int);
+                                                          int, NarrowOperands);
 template std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<double> const&, MatMulInfo const&,
                                                           MatMulShape const&, WeightType, std::shared_ptr<Blob const>,
-                                                          int);
+                                                          int, NarrowOperands);
 
 }  // namespace refactor::kernel

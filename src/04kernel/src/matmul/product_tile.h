@@ -119,40 +119,40 @@ RG_SIMD void store_tile(Vec (&c)[rows][vectors], Element* y, int64_t y_row, int 
     }
 }
 
-/// Activations that are more than a clamp, on a block that has just been stored.
+/// Activations that are more than a clamp, on a block that has just been stored; steps of the residual as of `y`.
 template <ActivationKind kind>
-void activate_block(Block const& t, Element* y, Element const* residual, int64_t m, int64_t n) {
+void activate_block(Block const& t, Element* y, int64_t y_row, Element const* residual, int64_t m, int64_t n) {
     Vec alpha = Vec::set(t.activation.alpha), beta = Vec::set(t.activation.beta);
-    for (int64_t i = 0; i < m; ++i, y += t.y_row)
+    for (int64_t i = 0; i < m; ++i, y += y_row)
         for (int64_t j = 0; j < n; j += kWidth) {
             int left = static_cast<int>(smaller(kWidth, n - j));
             Vec x = activate<kind>(load_part(y + j, left), alpha, beta);
-            if (residual) x = x + load_part(residual + i * t.y_row + j, left);
+            if (residual) x = x + load_part(residual + i * y_row + j, left);
             if (left == kWidth)
                 x.store(y + j);
             else
                 x.store_first(y + j, left);
         }
 }
-void activate_block(Block const& t, Element* y, Element const* residual, int64_t m, int64_t n) {
+void activate_block(Block const& t, Element* y, int64_t y_row, Element const* residual, int64_t m, int64_t n) {
     using enum ActivationKind;
     switch (t.activation.kind) {
         case LeakyRelu:
-            return activate_block<LeakyRelu>(t, y, residual, m, n);
+            return activate_block<LeakyRelu>(t, y, y_row, residual, m, n);
         case Sigmoid:
-            return activate_block<Sigmoid>(t, y, residual, m, n);
+            return activate_block<Sigmoid>(t, y, y_row, residual, m, n);
         case Silu:
-            return activate_block<Silu>(t, y, residual, m, n);
+            return activate_block<Silu>(t, y, y_row, residual, m, n);
         case HardSigmoid:
-            return activate_block<HardSigmoid>(t, y, residual, m, n);
+            return activate_block<HardSigmoid>(t, y, y_row, residual, m, n);
         case HardSwish:
-            return activate_block<HardSwish>(t, y, residual, m, n);
+            return activate_block<HardSwish>(t, y, y_row, residual, m, n);
         case GeluErf:
-            return activate_block<GeluErf>(t, y, residual, m, n);
+            return activate_block<GeluErf>(t, y, y_row, residual, m, n);
         case GeluTanh:
-            return activate_block<GeluTanh>(t, y, residual, m, n);
+            return activate_block<GeluTanh>(t, y, y_row, residual, m, n);
         case Tanh:
-            return activate_block<Tanh>(t, y, residual, m, n);
+            return activate_block<Tanh>(t, y, y_row, residual, m, n);
         default:
             return;
     }

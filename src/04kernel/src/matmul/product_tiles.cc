@@ -11,7 +11,8 @@ ProductFunctions const& product_functions_avx512amx() {
 }
 RoundedFunctions const& rounded_functions_avx512amx() {
     static RoundedFunctions const kAll{with_tiles(rounded_functions_avx512bf16().product, rounded_tiles_avx512amx()),
-                                       rounded_functions_avx512bf16().round_rows};
+                                       rounded_functions_avx512bf16().round_rows,
+                                       rounded_functions_avx512bf16().pack_narrow};
     return kAll;
 }
 

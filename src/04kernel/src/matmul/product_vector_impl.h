@@ -18,7 +18,7 @@ void finish_sums(Block const& t) {
             if (f.residual) g.residual = f.residual + i * t.y_row + j;
             store_tile(zero, t.y + i * t.y_row + j, t.y_row, static_cast<int>(smaller(kWidth, t.n - j)), g);
         }
-    if (after) activate_block(t, t.y, t.residual_last ? t.residual : nullptr, t.m, t.n);
+    if (after) activate_block(t, t.y, t.y_row, t.residual_last ? t.residual : nullptr, t.m, t.n);
 }
 
 /// `columns` dot products of one row of A with consecutive rows of B.

@@ -29,6 +29,14 @@ void pack_pairs_of_rows(float* target, float const* b, int64_t b_row, int64_t n,
             round_side_by_side(Vec::load_first(b + v, left), odd).store(target + v);
         }
 }
+/// The same of bf16.
+[[maybe_unused]] void pack_narrow_rows(float* target, uint16_t const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
+    for (int64_t p = 0; p < k; p += 2, b += 2 * b_row, target += wide)
+        for (int64_t v = 0; v < wide; v += kWidth) {
+            int left = static_cast<int>(smaller(kWidth, n - v));
+            side_by_side(b + v, p + 1 < k ? b + b_row + v : nullptr, left).store(target + v);
+        }
+}
 /// Rows of [N, K] to [pairs of k][width of the panel], a square of registers at a time.
 void pack_pairs_of_columns(float* target, float const* b, int64_t b_row, int64_t n, int64_t k, int64_t wide) {
     for (int64_t v = 0; v < wide; v += kWidth)

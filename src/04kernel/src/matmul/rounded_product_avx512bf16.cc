@@ -14,8 +14,18 @@ void pack_pairs(float* target, float const* b, int64_t b_row, bool columns, int6
     }
 }
 
+void pack_narrow(float* target, uint16_t const* b, int64_t b_row, int64_t n, int64_t k) {
+    for (int64_t j = 0; j < n; j += kPanel) {
+        int64_t count = smaller(kPanel, n - j), wide = width_of(count);
+        pack_narrow_rows(target, b + j, b_row, count, k, wide);
+        target += pairs_of(k) * wide;
+    }
+}
+
 constexpr RoundedFunctions kRounded{
-    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs}, round_rows};
+    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs},
+    round_rows,
+    pack_narrow};
 
 }  // namespace
 

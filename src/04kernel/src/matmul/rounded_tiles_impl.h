@@ -2,9 +2,9 @@
 // Products of pairs of bf16 by tiles (AMX), which add in f32; include `product_impl.h` and what it asks for first, and
 // before that what emulates tiles, where they are.
 //
-// A is copied into tiles, [16 rows][16 dwords], if its rows are not such already; B lies in panels: two tiles of rows
-// and two of columns make four products, in 64 cycles for 32 k. Sums are stored while the next are made: tiles leave
-// vectors idle.
+// A is copied into tiles, [16 rows][16 dwords], unless its rows are of whole steps of pairs, which tiles read where
+// they lie; B lies in panels: two tiles of rows and two of columns make four products, in 64 cycles for 32 k. Sums are
+// stored while the next are made: tiles leave vectors idle.
 #include "matmul/tile_operands_impl.h"
 
 namespace refactor::kernel {
@@ -13,13 +13,16 @@ namespace {
 /// Sums of two tiles of rows, [row][kPanel], that are stored a few rows at a time, while others are made.
 class PendingPanel {
     static constexpr int kAtOnce = 2;
+    int64_t rows_ = 0, moments_ = 1,
+            due_ = 0;  // of `store_a_few`, among which rows are spread; in their parts of a row
     Block const* t_ = nullptr;
     Finish f_{};
     bool after_ = false;
     int vectors_ = 0, tail_ = 0;  // of columns; columns of the last
     int64_t columns_ = 0, left_ = 0;
-    float const* sums_ = nullptr;
+    float* sums_ = nullptr;
     float* y_ = nullptr;
+    uint16_t* narrow_y_ = nullptr;
 
     template <int rows, int vectors>
     RG_SIMD void store_some() {
@@ -28,12 +31,28 @@ class PendingPanel {
         for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) c[i][v] = Vec::load(sums_ + i * kPanel + v * kWidth);
-        store_tile(c, y_, t_->y_row, tail_, f_);
-        if (after_)
-            activate_block(*t_, y_, t_->residual && t_->residual_last ? t_->residual + (y_ - t_->y) : nullptr, rows,
-                           columns_);
-        sums_ += rows * kPanel, y_ += rows * t_->y_row, left_ -= rows;
+        if (narrow_y_) {
+            store_tile(c, sums_, kPanel, tail_, f_);
+            if (after_) activate_block(*t_, sums_, kPanel, nullptr, rows, columns_);
+            narrow_sums(rows);
+        } else {
+            store_tile(c, y_, t_->y_row, tail_, f_);
+            if (after_)
+                activate_block(*t_, y_, t_->y_row,
+                               t_->residual && t_->residual_last ? t_->residual + (y_ - t_->y) : nullptr, rows,
+                               columns_);
+            y_ += rows * t_->y_row;
+        }
+        sums_ += rows * kPanel, left_ -= rows;
         if (f_.residual) f_.residual += rows * t_->y_row;
+    }
+    /// Results that have taken the place of their sums.
+    RG_SIMD void narrow_sums(int rows) {
+        for (int i = 0; i < rows; ++i, narrow_y_ += t_->y_row)
+            for (int64_t j = 0; j < columns_; j += 2 * kWidth) {
+                int const left = static_cast<int>(smaller(2 * kWidth, columns_ - j));
+                store_first_of_pairs(round_some(sums_ + i * kPanel + j, left), narrow_y_ + j, left);
+            }
     }
     template <int vectors>
     RG_SIMD void store_next() {
@@ -57,9 +76,10 @@ class PendingPanel {
     }
 
 public:
-    /// `rows` rows from row `first` of the range on, of the panel at column `j`.
-    void begin(Block const& t, Range const& r, int64_t j, int64_t first, int64_t rows, float const* sums) {
-        t_ = &t, sums_ = sums, left_ = rows, columns_ = smaller(kPanel, t.n - j);
+    /// `rows` rows from row `first` of the range on, of the panel at column `j`; `store_a_few` is called so many times
+    /// from now on, at least.
+    void begin(Block const& t, Range const& r, int64_t j, int64_t first, int64_t rows, float* sums, int64_t moments) {
+        t_ = &t, sums_ = sums, left_ = rows_ = rows, moments_ = moments, due_ = 0, columns_ = smaller(kPanel, t.n - j);
         f_ = finish_of(t, after_);
         f_.load = r.depth > 0, f_.last = r.depth + r.k >= t.k, after_ = after_ && f_.last;
         vectors_ = static_cast<int>(width_of(columns_) / kWidth);
@@ -67,10 +87,18 @@ public:
         int64_t const at = (r.row + first) * t.y_row + j;
         if (f_.bias && !f_.scalar_bias) f_.bias += j;
         if (f_.residual) f_.residual += at;
-        y_ = t.y + at;
+        if (t.narrow_y)
+            narrow_y_ = t.narrow_y + at;
+        else
+            y_ = t.y + at;
     }
     RG_SIMD bool any() const { return left_ > 0; }
-    [[gnu::noinline]] void store_a_few() {
+    RG_SIMD void store_a_few() {
+        if ((due_ += rows_) < kAtOnce * moments_) return;
+        due_ -= kAtOnce * moments_;
+        store_rows();
+    }
+    [[gnu::noinline]] void store_rows() {
         with_vectors([&]<int vectors>() __attribute__((always_inline)) { store_next<vectors>(); });
     }
     void store_all() {
@@ -165,7 +193,9 @@ RG_SIMD void find_maxima(TileSums const& sums, int64_t rows, int64_t n, float* m
 
 /// A block by tiles, whose registers are configured meanwhile.
 class ByRoundedTiles {
-    TilesOfA a_{};
+    static constexpr int64_t kPair = 2 * kTileRows;
+    TilesOfA a_{}, copied_{};  // copied: rows of the range from `in_place_` on
+    int64_t in_place_ = 0;
     int64_t steps_ = 0;
     PendingPanel pending_;
     int at_ = 0;  // of the sums that are made last
@@ -197,6 +227,7 @@ public:
         steps_ = tiles_of(r.k, kTilePairs);
         t.scratch = whole.scratch;
         float const* a = whole.a + r.row * whole.a_row;
+        in_place_ = r.rows;
         if (whole.in_rows) {
             a_ = TilesOfA::in_rows(a + r.depth, whole.a_row);
             return;
@@ -207,17 +238,19 @@ public:
             a_.at = all.tile(r.row / kTileRows, r.depth / kTilePairs);
             return;
         }
-        bool rounds = whole.elements;
+        bool const rounds = whole.elements;
+        in_place_ = rounds || r.k % kTilePairs ? 0 : r.rows / kPair * kPair;
+        a_ = TilesOfA::in_rows(a + r.depth, whole.a_row);
         TilesOfRows<1> tiles{whole.scratch, steps_};
-        copy_rows(a + (rounds ? 2 : 1) * r.depth, whole.a_row, r.rows, r.k, rounds ? elements_of(whole, r) : 0, tiles);
-        a_ = TilesOfA::among(tiles);
+        copy_rows(a + in_place_ * whole.a_row + (rounds ? 2 : 1) * r.depth, whole.a_row, r.rows - in_place_, r.k,
+                  rounds ? elements_of(whole, r) : 0, tiles);
+        copied_ = TilesOfA::among(tiles);
         t.scratch += tiles_of_a(whole.block_m, r.k);
     }
     void multiply(Block const& t, Range const& r, int64_t j, float const* b, int64_t b_row, float const* next) {
-        constexpr int64_t kBoth = 2 * kTileRows;
         int64_t const n = smaller(kPanel, t.n - j), wide = width_of(n), vectors = wide / kWidth;
-        int64_t const passes = tiles_of(r.rows, kBoth);
-        TilePair pair{nullptr, nullptr, a_.step, a_.row, b, b_row, steps_, nullptr};
+        int64_t const passes = tiles_of(r.rows, kPair);
+        TilePair pair{nullptr, nullptr, 0, 0, b, b_row, steps_, nullptr};
         Ahead ahead{};
         if (int64_t pairs = r.k % kTilePairs) {
             float const* from = b + (r.k - pairs) * b_row;
@@ -229,19 +262,21 @@ public:
         if (next)
             ahead = {reinterpret_cast<char const*>(next),
                      tiles_of(kPanel * int64_t{sizeof(float)}, passes * tiles_of(vectors, 2))};
-        for (int64_t i = 0; i < r.rows; i += kBoth) {
-            int64_t const rows = smaller(kBoth, r.rows - i);
-            pair.first = a_.at + i / kTileRows * a_.tile, pair.second = pair.first;
+        for (int64_t i = 0; i < r.rows; i += kPair) {
+            int64_t const rows = smaller(kPair, r.rows - i);
+            TilesOfA const& a = i < in_place_ ? a_ : copied_;
+            pair.first = a.at + (i < in_place_ ? i : i - in_place_) / kTileRows * a.tile, pair.second = pair.first;
+            pair.a_step = a.step, pair.a_row = a.row;
             bool const in_place = sums_in_place(t, rows, n);
             TileSums const sums = sums_of(t, r, j, i, in_place);
             if (rows > kTileRows) {
-                pair.second = pair.first + a_.tile;
+                pair.second = pair.first + a.tile;
                 add_products<true>(pair, vectors, ahead, pending_, sums);
             } else {
                 add_products<false>(pair, vectors, ahead, pending_, sums);
             }
             if (!in_place)
-                pending_.store_all(), pending_.begin(t, r, j, i, rows, sums.at);
+                pending_.store_all(), pending_.begin(t, r, j, i, rows, sums.at, steps_ * tiles_of(vectors, 2));
             else if (t.maxima && r.depth + r.k >= t.k)
                 find_maxima(sums, rows, n, t.maxima + (r.row + i) * kWidth);
         }

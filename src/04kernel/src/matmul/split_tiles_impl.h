@@ -117,8 +117,8 @@ class PendingRows {
             f_.residual = residual_;
             store_tile(c, y_, t_->y_row, static_cast<int>(b_.n - (vectors - 1) * kWidth), f_);
             if (after_ && f_.last)
-                activate_block(*t_, y_, t_->residual && t_->residual_last ? t_->residual + (y_ - t_->y) : nullptr, rows,
-                               b_.n);
+                activate_block(*t_, y_, t_->y_row,
+                               t_->residual && t_->residual_last ? t_->residual + (y_ - t_->y) : nullptr, rows, b_.n);
         }
         sums_ += rows * vectors * kWidth, y_ += rows * t_->y_row, row_ += rows, left_ -= rows;
         if (residual_) residual_ += rows * t_->y_row;

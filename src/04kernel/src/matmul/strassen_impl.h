@@ -110,7 +110,8 @@ RG_SIMD void combine_rows(ProductBlock const& t, PairBlock const& block, float c
 void activate_tile(ProductBlock const& t, int64_t at, int64_t rows, int64_t vectors) {
     float const* residual = t.residual && t.residual_last ? t.residual + at : nullptr;
     for (int64_t v = 0; v < vectors; ++v)
-        activate_block(t, t.y + at + v * t.y_vector, residual ? residual + v * t.y_vector : nullptr, rows, kWidth);
+        activate_block(t, t.y + at + v * t.y_vector, t.y_row, residual ? residual + v * t.y_vector : nullptr, rows,
+                       kWidth);
 }
 
 /// The vectors of two panels that follow those of a pair, which its tiles ask for.

@@ -20,6 +20,14 @@ std::string why_not_isa(Request const& request, Isa isa) {
     return isa == Isa::Avx2Vnni && request.isa > isa ? "a wider instruction set is allowed" : "";
 }
 
+std::string why_not_outputs_of(Request const& request, DataType type, size_t first) {
+    for (auto i = first; i < request.outputs.size(); ++i)
+        if (auto found = request.outputs[i].dtype; !request.outputs[i].absent() && found != type)
+            return "output " + std::to_string(i) + " is " + std::string(name_of(found)) + ", expected " +
+                   std::string(name_of(type));
+    return {};
+}
+
 std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa) {
     auto id = std::string(op) + ":cpu:" + std::string(algorithm) + ":" + std::string(name_of(dtype));
     if (isa != Isa::Scalar) id.append(":").append(name_of(isa));

@@ -34,6 +34,9 @@ std::string why_not_plain_cpu(Request const& request);
 /// except Avx2Vnni, which levels above it do not contain.
 std::string why_not_isa(Request const& request, Isa isa);
 
+/// Which output from `first` on is not of this type, or empty.
+std::string why_not_outputs_of(Request const& request, DataType type, size_t first = 0);
+
 /// "op:cpu:algorithm:dtype", with ":isa" behind it if that is not scalar.
 std::string id_of(std::string_view op, std::string_view algorithm, DataType dtype, Isa isa = Isa::Scalar);
 

@@ -28,9 +28,11 @@ class RowKernel final : public Kernel {
     double ns_per_element_;
 
 public:
-    RowKernel(RowChoiceOf<T> const& choice, std::string_view op, Info info, double ns_per_element)
+    /// `type`: what the id names.
+    RowKernel(RowChoiceOf<T> const& choice, std::string_view op, Info info, double ns_per_element,
+              DataType type = sizeof(T) == 8 ? DataType::F64 : DataType::F32)
         : functions_(*choice.functions),
-          id_(id_of(op, "rows", sizeof(T) == 8 ? DataType::F64 : DataType::F32, choice.isa)),
+          id_(id_of(op, "rows", type, choice.isa)),
           info_(std::move(info)),
           ns_per_element_(ns_per_element * sizeof(T) / sizeof(float)) {}
     std::string id() const override { return id_; }
