@@ -101,23 +101,16 @@ class TiledAttention final : public runtime::Task {
     /// Steps of a sum over `n`.
     int64_t steps_of(int64_t n) const { return functions_.rounded ? pairs_of(n) : n; }
     void pack(Place const& p, int64_t first, int64_t count) const {
-        auto const *keys = keys_from(p, first), *values = values_from(p, first);
-        if (narrow_.qkv) return pack_narrow(p, keys, values, count);
-        auto const& product = packed_product();
-        product.pack(p.packed_keys, static_cast<float const*>(keys), shape_.k.row, !info_.k_transposed, count,
-                     shape_.depth);
-        product.pack(p.packed_values, static_cast<float const*>(values), shape_.v.row, false, shape_.value_depth,
-                     count);
-    }
-    void pack_narrow(Place const& p, void const* keys, void const* values, int64_t count) const {
-        auto const& rounded = *functions_.rounded;
-        if (info_.k_transposed)
-            rounded.pack_narrow(p.packed_keys, static_cast<uint16_t const*>(keys), shape_.k.row, count, shape_.depth);
-        else  // pairs along the depth are neighbours already
-            functions_.product.pack(p.packed_keys, static_cast<float const*>(keys), shape_.k.row / 2, true, count,
-                                    pairs_of(shape_.depth));
-        rounded.pack_narrow(p.packed_values, static_cast<uint16_t const*>(values), shape_.v.row, shape_.value_depth,
-                            count);
+        auto pack_both = [&]<class T>(void (*into_panels)(float*, T const*, int64_t, bool, int64_t, int64_t)) {
+            into_panels(p.packed_keys, static_cast<T const*>(keys_from(p, first)), shape_.k.row, !info_.k_transposed,
+                        count, shape_.depth);
+            into_panels(p.packed_values, static_cast<T const*>(values_from(p, first)), shape_.v.row, false,
+                        shape_.value_depth, count);
+        };
+        if (narrow_.qkv)
+            pack_both(functions_.rounded->pack_narrow);
+        else
+            pack_both(packed_product().pack);
     }
     void multiply(Place const& p, ProductBlock t, bool in_place) const {
         bool tiles = t.in_rows = !in_place && takes_tiles(p.rows);
@@ -220,14 +213,13 @@ class TiledAttention final : public runtime::Task {
     }
     /// Zeros follow up to whole steps of tiles.
     void round_queries(Place const& p) const {
-        auto const pairs = pairs_of(shape_.depth);
-        if (query_step_ > pairs) std::fill_n(p.packed_queries, p.rows * query_step_, 0.f);
-        auto const* q = static_cast<float const*>(p.q);
+        if (2 * query_step_ > shape_.depth) std::fill_n(p.packed_queries, p.rows * query_step_, 0.f);
         if (!narrow_.qkv)
-            return functions_.rounded->round_rows(q, q_step_, p.rows, shape_.depth, p.packed_queries, query_step_);
+            return functions_.rounded->round_rows(static_cast<float const*>(p.q), q_step_, p.rows, shape_.depth,
+                                                  p.packed_queries, query_step_);
         for (int64_t i = 0; i < p.rows; ++i)
-            std::memcpy(p.packed_queries + i * query_step_, q + i * q_step_ / 2,
-                        static_cast<size_t>(pairs) * sizeof(float));
+            std::memcpy(p.packed_queries + i * query_step_, operand_at(p.q, i * q_step_),
+                        static_cast<size_t>(shape_.depth) * sizeof(uint16_t));
     }
     void run_part(void* const* arguments, int64_t task, std::byte* workspace) const {
         auto p = place(arguments, task, workspace);
@@ -264,8 +256,7 @@ class TiledAttention final : public runtime::Task {
             if (!functions_.scores.divide(result, shape_.value_depth, p.sums[i], unseen, of_nan) && leaves_out_)
                 compute_again(p, arguments, p.row + i, result);
             if (narrow_.y)
-                functions_.rounded->round_rows(result, 0, 1, shape_.value_depth,
-                                               static_cast<float*>(y_at(p.y, i * y_step_)), 0);
+                functions_.rounded->narrow(result, shape_.value_depth, static_cast<uint16_t*>(y_at(p.y, i * y_step_)));
         }
     }
     void compute_again(Place const& p, void* const* arguments, int64_t row, float* result) const {
@@ -363,22 +354,6 @@ class TiledAttentionKernel final : public Kernel {
     AttentionInfo info_;
     Narrow narrow_;
 
-    Result<AttentionShape, Rejection> shape_of(BindArgs const& args) const {
-        AttentionShape shape;
-        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        if (narrow_.qkv && !is_of_pairs(shape)) return reject("rows of Q, K or V in bf16 are no pairs");
-        if (narrow_.y && !(shape.value_depth % 2 == 0 && is_even(shape.y)))
-            return reject("rows of Y in bf16 are no pairs");
-        return shape;
-    }
-    static bool is_even(AttentionPlace const& p) {
-        return p.first % 2 == 0 && p.batch % 2 == 0 && p.head % 2 == 0 && p.row % 2 == 0;
-    }
-    /// Whether a row of each is one of pairs.
-    bool is_of_pairs(AttentionShape const& shape) const {
-        return shape.depth % 2 == 0 && is_even(shape.q) && (info_.k_transposed || is_even(shape.k));
-    }
-
 public:
     TiledAttentionKernel(Functions functions, Isa isa, AttentionInfo const& info, Narrow narrow = {})
         : functions_(functions), isa_(isa), info_(info), narrow_(narrow) {}
@@ -386,9 +361,8 @@ public:
         return id_of("attention", "tiled", functions_.rounded ? DataType::BF16 : DataType::F32, isa_);
     }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto found = shape_of(args);
-        if (!found) return Err{found.error()};
-        auto const& shape = *found;
+        AttentionShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         // One query reads keys and values as often as many do.
         auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
         auto rate = functions_.product.width * (!functions_.rounded                          ? 4.
@@ -398,9 +372,9 @@ public:
         return 100 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
-        auto shape = shape_of(args);
-        if (!shape) return Err{shape.error()};
-        return std::unique_ptr<runtime::Task>(new TiledAttention(functions_, info_, *shape, narrow_, args.threads));
+        AttentionShape shape;
+        if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
+        return std::unique_ptr<runtime::Task>(new TiledAttention(functions_, info_, shape, narrow_, args.threads));
     }
 };
 

@@ -23,17 +23,13 @@ class LayerNormRows final : public runtime::Task {
     /// Rounds a row where the processor can.
     static void round_row(T const* x, int64_t size, uint16_t* y) {
 #if RG_X86
-        if constexpr (sizeof(T) == sizeof(float))
-            rounded_functions_avx512bf16().round_rows(x, size, 1, size, reinterpret_cast<float*>(y), pairs_of(size));
+        if constexpr (sizeof(T) == sizeof(float)) rounded_functions_avx512bf16().narrow(x, size, y);
 #endif
     }
 
 public:
     static std::string why_not(LayerNormInfo const& info, BindArgs const& args) {
-        if (auto why = why_not_layer_norm(info, args); !why.empty()) return why;
-        auto size = args.inputs[0]->dims.back();
-        bool odd = args.outputs[0]->dtype == DataType::BF16 && size % 2;
-        return odd ? "rows of Y in bf16 have " + std::to_string(size) + " elements, expected an even number" : "";
+        return why_not_layer_norm(info, args);
     }
     LayerNormRows(RowFunctionsOf<T> const& functions, LayerNormInfo const& info, BindArgs const& args)
         : functions_(functions),

@@ -11,6 +11,10 @@ namespace {
 
 using mem_manager::Blob;
 
+/// Columns that fill most of a vector.
+constexpr int64_t kLeastColumns = 9;
+constexpr char kFewColumns[] = "is for columns that fill most of a vector";
+
 /// Packs [N, K] or [K, N] of f32, f16 or bf16, a panel at a time.
 void pack_rounded(ProductFunctions const& f, DataType type, void const* from, bool columns, int64_t n, int64_t k,
                   float* target) {
@@ -43,18 +47,15 @@ class RoundedKernel final : public Kernel {
     std::shared_ptr<Blob const> constant_;
     NarrowOperands narrow_;
 
-    /// Rows that share a B which is no constant, from which on rounding it in every run pays; columns that fill most of
-    /// a vector.
-    static constexpr int64_t kLeastRows = 24, kLeastColumns = 9;
+    /// Rows that share a B which is no constant, from which on rounding it in every run pays.
+    static constexpr int64_t kLeastRows = 24;
 
     Result<MatMulShape, Rejection> shape_of(BindArgs const& args) const {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         if (product_.tiles.multiply && !takes_tiles(product_, info_, shape, WeightType::Pairs))
             return reject("tiles are for more rows or columns");
-        if (shape.n < kLeastColumns) return reject("is for columns that fill most of a vector");
-        if (narrow_.a && shape.k % 2)
-            return reject("rows of A in bf16 have " + std::to_string(shape.k) + " elements, expected an even number");
+        if (shape.n < kLeastColumns) return reject(kFewColumns);
         if (!constant_ && (shape.folds_rows(false) ? shape.batches : 1) * shape.m < kLeastRows)
             return reject("rounding a B that is no constant takes longer than so few products");
         return shape;
@@ -115,8 +116,15 @@ std::string why_types_are_others(MatMulInfo const& info, Request const& request)
         if (auto type = request.inputs[i].dtype; !request.inputs[i].absent() && type != F32)
             return text("an operand behind B", type) + ", expected f32";
     if (y.dtype == BF16 && info.epilogue.residual) return "Y is bf16 and has a residual";
-    if ((a.dtype == BF16 || b.dtype != F32) && !constant_matrix(b))
-        return text("A", a.dtype) + ", " + text("B", b.dtype) + " and not one constant matrix";
+    bool const narrow = a.dtype == BF16 || y.dtype == BF16;
+    if ((narrow || b.dtype != F32) && !constant_matrix(b))
+        return text("A", a.dtype) + ", " + text("B", b.dtype) + " and not one constant matrix, " + text("Y", y.dtype);
+    if (!narrow) return {};
+    auto const& dims = b.dims;
+    auto k = dims[dims.size() - 2 + info.trans_b], n = dims[dims.size() - 1 - info.trans_b];
+    if (a.dtype == BF16 && k % 2)
+        return "rows of A in bf16 have " + std::to_string(k) + " elements, expected an even number";
+    if (n < kLeastColumns) return kFewColumns;
     return {};
 }
 

@@ -10,9 +10,11 @@ ProductFunctions const& product_functions_avx512amx() {
     return kAll;
 }
 RoundedFunctions const& rounded_functions_avx512amx() {
-    static RoundedFunctions const kAll{with_tiles(rounded_functions_avx512bf16().product, rounded_tiles_avx512amx()),
-                                       rounded_functions_avx512bf16().round_rows,
-                                       rounded_functions_avx512bf16().pack_narrow};
+    static RoundedFunctions const kAll = [] {
+        auto functions = rounded_functions_avx512bf16();
+        functions.product.tiles = rounded_tiles_avx512amx();
+        return functions;
+    }();
     return kAll;
 }
 

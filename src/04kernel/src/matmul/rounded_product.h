@@ -17,8 +17,10 @@ struct RoundedFunctions {
     /// Rows of `k` floats, `x_row` apart, to rows of `pairs_of(k)` pairs, `pairs_row` apart, the last of an odd number
     /// with a zero. They may begin where the rows of floats do.
     void (*round_rows)(float const* x, int64_t x_row, int64_t rows, int64_t k, float* pairs, int64_t pairs_row);
-    /// As `product.pack`, of a B [K, N] of bf16.
-    void (*pack_narrow)(float* target, uint16_t const* b, int64_t b_row, int64_t n, int64_t k);
+    /// As `product.pack`, of a B of bf16.
+    void (*pack_narrow)(float* target, uint16_t const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
+    /// So many floats to bf16.
+    void (*narrow)(float const* x, int64_t count, uint16_t* y);
 };
 
 RoundedFunctions const& rounded_functions_avx512bf16();

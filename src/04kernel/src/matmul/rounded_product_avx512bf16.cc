@@ -3,7 +3,8 @@
 namespace refactor::kernel {
 namespace {
 
-void pack_pairs(float* target, float const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
+template <class T>
+void pack_pairs(float* target, T const* b, int64_t b_row, bool columns, int64_t n, int64_t k) {
     for (int64_t j = 0; j < n; j += kPanel) {
         int64_t count = smaller(kPanel, n - j), wide = width_of(count);
         if (columns)
@@ -14,18 +15,11 @@ void pack_pairs(float* target, float const* b, int64_t b_row, bool columns, int6
     }
 }
 
-void pack_narrow(float* target, uint16_t const* b, int64_t b_row, int64_t n, int64_t k) {
-    for (int64_t j = 0; j < n; j += kPanel) {
-        int64_t count = smaller(kPanel, n - j), wide = width_of(count);
-        pack_narrow_rows(target, b + j, b_row, count, k, wide);
-        target += pairs_of(k) * wide;
-    }
-}
-
 constexpr RoundedFunctions kRounded{
-    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs},
+    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs<float>},
     round_rows,
-    pack_narrow};
+    pack_pairs<uint16_t>,
+    narrow};
 
 }  // namespace
 

@@ -48,11 +48,7 @@ class PendingPanel {
     }
     /// Results that have taken the place of their sums.
     RG_SIMD void narrow_sums(int rows) {
-        for (int i = 0; i < rows; ++i, narrow_y_ += t_->y_row)
-            for (int64_t j = 0; j < columns_; j += 2 * kWidth) {
-                int const left = static_cast<int>(smaller(2 * kWidth, columns_ - j));
-                store_first_of_pairs(round_some(sums_ + i * kPanel + j, left), narrow_y_ + j, left);
-            }
+        for (int i = 0; i < rows; ++i, narrow_y_ += t_->y_row) narrow(sums_ + i * kPanel, columns_, narrow_y_);
     }
     template <int vectors>
     RG_SIMD void store_next() {

@@ -36,7 +36,7 @@ void copy_rows(float const* x, int64_t x_row, int64_t rows, int64_t pairs, int64
     for (int64_t i = 0; i < rows; ++i, x += x_row)
         for (int64_t p = 0, step = 0; p < pairs; p += kTilePairs, ++step) {
             float* y = tiles.tile(i / kTileRows, step) + i % kTileRows * kTilePairs;
-            (elements ? round_some(x + 2 * p, smaller(kTileDepth, elements - 2 * p))
+            (elements ? first_pairs(x + 2 * p, smaller(kTileDepth, elements - 2 * p))
                       : load_part(x + p, static_cast<int>(smaller(kTilePairs, pairs - p))))
                 .store(y);
         }

@@ -26,6 +26,12 @@ RG_SIMD Vec round_side_by_side(Vec even, Vec odd) {
     return {_mm512_castsi512_ps(_mm512_permutexvar_epi16(_mm512_loadu_si512(kOrder), words))};
 }
 
+/// The first `n` in [0, 32] numbers of bf16, zeros for the others, whose memory is not touched.
+RG_SIMD Vec load_pairs(uint16_t const* p, int n) {
+    if (n == 32) return {_mm512_castsi512_ps(_mm512_loadu_si512(p))};
+    return {_mm512_castsi512_ps(_mm512_maskz_loadu_epi16((1U << n) - 1, p))};
+}
+
 /// Lane i holds element i of `even` (its low half) and of `odd` (null: zeros), of which the first `n` in [0, 16] are
 /// read.
 RG_SIMD Vec side_by_side(uint16_t const* even, uint16_t const* odd, int n) {
