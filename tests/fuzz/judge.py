@@ -220,6 +220,25 @@ def identical(first: Any, second: Any) -> bool:
     return bool(first.shape == second.shape and first.tobytes() == second.tobytes())
 
 
+def free_sizes(graph: Graph) -> set[int]:
+    """Return the sizes of the inputs that may be others, but 0; none if there are sequences."""
+    if any(isinstance(graph.values[name], list) for name in graph.inputs):
+        return set()
+    shapes = {name: graph.values[name].shape for name in graph.inputs}
+    found = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    return {size for place, size in found.items() if size and place not in graph.fixed}
+
+
+def with_size(graph: Graph, size: int, other: int) -> Graph:
+    """Return the graph with inputs whose axes of a size have another one; their values alone are those of the graph."""
+    values = dict(graph.values)
+    for name in graph.inputs:
+        lengths = enumerate(graph.values[name].shape)
+        shape = [other if k == size and (name, axis) not in graph.fixed else k for axis, k in lengths]
+        values[name] = np.resize(graph.values[name], shape)
+    return replace(graph, values=values)
+
+
 def resized(graph: Graph) -> Graph | None:
     """Return the graph with inputs of other sizes and what follows from them; None if nothing fits."""
     return next(resizings(graph), None)
@@ -227,26 +246,11 @@ def resized(graph: Graph) -> Graph | None:
 
 def resizings(graph: Graph) -> Iterator[Graph]:
     """Make graphs with inputs of other sizes and what follows from them."""
-    if any(isinstance(graph.values[name], list) for name in graph.inputs):
-        return
     if any(node.op_type in _LOOSE for node in graph.nodes):
         return
-    free = {
-        (name, axis): size
-        for name in graph.inputs
-        for axis, size in enumerate(graph.values[name].shape)
-        if size and (name, axis) not in graph.fixed
-    }
-    sizes = sorted(set(free.values()))
+    sizes = sorted(free_sizes(graph))
     for size, change in [(size, change) for change in (1, 2, -1) for size in sizes if size + change][:6]:
-        values = dict(graph.values)
-        for name in graph.inputs:
-            array = graph.values[name]
-            shape = [
-                length + change if free.get((name, axis)) == size else length for axis, length in enumerate(array.shape)
-            ]
-            values[name] = np.resize(array, shape)
-        other = replace(graph, values=values)
+        other = with_size(graph, size, size + change)
         try:
             other.values = evaluate(other)
         except NodeFailure:

@@ -19,9 +19,11 @@ from tests.fuzz.judge import (
     Verdict,
     beside_a_clone,
     compile_graph,
+    free_sizes,
     identical,
     resizings,
     run,
+    with_size,
 )
 from tests.fuzz.oracle import Array, NodeFailure, Rounding, difference, evaluate_rounded, reads, worst
 
@@ -188,6 +190,11 @@ class Judge:
             if text:
                 return Verdict("wrong", f"{self.precision} with inputs {sizes}: {text}")
             expected.append((other, results))
+        for size in sorted(free_sizes(graph)):
+            none = with_size(graph, size, 0)
+            wanted, results = run(plain, none), run(executor, none)
+            if not isinstance(wanted, Verdict) and isinstance(results, Verdict):
+                return Verdict("refuses", f"inputs whose sizes of {size} are 0: {results.detail}, f32 does not")
         for other, results in expected[:0:-1]:
             alone = run(fresh, other)
             if isinstance(alone, Verdict) or not all(identical(results[name], alone[name]) for name in results):
