@@ -159,3 +159,22 @@ def test_the_tolerance_is_a_few_roundings(precision):
     wrong = wanted.copy()
     wrong[5, 3] += 10 * rounding.unit * np.abs(wanted).max()
     assert "1 of 320 elements differ, first at [5, 3]" in rounding_difference(wrong, wanted, samples)
+
+
+def test_refusals_of_nothing_are_findings(monkeypatch):
+    plain, lower = rounded.compile_graph, []
+
+    def noting(graph, **options):
+        executor = plain(graph, **options)
+        lower.extend([executor] if "precision" in options else [])
+        return executor
+
+    def refusing(executor, graph, run=rounded.run):
+        nothing = any(array.size == 0 for array in graph.feeds().values())
+        return Verdict("refused", "no kernel") if nothing and executor in lower else run(executor, graph)
+
+    monkeypatch.setattr(rounded, "compile_graph", noting)
+    monkeypatch.setattr(rounded, "run", refusing)
+    verdict = Judge("bf16")(_graph(symbolic=True))
+    assert (verdict.kind, verdict.finding) == ("refuses", True)
+    assert "are 0: no kernel, f32 does not" in verdict.detail
