@@ -87,7 +87,7 @@ def test_right_results_pass():
 def test_wrong_values_are_noticed(monkeypatch):
     graph = _graph()
     results = {name: graph.values[name].copy() for name in graph.outputs}
-    monkeypatch.setattr("tests.fuzz.judge._run", lambda executor, graph: results)
+    monkeypatch.setattr("tests.fuzz.judge.run", lambda executor, graph: results)
     assert judge(graph).kind == "passed"
     results["t2"].reshape(-1)[7] += np.float32(1e-3)
     verdict = judge(graph)
@@ -143,7 +143,7 @@ def test_other_sizes_are_tried(monkeypatch):
     assert other is not None
     assert other.values["x0"].shape == (4, 5)  # 5 cannot change: the constant has it, too
     assert judge(graph).kind == "passed"
-    plain = fuzz_judge._run
+    plain = fuzz_judge.run
 
     def forgetful(executor, graph):
         results = plain(executor, graph)
@@ -151,7 +151,7 @@ def test_other_sizes_are_tried(monkeypatch):
             results["t3"] = results["t3"][:3]
         return results
 
-    monkeypatch.setattr(fuzz_judge, "_run", forgetful)
+    monkeypatch.setattr(fuzz_judge, "run", forgetful)
     assert judge(graph).finding
 
 
@@ -170,7 +170,7 @@ def test_axes_that_are_fixed_stay():
 def test_a_clone_with_other_results_is_noticed(monkeypatch):
     graph = _graph()
     graph.symbolic = True
-    plain, runners = fuzz_judge._run, []
+    plain, runners = fuzz_judge.run, []
 
     def disturbed(executor, graph):
         results = plain(executor, graph)
@@ -179,7 +179,7 @@ def test_a_clone_with_other_results_is_noticed(monkeypatch):
             results["t3"] = -results["t3"]
         return results
 
-    monkeypatch.setattr(fuzz_judge, "_run", disturbed)
+    monkeypatch.setattr(fuzz_judge, "run", disturbed)
     verdict = judge(graph)
     assert (verdict.kind, verdict.detail) == ("stale", "beside a clone: changed ['t3']")
 

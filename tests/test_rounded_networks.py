@@ -137,6 +137,38 @@ def outputs_of(executor, x):
     return np.asarray(next(iter(executor({"x": x}).values())))
 
 
+OF_PADDING = {
+    "Conv": {"pads": [2] * 4},
+    "depthwise": {"pads": [2] * 4, "group": 32},
+    "grouped": {"pads": [2] * 4, "group": 4},
+    "strided": {"pads": [2] * 4, "strides": [2, 2]},
+    "ConvTranspose": {},
+    "GlobalAveragePool": None,
+    "GlobalMaxPool": None,
+}
+
+
+@pytest.mark.parametrize("kind", OF_PADDING)
+def test_pictures_without_rows(kind):
+    """Where f32 makes results of padding alone, or of nothing, so does bf16."""
+    network, options = Network(1, channels=32), OF_PADDING[kind]
+    network.name = network.add("Conv", "x", network.weights(32, 32, 1, 1))
+    if options is None:
+        network.name = network.add(kind, network.name)
+    else:
+        weights = network.weights(32, 32 // options.get("group", 1), 3, 3)
+        op = kind if kind == "ConvTranspose" else "Conv"
+        network.name = network.add(op, network.name, weights, network.constant(np.ones(32, np.float32)), **options)
+        network.name = network.add("Conv", network.name, network.weights(32, 32, 1, 1))
+    compiler = make_compiler(network.model(layers=0))
+    exact, narrow = (compiler.compile("cpu", num_threads=2, precision=name) for name in ("default", "bf16"))
+    for height, width in [(0, 6), (7, 6), (5, 0)]:
+        x = network.random.standard_normal((2, 32, height, width), np.float32)
+        want, got = outputs_of(exact, x), outputs_of(narrow, x)
+        assert want.size
+        assert relative_error({"y": got}, {"y": want}) < 0.02
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_rounds_as_its_operands(seed):
     random = np.random.default_rng(1000 + seed)

@@ -16,12 +16,16 @@ import numpy as np
 import onnx
 
 from tests.fuzz import __doc__ as description
-from tests.fuzz.generate import generate, supported
+from tests.fuzz.generate import NETWORKS, generate, supported
 from tests.fuzz.graph import Graph
 from tests.fuzz.judge import DISPUTED, REFUSED, Verdict, judge
 from tests.fuzz.operators import GENERATORS, IN_MOTIFS
 from tests.fuzz.pool import Worker, judge_apart
 from tests.fuzz.reduce import reduce
+from tests.fuzz.rounded import PRECISIONS, Judge
+
+_ROUNDED_NETWORKS = 0.5
+"""Part of the graphs that are whole networks where a lower precision is judged: it rounds what these are made of."""
 
 
 def _options() -> argparse.Namespace:
@@ -32,6 +36,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=sys.maxsize, help="number of graphs")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="", help="comma-separated operators that may occur")
+    parser.add_argument("--precision", choices=("f32", *PRECISIONS), default="f32", help="what is judged")
+    parser.add_argument("--networks", type=float, default=None, help="part of the graphs that are whole networks")
     parser.add_argument("--keep-going", action="store_true", help="report findings of one kind more than once")
     parser.add_argument("--out", type=Path, default=None, help="folder for the models of findings")
     parser.add_argument("--show", action="store_true", help="print every graph")
@@ -52,22 +58,37 @@ class Campaign:
     def __init__(self, options: argparse.Namespace, seed: int) -> None:
         self.options, self.seed = options, seed
         self.only = frozenset(filter(None, options.only.split(",")))
+        self.rounds = options.precision != "f32"
+        usual = _ROUNDED_NETWORKS if self.rounds else NETWORKS
+        self.networks = usual if options.networks is None else options.networks
+        self.judge = Judge(options.precision) if self.rounds else judge
         self.counts: Counter[str] = Counter()
         self.operators: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.seen: set[str] = set()
         self.findings = 0
 
+    def generate(self, index: int) -> Graph:
+        """Return a graph of the campaign."""
+        return generate(self.seed, index, self.only, self.networks)
+
+    def command(self, index: int) -> str:
+        """Return what looks at a graph again."""
+        options = {"only": self.options.only, "precision": self.options.precision if self.rounds else ""}
+        options["networks"] = "" if self.options.networks is None else str(self.networks)
+        chosen = "".join(f" --{name} '{value}'" for name, value in options.items() if value)
+        return f"python -m tests.fuzz --seed {self.seed} --first {index} --count 1{chosen}"
+
     def task(self, index: int, note: Callable[[str], None]) -> tuple[Verdict, list[str]]:
         """Generate and judge one graph, in a worker."""
         try:
-            graph = generate(self.seed, index, self.only)
+            graph = self.generate(index)
         except Exception:  # a defect of the fuzzer: shown, and the graph after it is next
             traceback.print_exc()
             return Verdict(DISPUTED, "the generator failed"), []
         if not graph.nodes:
             return Verdict(REFUSED, "an empty graph"), []
-        return judge(graph, note), [node.op_type for node in graph.nodes]
+        return self.judge(graph, note), [node.op_type for node in graph.nodes]
 
     def run(self) -> None:
         """Go on until the time or the graphs are used up."""
@@ -102,21 +123,21 @@ class Campaign:
         self.counts[verdict.kind] += 1
         self.operators.update(operators)
         if self.options.show:
-            print(f"graph {index}: {verdict.kind} {verdict.detail}\n{generate(self.seed, index, self.only).describe()}")
+            print(f"graph {index}: {verdict.kind} {verdict.detail}\n{self.generate(index).describe()}")
         if verdict.kind in (REFUSED, DISPUTED):
             self.reasons[f"{verdict.kind}: " + re.sub(r'"[^"]*"|(?<!opset )-?\d+', "#", verdict.detail)[:200]] += 1
         if not verdict.finding:
             return
         self.findings += 1
-        graph = generate(self.seed, index, self.only)
-        smaller = reduce(graph, lambda other: judge_apart(other).kind == verdict.kind)
-        final = judge_apart(smaller)
+        graph = self.generate(index)
+        smaller = reduce(graph, lambda other: judge_apart(other, self.judge).kind == verdict.kind)
+        final = judge_apart(smaller, self.judge)
         final = final if final.finding else verdict
         signature = _signature(smaller, final)
         if signature in self.seen and not self.options.keep_going:
             return
         self.seen.add(signature)
-        print(f"\nFOUND {final.kind}: python -m tests.fuzz --seed {self.seed} --first {index} --count 1")
+        print(f"\nFOUND {final.kind}: {self.command(index)}")
         print(f"{final.detail}\n{smaller.describe()}", flush=True)
         if self.options.out is not None:
             folder = self.options.out / f"{self.seed}-{index}"

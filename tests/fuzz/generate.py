@@ -11,7 +11,7 @@ from tests.fuzz.operators.networks import NETWORK_MOTIFS
 from tests.fuzz.oracle import reads
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28)
-_NETWORKS = 0.03
+NETWORKS = 0.03
 """Part of the graphs that are whole networks."""
 _COMMON = (13, 17, 18, 21)
 """Operator sets that exporters write most."""
@@ -32,7 +32,7 @@ def supported() -> set[str]:
     return {item.name for item in supported_ops() if item.domain == "ai.onnx"}
 
 
-def generate(seed: int, index: int, only: frozenset[str] = frozenset()) -> Graph:
+def generate(seed: int, index: int, only: frozenset[str] = frozenset(), networks: float = NETWORKS) -> Graph:
     """Return graph number `index` of a seed; the same for the same library and `onnx`.
 
     Parameters
@@ -41,12 +41,14 @@ def generate(seed: int, index: int, only: frozenset[str] = frozenset()) -> Graph
         Two numbers.
     only
         The operators that may occur; all if there are none.
+    networks
+        Part of the graphs that are whole networks.
     """
     random = np.random.default_rng([seed, index])
     opset = int(random.choice(_COMMON if random.random() < 0.5 else OPSETS))
     if (opset, only) not in _USABLE:
         _USABLE[opset, only] = usable(opset, only)
-    is_network = only <= NETWORK_MOTIFS if only else bool(random.random() < _NETWORKS)
+    is_network = only <= NETWORK_MOTIFS if only else bool(random.random() < networks)
     draft = Draft(random, opset, is_network=is_network)
     names = [name for name in _USABLE[opset, only] if (name in NETWORK_MOTIFS) == is_network]
     wanted = 1 if is_network else draft.integer(1, 8)

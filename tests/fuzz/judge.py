@@ -64,11 +64,16 @@ class Verdict:
 
 def _compile(graph: Graph) -> Executor | Verdict:
     """Return an executor for the graph; half of them without algorithms that change the error bound."""
+    precision = "exact" if len(graph.nodes) % 2 == 0 else "default"
+    large = max(np.size(graph.values[name]) for name in graph.inputs or graph.outputs) > MAX_ELEMENTS
+    threads = 2 if large != (len(graph.nodes) % 5 == 0) else 1
+    return compile_graph(graph, num_threads=threads, precision=precision)
+
+
+def compile_graph(graph: Graph, **options: Any) -> Executor | Verdict:
+    """Return an executor for the graph, made with options of `Compiler.compile`."""
     try:
-        precision = "exact" if len(graph.nodes) % 2 == 0 else "default"
-        large = max(np.size(graph.values[name]) for name in graph.inputs or graph.outputs) > MAX_ELEMENTS
-        threads = 2 if large != (len(graph.nodes) % 5 == 0) else 1
-        return make_compiler(graph.model()).compile(num_threads=threads, precision=precision, verify=True)
+        return make_compiler(graph.model()).compile(verify=True, **options)
     except Unsupported as error:
         return Verdict(REFUSED, error.problems[0])
     except InvalidModel as error:
@@ -79,7 +84,7 @@ def _compile(graph: Graph) -> Executor | Verdict:
         return Verdict("failed", f"{type(error).__name__} in compile: {error}")
 
 
-def _run(executor: Executor, graph: Graph) -> dict[str, Any] | Verdict:
+def run(executor: Executor, graph: Graph) -> dict[str, Any] | Verdict:
     """Return the library's results."""
     try:
         return dict(executor(graph.feeds()))
@@ -103,7 +108,7 @@ def judge(graph: Graph, note: Callable[[str], None] = lambda stage: None) -> Ver
     """
     note("refactor_graph")
     executor = _compile(graph)
-    ours = executor if isinstance(executor, Verdict) else _run(executor, graph)
+    ours = executor if isinstance(executor, Verdict) else run(executor, graph)
     if isinstance(ours, Verdict):
         if ours.kind in (REFUSED, "internal"):
             return ours
@@ -132,7 +137,7 @@ def _misfit(graph: Graph, executor: Executor, note: Callable[[str], None]) -> Ve
         return Verdict(PASSED)
     for other in others:
         note("refactor_graph")
-        results = _run(executor, other)
+        results = run(executor, other)
         if isinstance(results, Verdict):
             if results.kind == "internal":
                 return results
@@ -168,7 +173,7 @@ def _again(graph: Graph, executor: Executor, first: dict[str, Any], note: Callab
     others = list(islice(resizings(graph), _SIZES))
     expected = [(graph, first)]
     for other in others:
-        results = _run(executor, other)
+        results = run(executor, other)
         if isinstance(results, Verdict) or _differences(other, results, _disturbed(other)):
             alone = judge(replace(other, symbolic=False), note)
             if alone.kind != PASSED:
@@ -177,25 +182,25 @@ def _again(graph: Graph, executor: Executor, first: dict[str, Any], note: Callab
             what = results.detail if isinstance(results, Verdict) else str(_differences(other, results, []))
             return Verdict("stale", f"wrong with inputs {sizes} after a run with others: {what}")
         expected.append((other, results))
-    second = _run(executor, graph) if others else first
+    second = run(executor, graph) if others else first
     if isinstance(second, Verdict):
         return Verdict("stale", f"a second run with the same inputs fails: {second.detail}")
-    changed = [name for name, value in first.items() if not _identical(value, second[name])]
+    changed = [name for name, value in first.items() if not identical(value, second[name])]
     if changed:
         return Verdict("stale", f"a second run with the same inputs changes {changed}")
-    return _beside_a_clone(executor, expected)
+    return beside_a_clone(executor, expected)
 
 
-def _beside_a_clone(executor: Executor, expected: list[tuple[Graph, dict[str, Any]]]) -> Verdict:
+def beside_a_clone(executor: Executor, expected: list[tuple[Graph, dict[str, Any]]]) -> Verdict:
     """Run the executor and a clone at once, through all sizes, each in another order."""
     clone = executor.clone()
 
     def check(runner: Executor, order: list[tuple[Graph, dict[str, Any]]]) -> str | None:
         for graph, wanted in order:
-            results = _run(runner, graph)
+            results = run(runner, graph)
             if isinstance(results, Verdict):
                 return results.detail
-            changed = [name for name, value in wanted.items() if not _identical(value, results[name])]
+            changed = [name for name, value in wanted.items() if not identical(value, results[name])]
             if changed:
                 return f"changed {changed}"
         return None
@@ -206,12 +211,32 @@ def _beside_a_clone(executor: Executor, expected: list[tuple[Graph, dict[str, An
     return next((Verdict("stale", f"beside a clone: {text}") for text in found if text), Verdict(PASSED))
 
 
-def _identical(first: Any, second: Any) -> bool:
+def identical(first: Any, second: Any) -> bool:
+    """Return whether two results have the same bits."""
     if isinstance(first, list):
-        return len(first) == len(second) and all(map(_identical, first, second))
+        return len(first) == len(second) and all(map(identical, first, second))
     if first.dtype == object:
         return bool(first.shape == second.shape and (first == second).all())
     return bool(first.shape == second.shape and first.tobytes() == second.tobytes())
+
+
+def free_sizes(graph: Graph) -> set[int]:
+    """Return the sizes of the inputs that may be others, but 0; none if there are sequences."""
+    if any(isinstance(graph.values[name], list) for name in graph.inputs):
+        return set()
+    shapes = {name: graph.values[name].shape for name in graph.inputs}
+    found = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    return {size for place, size in found.items() if size and place not in graph.fixed}
+
+
+def with_size(graph: Graph, size: int, other: int) -> Graph:
+    """Return the graph with inputs whose axes of a size have another one; their values alone are those of the graph."""
+    values = dict(graph.values)
+    for name in graph.inputs:
+        lengths = enumerate(graph.values[name].shape)
+        shape = [other if k == size and (name, axis) not in graph.fixed else k for axis, k in lengths]
+        values[name] = np.resize(graph.values[name], shape)
+    return replace(graph, values=values)
 
 
 def resized(graph: Graph) -> Graph | None:
@@ -221,26 +246,11 @@ def resized(graph: Graph) -> Graph | None:
 
 def resizings(graph: Graph) -> Iterator[Graph]:
     """Make graphs with inputs of other sizes and what follows from them."""
-    if any(isinstance(graph.values[name], list) for name in graph.inputs):
-        return
     if any(node.op_type in _LOOSE for node in graph.nodes):
         return
-    free = {
-        (name, axis): size
-        for name in graph.inputs
-        for axis, size in enumerate(graph.values[name].shape)
-        if size and (name, axis) not in graph.fixed
-    }
-    sizes = sorted(set(free.values()))
+    sizes = sorted(free_sizes(graph))
     for size, change in [(size, change) for change in (1, 2, -1) for size in sizes if size + change][:6]:
-        values = dict(graph.values)
-        for name in graph.inputs:
-            array = graph.values[name]
-            shape = [
-                length + change if free.get((name, axis)) == size else length for axis, length in enumerate(array.shape)
-            ]
-            values[name] = np.resize(array, shape)
-        other = replace(graph, values=values)
+        other = with_size(graph, size, size + change)
         try:
             other.values = evaluate(other)
         except NodeFailure:

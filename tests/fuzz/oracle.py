@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +21,10 @@ _EPS = {
     np.dtype(np.float16): 2.0**-10,
     np.dtype(ml_dtypes.bfloat16): 2.0**-7,
 }
+
+
+_ROUNDED = frozenset(_EPS) - {np.dtype(np.float64)}
+"""Types whose tensors a lower precision rounds."""
 
 
 _SINGLE = frozenset({"Erf", "Gelu", "HardSwish"})
@@ -46,8 +51,38 @@ _BY_ONNXRUNTIME = frozenset(
 _SLOW = 1 << 15
 """Elements of an operand from which `onnx.reference` takes too long: onnxruntime computes the node."""
 
-_CANCELLING = frozenset({"BlackmanWindow", "Conv", "ConvTranspose", "Resize"})
-"""Operators whose sums have larger terms than results: Winograd's transforms, cubic weights."""
+_CANCELLING = frozenset({"BlackmanWindow", "Conv", "ConvTranspose", "HammingWindow", "HannWindow", "Resize"})
+"""Operators whose sums have larger terms than results: Winograd's transforms, cubic weights, cosines."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Errors of a lower precision.
+
+    Attributes
+    ----------
+    unit
+        Of an error.
+    of_largest
+        Whether errors are relative to the largest element of a tensor, as where elements share a scale; else to each.
+    readers
+        Operators whose operands are rounded; all tensors if there are none.
+    """
+
+    unit: float
+    of_largest: bool = False
+    readers: frozenset[str] = frozenset()
+
+    def disturbed(self, array: Array, random: np.random.Generator) -> Array:
+        """Return `array` with errors, if its type is one that is rounded."""
+        if isinstance(array, list) or array.dtype not in _ROUNDED:
+            return array
+        with np.errstate(all="ignore"):
+            wide = np.abs(array.astype(np.float64))
+            scale = (
+                wide[np.isfinite(wide)].max(initial=0.0) if self.of_largest else np.where(np.isfinite(wide), wide, 0)
+            )
+            return np.asarray(array + self.unit * scale * random.uniform(-1, 1, array.shape)).astype(array.dtype)
 
 
 class NodeFailure(Exception):  # noqa: N818 (it is no error of the fuzzer)
@@ -119,6 +154,11 @@ def _plain(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind in "UTS" else array
 
 
+def _scales(graph: Any) -> set[str]:
+    """Return the names of scales of sizes."""
+    return {name for node in graph.nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:]}
+
+
 def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str, Array]:
     """Compute all tensors of a graph; with `random`, floats that are no scales of sizes are disturbed by a few units.
 
@@ -127,7 +167,7 @@ def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str,
     NodeFailure
         If a node cannot be computed (for a disturbed index, say).
     """
-    scales = {name for node in graph.nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:]}
+    scales = _scales(graph)
     values = {
         name: _disturbed(graph.values[name], None if name in scales else random)
         for name in (*graph.inputs, *graph.constants)
@@ -137,6 +177,29 @@ def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str,
         least = _EPS[np.dtype(np.float32)] if node.op_type in _SINGLE else 0.0
         for name, array in zip(node.output, made, strict=True):
             values[name] = _disturbed(array, random, least, _cancellation(node, values))
+    return values
+
+
+def evaluate_rounded(graph: Any, random: np.random.Generator, rounding: Rounding) -> dict[str, Array]:
+    """Compute all tensors of a graph with the errors of a lower precision.
+
+    Raises
+    ------
+    NodeFailure
+        If a node cannot be computed.
+    """
+    exact = _scales(graph)
+    if rounding.readers:
+        read = {name for node in graph.nodes if node.op_type in rounding.readers for name in node.input}
+        exact |= graph.values.keys() - read
+
+    def disturbed(name: str, array: Array) -> Array:
+        return array if name in exact else rounding.disturbed(array, random)
+
+    values = {name: disturbed(name, graph.values[name]) for name in (*graph.inputs, *graph.constants)}
+    for node in graph.nodes:
+        for name, array in zip(node.output, evaluate_node(node, graph.opset, values), strict=True):
+            values[name] = disturbed(name, array)
     return values
 
 
@@ -207,7 +270,7 @@ def difference(actual: Any, wanted: Array, disturbed: Sequence[Array], *, finite
         for other in disturbed:
             free |= (other != wanted) if other.shape == wanted.shape else True
         wrong = (actual != wanted) & ~free
-        return _worst(actual, wanted, wrong)
+        return worst(actual, wanted, wrong)
     with np.errstate(all="ignore"):
         mine, right = actual.astype(np.float64), wanted.astype(np.float64)
         noise = np.zeros(wanted.shape)
@@ -223,10 +286,11 @@ def difference(actual: Any, wanted: Array, disturbed: Sequence[Array], *, finite
         # Sums of infinities are infinite or NaN, depending on their order.
         same = (mine == right) | (~np.isfinite(mine) & ~np.isfinite(right)) | (np.abs(mine - right) <= tolerance)
         ignored = ~np.isfinite(right) if finite_only else np.zeros(right.shape, bool)
-        return _worst(actual, wanted, ~(same | np.isinf(noise) | ignored))
+        return worst(actual, wanted, ~(same | np.isinf(noise) | ignored))
 
 
-def _worst(actual: Array, wanted: Array, wrong: Array) -> str | None:
+def worst(actual: Array, wanted: Array, wrong: Array) -> str | None:
+    """Return where results are wrong; None if they are nowhere."""
     if not wrong.any():
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -64,9 +64,9 @@ class Worker:
         self.connection.close()
 
 
-def judge_apart(graph: Any) -> Verdict:
+def judge_apart(graph: Any, judgement: Callable[[Any, Callable[[str], None]], Verdict] = judge) -> Verdict:
     """Judge a graph in a process of its own."""
-    worker = Worker(judge)
+    worker = Worker(judgement)
     try:
         worker.give(graph)
         while True:

@@ -50,6 +50,7 @@ from tests.fuzz.operators import (  # noqa: E402 (they register themselves in wh
     reductions,
     shapes,
     text,
+    tiles,
     windows,
 )
 
@@ -71,5 +72,6 @@ __all__ = [
     "reductions",
     "shapes",
     "text",
+    "tiles",
     "windows",
 ]

@@ -9,23 +9,30 @@ import numpy as np
 from tests.fuzz.graph import I64, Draft, Reject
 from tests.fuzz.operators import operator
 
-NETWORK_MOTIFS = frozenset({"*cnn", "*transformer", "*decoder", "*quantised_cnn", "*quantised_transformer"})
+NETWORK_MOTIFS = frozenset(
+    {
+        *("*blocked_cnn", "*cnn", "*decoder", "*long_attention", "*products", "*quantised_cnn"),
+        *("*quantised_transformer", "*tokens", "*transformer"),
+    }
+)
 """They make graphs of their own, by a `Draft` of a network."""
 
 _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Elu", "HardSwish", "Clip", "Softplus", "*swish")
 
 
-def _weights(draft: Draft, *shape: int) -> str:
+def scaled_weights(draft: Draft, *shape: int) -> str:
     """Return weights that keep the size of what they are multiplied with."""
     fan_in = max(1, int(np.prod(shape[1:])))
     return draft.leaf((draft.random.standard_normal(shape) / np.sqrt(fan_in)).astype(draft.real), constant=True)
 
 
-def _vector(draft: Draft, size: int, low: float = -1.0, high: float = 1.0) -> str:
+def vector(draft: Draft, size: int, low: float = -1.0, high: float = 1.0) -> str:
+    """Return a constant of one axis."""
     return draft.leaf(draft.random.uniform(low, high, size).astype(draft.real), constant=True)
 
 
-def _activate(draft: Draft, x: str) -> str:
+def activate(draft: Draft, x: str) -> str:
+    """Return an activation of a tensor."""
     name = draft.choice(_ACTIVATIONS)
     if name == "*swish" or (name == "HardSwish" and draft.opset < 14):
         (gate,) = draft.add("Sigmoid", [x])
@@ -38,69 +45,67 @@ def _activate(draft: Draft, x: str) -> str:
 
 
 # ---------------------------------------------------------------------- pictures
-def _convolve(
-    draft: Draft, x: str, out: int, kernel: int, *, stride: int = 1, group: int = 1, dilation: int = 1
-) -> str:
+def convolve(draft: Draft, x: str, out: int, kernel: int, *, stride: int = 1, group: int = 1, dilation: int = 1) -> str:
     """Return a convolution that keeps the size but for the stride, with what usually follows it."""
     channels = draft.value(x).shape[1]
-    inputs = [x, _weights(draft, out, channels // group, kernel, kernel)]
+    inputs = [x, scaled_weights(draft, out, channels // group, kernel, kernel)]
     if draft.chance(0.5):
-        inputs.append(_vector(draft, out))
+        inputs.append(vector(draft, out))
     pad = dilation * (kernel - 1) // 2
     options = {"pads": [pad] * 4, "strides": [stride] * 2, "group": group, "dilations": [dilation] * 2}
     (y,) = draft.add("Conv", inputs, **options)
     if draft.chance(0.4):
-        parameters = [_vector(draft, out, 0.5, 1.5), _vector(draft, out), _vector(draft, out)]
-        (y,) = draft.add("BatchNormalization", [y, *parameters, _vector(draft, out, 0.5, 2)])
-    return _activate(draft, y) if draft.chance(0.7) else y
+        parameters = [vector(draft, out, 0.5, 1.5), vector(draft, out), vector(draft, out)]
+        (y,) = draft.add("BatchNormalization", [y, *parameters, vector(draft, out, 0.5, 2)])
+    return activate(draft, y) if draft.chance(0.7) else y
 
 
 def _plain(draft: Draft, x: str) -> str:
     out = draft.choice([8, 16, 24, 32, 48, 64, 19])
-    return _convolve(draft, x, out, draft.choice([1, 1, 3, 3, 3, 5, 7]), stride=draft.choice([1, 1, 1, 2]))
+    return convolve(draft, x, out, draft.choice([1, 1, 3, 3, 3, 5, 7]), stride=draft.choice([1, 1, 1, 2]))
 
 
 def _dilated(draft: Draft, x: str) -> str:
-    return _convolve(draft, x, draft.choice([16, 32]), 3, dilation=draft.integer(2, 4))
+    return convolve(draft, x, draft.choice([16, 32]), 3, dilation=draft.integer(2, 4))
 
 
 def _grouped(draft: Draft, x: str) -> str:
     channels = draft.value(x).shape[1]
     group = draft.choice([g for g in (2, 4, 8, channels) if channels % g == 0])
     out = channels * draft.choice([1, 1, 2])
-    return _convolve(draft, x, out, draft.choice([3, 3, 5]), stride=draft.choice([1, 1, 2]), group=group)
+    return convolve(draft, x, out, draft.choice([3, 3, 5]), stride=draft.choice([1, 1, 2]), group=group)
 
 
 def _residual(draft: Draft, x: str) -> str:
     channels = draft.value(x).shape[1]
-    y = _convolve(draft, x, draft.choice([16, 32]), draft.choice([1, 3]))
-    y = _convolve(draft, y, channels, draft.choice([1, 3]))
+    y = convolve(draft, x, draft.choice([16, 32]), draft.choice([1, 3]))
+    y = convolve(draft, y, channels, draft.choice([1, 3]))
     (y,) = draft.add("Add", [x, y] if draft.chance(0.5) else [y, x])
-    return _activate(draft, y) if draft.chance(0.6) else y
+    return activate(draft, y) if draft.chance(0.6) else y
 
 
 def _inverted(draft: Draft, x: str) -> str:
     channels = draft.value(x).shape[1]
     wide = channels * draft.integer(2, 3)
-    y = _convolve(draft, x, wide, 1)
-    y = _convolve(draft, y, wide, draft.choice([3, 5]), stride=draft.choice([1, 1, 2]), group=wide)
+    y = convolve(draft, x, wide, 1)
+    y = convolve(draft, y, wide, draft.choice([3, 5]), stride=draft.choice([1, 1, 2]), group=wide)
     y = _excited(draft, y) if draft.chance(0.3) else y
-    y = _convolve(draft, y, channels, 1)
+    y = convolve(draft, y, channels, 1)
     return draft.add("Add", [x, y])[0] if draft.value(x).shape == draft.value(y).shape else y
 
 
 def _excited(draft: Draft, x: str) -> str:
     channels = draft.value(x).shape[1]
     (gate,) = draft.add("GlobalAveragePool", [x])
-    (gate,) = draft.add("Conv", [gate, _weights(draft, 8, channels, 1, 1)])
+    (gate,) = draft.add("Conv", [gate, scaled_weights(draft, 8, channels, 1, 1)])
     (gate,) = draft.add("Relu", [gate])
-    (gate,) = draft.add("Conv", [gate, _weights(draft, channels, 8, 1, 1), _vector(draft, channels)])
+    (gate,) = draft.add("Conv", [gate, scaled_weights(draft, channels, 8, 1, 1), vector(draft, channels)])
     (gate,) = draft.add(draft.choice(["Sigmoid", "HardSigmoid"]), [gate])
     return draft.add("Mul", [x, gate])[0]
 
 
 def _branches(draft: Draft, x: str) -> str:
-    parts = [_convolve(draft, x, draft.choice([8, 16, 12]), draft.choice([1, 3])) for _ in range(draft.integer(2, 3))]
+    parts = [convolve(draft, x, draft.choice([8, 16, 12]), draft.choice([1, 3])) for _ in range(draft.integer(2, 3))]
     return draft.add("Concat", [*parts, x] if draft.chance(0.4) else parts, axis=1)[0]
 
 
@@ -114,7 +119,7 @@ def _halves(draft: Draft, x: str) -> str:
         left, right = draft.add("Split", [x], 2, axis=1, split=[half, half])
     else:
         left, right = draft.add("Split", [x, draft.constant([half, half])], 2, axis=1)
-    (y,) = draft.add("Concat", [left, _convolve(draft, right, half, 3)], axis=1)
+    (y,) = draft.add("Concat", [left, convolve(draft, right, half, 3)], axis=1)
     (y,) = draft.add("Reshape", [y, draft.constant([batch, 2, half, height, width])])
     (y,) = draft.add("Transpose", [y], perm=[0, 2, 1, 3, 4])
     return draft.add("Reshape", [y, draft.constant([batch, channels, height, width])])[0]
@@ -122,6 +127,8 @@ def _halves(draft: Draft, x: str) -> str:
 
 def _pooled(draft: Draft, x: str) -> str:
     kernel = draft.choice([2, 3])
+    if min(draft.value(x).shape[2:]) < 2:
+        raise Reject("the window does not fit")
     op = draft.choice(["MaxPool", "AveragePool"])
     pads = [1] * 4 if kernel == 3 else None
     return draft.add(op, [x], kernel_shape=[kernel] * 2, strides=[draft.integer(1, 2)] * 2, pads=pads)[0]
@@ -138,15 +145,16 @@ def _enlarged(draft: Draft, x: str) -> str:
 def _turned(draft: Draft, x: str) -> str:
     """Elementwise work with the channels last."""
     (y,) = draft.add("Transpose", [x], perm=[0, 2, 3, 1])
-    (y,) = draft.add("Mul", [y, _vector(draft, draft.value(y).shape[-1])])
-    y = _activate(draft, y)
+    (y,) = draft.add("Mul", [y, vector(draft, draft.value(y).shape[-1])])
+    y = activate(draft, y)
     return draft.add("Transpose", [y], perm=[0, 3, 1, 2])[0]
 
 
-_PIECES: tuple[Callable[[Draft, str], str], ...] = (
+PIECES: tuple[Callable[[Draft, str], str], ...] = (
     *(_plain, _plain, _plain, _dilated, _grouped, _residual, _inverted),
     *(_excited, _branches, _halves, _pooled, _enlarged, _turned),
 )
+"""Layers of convolutional networks."""
 
 
 @operator("*cnn")
@@ -155,19 +163,20 @@ def cnn(draft: Draft, _: str) -> None:
     sizes = [draft.integer(5, 40) for _ in range(2)]
     x = draft.new(draft.real, (draft.choice([1, 1, 2]), draft.choice([3, 8, 16, 32, 20]), *sizes), False)
     for _ in range(draft.integer(2, 6)):
-        x = draft.choice(_PIECES)(draft, x)
+        x = draft.choice(PIECES)(draft, x)
     if draft.chance(0.4):
         (x,) = draft.add("GlobalAveragePool", [x])
         (x,) = draft.add("Flatten", [x])
         classes = draft.integer(5, 100)
-        weights = _weights(draft, classes, draft.value(x).shape[1])
-        draft.add("Gemm", [x, weights, _vector(draft, classes)], transB=1)
+        weights = scaled_weights(draft, classes, draft.value(x).shape[1])
+        draft.add("Gemm", [x, weights, vector(draft, classes)], transB=1)
 
 
 # ---------------------------------------------------------------------- sequences
-def _normalise(draft: Draft, x: str) -> str:
+def normalise(draft: Draft, x: str) -> str:
+    """Return a normalisation of the last axis, in the forms that exporters write."""
     width = draft.value(x).shape[-1]
-    scale, bias = _vector(draft, width, 0.5, 1.5), _vector(draft, width)
+    scale, bias = vector(draft, width, 0.5, 1.5), vector(draft, width)
     if draft.opset >= 17 and draft.chance(0.5):
         return draft.add("LayerNormalization", [x, scale, bias], axis=-1, epsilon=1e-5)[0]
     axes, options = ([draft.constant([-1])], {}) if draft.opset >= 18 else ([], {"axes": [-1]})
@@ -190,10 +199,10 @@ def _project(draft: Draft, x: str, width: int) -> str:
     if draft.chance(0.2):  # one product of two axes between reshapes
         shape = draft.value(x).shape
         (rows,) = draft.add("Reshape", [x, draft.constant([-1, inner])])
-        (y,) = draft.add("Gemm", [rows, draft.leaf(weights, constant=True), _vector(draft, width)])
+        (y,) = draft.add("Gemm", [rows, draft.leaf(weights, constant=True), vector(draft, width)])
         return draft.add("Reshape", [y, draft.constant([*shape[:-1], width])])[0]
     (y,) = draft.add("MatMul", [x, draft.leaf(weights, constant=True)])
-    bias = [y, _vector(draft, width)]
+    bias = [y, vector(draft, width)]
     return draft.add("Add", bias if draft.chance(0.5) else bias[::-1])[0] if draft.chance(0.7) else y
 
 
@@ -203,7 +212,8 @@ def _heads(draft: Draft, x: str, heads: int, perm: list[int]) -> str:
     return draft.add("Transpose", [y], perm=perm)[0]
 
 
-def _attend(draft: Draft, x: str, heads: int) -> str:
+def attend(draft: Draft, x: str, heads: int) -> str:
+    """Return attention of a sequence to itself."""
     batch, length, width = draft.value(x).shape
     if draft.chance(0.5):
         query, key, value = (_project(draft, x, width) for _ in range(3))
@@ -237,7 +247,7 @@ def _attend(draft: Draft, x: str, heads: int) -> str:
 
 def _gelu(draft: Draft, x: str) -> str:
     if draft.opset < 9 or draft.chance(0.3):
-        return _activate(draft, x)
+        return activate(draft, x)
     number = lambda value: draft.constant(value, draft.real)  # noqa: E731
     if draft.chance(0.5):
         (y,) = draft.add("Div", [x, number(np.sqrt(2))])
@@ -268,10 +278,10 @@ def transformer(draft: Draft, _: str) -> None:
     before = draft.chance(0.5)
     for _layer in range(draft.integer(1, 2)):
         for part in ("attention", "feed forward"):
-            y = _normalise(draft, x) if before else x
+            y = normalise(draft, x) if before else x
             if part == "attention":
-                y = _attend(draft, y, heads)
+                y = attend(draft, y, heads)
             else:
                 y = _project(draft, _gelu(draft, _project(draft, y, width * draft.integer(1, 4))), width)
             (x,) = draft.add("Add", [x, y] if draft.chance(0.5) else [y, x])
-            x = x if before else _normalise(draft, x)
+            x = x if before else normalise(draft, x)

@@ -74,6 +74,7 @@ Candidates candidates(ConvInfo const& info, Request const& request) {
 #define RG_CONV_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "conv/conv_kernels.inc"
 #undef RG_CONV_KERNEL
+    add_empty_conv(result, "conv:cpu:empty:bf16", info.window, info.group, info.epilogue, conv_geometry, request);
     return result;
 }
 

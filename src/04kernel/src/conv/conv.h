@@ -1,4 +1,5 @@
 #pragma once
+#include "conv/geometry.h"
 #include "conv/named_kernel.h"
 #include "conv/tile.h"
 #include "kernel/ops/conv.h"
@@ -28,6 +29,11 @@ std::string conv_operand_mismatch(Epilogue const&, Request const&);
 std::string conv_mismatch(Epilogue const&, Request const&);
 /// The same for a kernel of f32 whose X, or Y and residual, may be bf16 in blocks of 32 channels.
 std::string rounded_conv_mismatch(Epilogue const&, Request const&);
+using ConvGeometry = Result<Geometry, Rejection> (*)(Window const&, int64_t group, BindArgs const&);
+/// Adds a kernel for X without elements to those that take tensors of bf16, each of which refuses it; for those of f32
+/// the reference does it. Its outputs, which padding makes, are the epilogue of nothing.
+void add_empty_conv(Candidates&, std::string id, Window const&, int64_t group, Epilogue const&, ConvGeometry,
+                    Request const&);
 /// Those that these tiles take so.
 RoundedTensors rounded_tensors(TileIsa const&, Request const&);
 

@@ -53,6 +53,23 @@ TEST_F(RoundedConv, GroupsOfPartsOfTiles) {
     EXPECT_EQ(ran.contains(std::string(kDirectTiles) + " to bf16"), cpu_features().isa >= Isa::Avx512Bf16);
 }
 
+/// All outputs are made by padding.
+TEST_F(RoundedConv, OfNothing) {
+    std::vector<Case> cases;
+    for (int64_t groups : {1, 1, 1, 4, 32, 40}) {
+        auto width = groups == 1 ? 40 : 32 / groups;
+        auto c =
+            square_case(rng_, 3, pick(rng_, 1, 2), groups, std::max<int64_t>(1, width), std::max<int64_t>(1, width));
+        c.info.window.pads_begin = {2, 2}, c.info.window.pads_end = {2, 2};
+        c.info.may_round = true, c.x[2] = 0;
+        cases.insert(cases.end(), 3, c);
+    }
+    auto ran = check_all(cases, rng_);
+    for (auto const* tensors : {" of bf16", " to bf16", " of bf16 to bf16"})
+        EXPECT_EQ(ran.contains(std::string("conv:cpu:empty:bf16") + tensors), cpu_features().isa >= Isa::Avx512Bf16)
+            << tensors;
+}
+
 TEST_F(RoundedConv, FirstLayersByTiles) {
     std::vector<Case> cases;
     auto add = [&](int64_t kernel, int64_t stride, int64_t channels) {

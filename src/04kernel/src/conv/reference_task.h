@@ -10,8 +10,8 @@ namespace refactor::kernel {
 ///
 /// `Sum` is made of a geometry and the addressing of X; `sum(x, w, n, m, at)` is the sum of products for output channel
 /// m of image n at the position `at` of the three spatial axes, accumulated in double, and `products()` their number
-/// for the whole output.
-template <class T, class Sum>
+/// for the whole output. X, W and the bias are of T, the residual and Y of `Out`.
+template <class T, class Sum, class Out = T>
 class ConvReferenceTask final : public runtime::Task {
     Geometry g_;
     Epilogue epilogue_;
@@ -34,8 +34,8 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto *x = static_cast<T const*>(arguments[0]), *w = static_cast<T const*>(arguments[1]);
         auto* bias = operands_.bias < 0 ? nullptr : static_cast<T const*>(arguments[operands_.bias]);
-        auto* residual = operands_.residual < 0 ? nullptr : static_cast<T const*>(arguments[operands_.residual]);
-        auto* y = static_cast<T*>(arguments[operands_.output]);
+        auto* residual = operands_.residual < 0 ? nullptr : static_cast<Out const*>(arguments[operands_.residual]);
+        auto* y = static_cast<Out*>(arguments[operands_.output]);
         auto stored = y_.blocks() * y_.block;
         context.pool.parallel_for(g_.batch * stored, [&](int64_t task, int) {
             auto n = task / stored, m = task % stored;
@@ -45,7 +45,7 @@ public:
                     for (at[2] = 0; at[2] < g_.out[2]; ++at[2], ++position) {
                         auto target = y_.at(n, m, position);
                         if (m >= g_.out_channels) {
-                            y[target] = narrow<T>(0);
+                            y[target] = narrow<Out>(0);
                             continue;
                         }
                         auto value = sum_(x, w, n, m, at) + (bias ? widen(bias[m]) : 0.);
@@ -53,7 +53,7 @@ public:
                         if (!epilogue_.residual_last) value += extra;
                         if (epilogue_.activation.kind != ActivationKind::None) value = activated(value);
                         if (epilogue_.residual_last) value += extra;
-                        y[target] = narrow<T>(value);
+                        y[target] = narrow<Out>(value);
                     }
         });
     }

@@ -24,6 +24,8 @@ Candidates candidates(ConvTransposeInfo const& info, Request const& request) {
 #define RG_CONV_TRANSPOSE_KERNEL(FACTORY, ID) result.add(ID, FACTORY(info, request));
 #include "conv_transpose/conv_transpose_kernels.inc"
 #undef RG_CONV_TRANSPOSE_KERNEL
+    add_empty_conv(result, "conv_transpose:cpu:empty:bf16", info.window, info.group, info.epilogue,
+                   conv_transpose_geometry, request);
     return result;
 }
 

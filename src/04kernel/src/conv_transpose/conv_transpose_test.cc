@@ -153,5 +153,24 @@ TEST(ConvTranspose, PhasesMayHaveNoTaps) {
     }
 }
 
+/// A window of 3 × 3 makes two rows of nothing; tensors of bf16 have a kernel for it.
+TEST(ConvTranspose, OfNothing) {
+    std::mt19937 rng(1);
+    Case c{{2, 40, 0, 5}, {40, 40, 3, 3}, {2, 40, 2, 7}, {}};
+    c.info.window = {{1, 1}, {1, 1}, {0, 0}, {0, 0}};
+    c.info.epilogue.bias = c.info.may_round = true;
+    check(c, rng);
+    if (cpu_features().isa < Isa::Avx512Bf16) return;
+    std::vector<Argument> arguments{argument(Tensor(c.x), Layout::Blocked32),
+                                    argument(Tensor(c.w), Layout::Plain, true), argument(Tensor({40}), Layout::Plain)};
+    std::vector<Operand> operands;
+    for (auto const& a : arguments) operands.push_back(operand_of(a));
+    Operand y;
+    static_cast<TensorDesc&>(y) = desc_of(Tensor(c.y), Layout::Blocked32);
+    auto found = candidates(c.info, {operands, {&y, 1}, "cpu", cpu_features().isa, 2});
+    ASSERT_FALSE(found.kernels.empty());
+    EXPECT_EQ(found.kernels.back()->id(), "conv_transpose:cpu:empty:bf16");
+}
+
 }  // namespace
 }  // namespace refactor::kernel

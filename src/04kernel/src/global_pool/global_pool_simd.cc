@@ -4,6 +4,9 @@
 #include "global_pool/global_pool.h"
 #include "pool/pool_blocked.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace refactor::kernel {
 
 namespace {
@@ -50,6 +53,15 @@ class Bf16Task final : public runtime::Task {
     bool maximum_;
     int64_t images_, channels_, positions_;
 
+    /// What there is without positions, `row` numbers for each image.
+    void store_nothing(float* y, int64_t row) const {
+        constexpr auto kNone = std::numeric_limits<float>::infinity();
+        for (int64_t i = 0; i < images_; ++i, y += row) {
+            std::fill_n(y, channels_, maximum_ ? -kNone : std::numeric_limits<float>::quiet_NaN());
+            std::fill(y + channels_, y + row, 0.f);
+        }
+    }
+
 public:
     Bf16Task(PoolKind kind, TensorDesc const& x)
         : maximum_(kind == PoolKind::Max),
@@ -66,6 +78,7 @@ public:
         constexpr int64_t kOut = 16;
         int64_t const block = isa.block, blocks = (channels_ + block - 1) / block,
                       row = (channels_ + kOut - 1) / kOut * kOut;
+        if (positions_ == 0) return store_nothing(y, row);
         auto count = std::max<int64_t>(1, kTaskElements / (positions_ * block));
         context.pool.parallel_for((images_ * blocks + count - 1) / count, [&](int64_t task, int) {
             for (auto p = task * count; p < std::min(images_ * blocks, (task + 1) * count); ++p) {
@@ -90,9 +103,9 @@ public:
         return bytes / cost.bandwidth(bytes) / cost.threads;
     }
     TaskResult bind(BindArgs const& args) const override {
-        if (args.inputs[0]->count() == 0) return Err{Rejection{"is for tensors with elements"}};
         if (isa_ == Isa::Avx512Bf16)
             return std::unique_ptr<runtime::Task>(std::make_unique<Bf16Task>(kind_, *args.inputs[0]));
+        if (args.inputs[0]->count() == 0) return Err{Rejection{"is for tensors with elements"}};
         auto const& isa = isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2();
         return std::unique_ptr<runtime::Task>(std::make_unique<SimdTask>(kind_, isa, *args.inputs[0]));
     }

@@ -113,6 +113,12 @@ TEST_F(PoolBf16, Global) {
     }
 }
 
+TEST_F(PoolBf16, GlobalOfNothing) {
+    for (auto kind : {PoolKind::Max, PoolKind::Average})
+        check(GlobalPoolInfo{kind}, Tensor({2, 40, 3, 0}), {2, 40, 1, 1}, Layout::Blocked16,
+              "global_pool:cpu:vector:bf16:avx512bf16", 2, 0);
+}
+
 TEST_F(PoolBf16, Declines) {
     PoolInfo info{PoolKind::Max, {2, 2}, {{1, 1}, {1, 1}, {0, 0}, {0, 0}}};
     auto x = operand_like({1, 8, 3, 3}, Layout::Blocked32), y = operand_like({1, 8, 2, 2}, Layout::Blocked32);
