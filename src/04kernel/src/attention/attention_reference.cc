@@ -71,6 +71,7 @@ MaybeKernel make_attention_reference(AttentionInfo const& info, Request const& r
     if (info.has_mask && request.inputs[3].dtype != DataType::Bool && !is_any_float(request.inputs[3].dtype))
         return reject("the mask is of type " + std::string(refactor::name_of(request.inputs[3].dtype)) +
                       ", expected a float or bool");
+    if (auto why = why_not_outputs_of(request, dtype); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(
         new InfoKernel<AttentionInfo, AttentionReference>(id_of("attention", "reference", dtype), info));
 }

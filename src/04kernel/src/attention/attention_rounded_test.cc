@@ -96,5 +96,74 @@ TEST(RoundedAttention, HiddenKeysMayHoldAnything) {
     }
 }
 
+/// Few rows of a part read keys and values of f32 in place, and do not round them.
+TEST(RoundedAttention, NarrowOperands) {
+    if (!has_rounded()) GTEST_SKIP() << "this processor has no products of bf16";
+    std::mt19937 random(seed_of(195));
+    for (auto const& c : kCases)
+        for (int bits = 0; bits < 16; ++bits) {
+            NarrowOnes narrow{bits & 1 ? 3U : 0U, !(bits & 1) || (bits & 2)};
+            AttentionInfo info;
+            info.may_round = true, info.scale = 0.25f, info.k_transposed = bits & 4, info.causal = bits & 8;
+            info.has_sinks = bits & 8;
+            auto keys = info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys}
+                                          : Dims{c.batch, c.kv_heads, c.keys, c.depth};
+            std::vector<Tensor> inputs{random_bf16({c.batch, c.heads, c.queries, c.depth}, random),
+                                       random_bf16(keys, random),
+                                       random_bf16({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
+            if (info.has_sinks) inputs.push_back(random_f32({c.heads}, random));
+            Tensor const y(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth});
+            for (auto const* id : {"attention:cpu:tiled:bf16:avx512bf16", "attention:cpu:tiled:bf16:avx512amx"}) {
+                if (cpu_features().isa < Isa::Avx512Amx && std::string_view(id).ends_with("amx")) continue;
+                expect_same_narrow(id, info, inputs, y, narrow, 1 + bits % 3, kTolerance);
+            }
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+/// Few rows, for which keys and values of f32 are not rounded, and rows that are computed again.
+TEST(RoundedAttention, NarrowOperandsAgreeWithTheReference) {
+    if (!has_rounded()) GTEST_SKIP() << "this processor has no products of bf16";
+    std::mt19937 random(seed_of(196));
+    for (auto const& c : kCases)
+        for (bool odd_values : {false, true}) {
+            AttentionInfo info;
+            info.causal = info.may_round = true, info.scale = 0.125f;
+            std::vector<Tensor> inputs{random_bf16({c.batch, c.heads, c.queries, c.depth}, random),
+                                       random_bf16({c.batch, c.kv_heads, c.keys, c.depth}, random),
+                                       random_bf16({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
+            if (odd_values)
+                for (int64_t i = 0; i < inputs[2].desc.count(); i += 97) inputs[2].as<float>()[i] = INFINITY;
+            std::vector<Tensor> expected{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})},
+                outputs = expected;
+            run_by("attention:cpu:reference:f32", info, inputs, expected, 1);
+            for (auto& input : inputs) input = narrowed(input);
+            run_by("attention:cpu:tiled:bf16:avx512bf16", info, inputs, outputs, 2);
+            expect_close(outputs[0], expected[0], kTolerance, "narrow");
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(RoundedAttention, RefusesNarrowOperands) {
+    struct {
+        DataType q, k, y;
+        char const* why;
+    } const cases[]{{DataType::BF16, DataType::F32, DataType::F32, "input 1 is f32, expected bf16"},
+                    {DataType::F32, DataType::BF16, DataType::F32, "input 1 is bf16, expected f32"},
+                    {DataType::F32, DataType::F32, DataType::F16, "output 0 is f16, expected f32"}};
+    for (auto const& c : cases) {
+        AttentionInfo info;
+        info.may_round = true;
+        Dims const dims{1, 2, 20, 8};
+        auto in = operands_of({Tensor(c.q, dims), Tensor(c.k, dims), Tensor(c.q, dims)});
+        auto results = operands_of({Tensor(c.y, dims)});
+        auto found = candidates(info, request_of(in, results, Isa::Avx512Bf16, 1));
+        EXPECT_TRUE(found.kernels.empty()) << c.why;
+        std::string text;
+        for (auto const& rejection : found.rejections) text += rejection.reason + "\n";
+        EXPECT_NE(text.find(c.why), std::string::npos) << c.why << " is not in\n" << text;
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel::test

@@ -1,5 +1,5 @@
 #include "kernel/ops/reduce.h"
-#include "reduce/kernel_test.h"
+#include "reduce/rounded_test.h"
 
 namespace refactor::kernel::test {
 namespace {
@@ -43,6 +43,40 @@ TEST(LayerNorm, CandidatesAgree) {
             if (bits & 8) outputs.push_back(x);
             check_floats(info, inputs, outputs, kTolerance);
         }
+}
+
+TEST(LayerNorm, NarrowResults) {
+    if (!has_rounded()) GTEST_SKIP() << "this processor does not round to bf16";
+    std::mt19937 random(seed_of(42));
+    for (auto const& dims : {Dims{7, 129}, Dims{3, 5, 768}, Dims{1, 1}, Dims{33, 20}})
+        for (int bits = 0; bits < 8; ++bits) {
+            auto size = dims.back();
+            LayerNormInfo info{static_cast<int64_t>(dims.size()) - 1, 1e-5f, (bits & 1) != 0, (bits & 2) != 0,
+                               (bits & 4) != 0};
+            std::vector<Tensor> inputs{random_f32(dims, random), random_f32({size}, random)};
+            if (info.has_bias) inputs.push_back(random_f32({size}, random));
+            if (info.residual) inputs.push_back(random_f32(dims, random));
+            expect_same_narrow("layer_norm:cpu:rows:bf16:avx512bf16", info, inputs, Tensor(DataType::F32, dims),
+                               {0, true}, 1 + bits % 3, {}, "layer_norm:cpu:rows:f32:avx512");
+        }
+}
+
+TEST(LayerNorm, RefusesNarrowResultsOfOthers) {
+    Dims const dims{4, 64};
+    auto why_not = [&](DataType x, DataType y, Isa isa) {
+        auto in = operands_of({Tensor(x, dims), Tensor(x, {64})}), results = operands_of({Tensor(y, dims)});
+        auto found = candidates(LayerNormInfo{1}, request_of(in, results, isa, 1));
+        EXPECT_TRUE(found.kernels.empty());
+        std::string text;
+        for (auto const& rejection : found.rejections) text += rejection.reason + "\n";
+        return text;
+    };
+    EXPECT_NE(why_not(DataType::F32, DataType::BF16, Isa::Avx512).find("needs avx512bf16"), std::string::npos);
+    EXPECT_NE(why_not(DataType::F64, DataType::BF16, Isa::Avx512Bf16).find("an input is f64"), std::string::npos);
+    EXPECT_NE(why_not(DataType::F32, DataType::F16, Isa::Avx512Bf16).find("Y is f16, expected bf16"),
+              std::string::npos);
+    EXPECT_NE(why_not(DataType::F32, DataType::F64, Isa::Avx512).find("output 0 is f64, expected f32"),
+              std::string::npos);
 }
 
 }  // namespace

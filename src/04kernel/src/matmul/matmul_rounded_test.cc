@@ -4,7 +4,7 @@
 namespace refactor::kernel::test {
 namespace {
 
-constexpr char kRounded[] = "matmul:cpu:rounded:bf16:avx512bf16";
+constexpr char kRounded[] = "matmul:cpu:rounded:bf16:avx512bf16", kTiles[] = "matmul:cpu:rounded:bf16:avx512amx";
 
 /// Sums of k products of size about 1, each rounded to f32.
 Tolerance tolerance_of(int64_t k) { return {4e-7 * (8 + static_cast<double>(k)), 2e-6}; }
@@ -115,6 +115,73 @@ TEST(RoundedMatMul, RoundsToNearest) {
     ThreadPool pool(1);
     run(*kernel, inputs, outputs, packs, pool);
     expect_close(outputs[0], Tensor::of<float>(DataType::F32, {5, kColumns}, expected), {}, "bf16");
+}
+
+/// Rows that tiles read in place and those that they copy, vectors for few of them, parts of panels.
+TEST(RoundedMatMul, NarrowOperands) {
+    if (!has_rounded()) GTEST_SKIP() << "this processor has no products of bf16";
+    std::mt19937 random(seed_of(75));
+    Dims const sizes[]{{1, 64, 40},   {5, 66, 33},     {16, 32, 9},   {37, 96, 131},
+                       {64, 128, 64}, {101, 2080, 65}, {300, 34, 200}};
+    int bits = 0;
+    for (auto const& size : sizes)
+        for (int round = 0; round < 6; ++round, bits += 5) {
+            auto m = size[0], k = size[1], n = size[2];
+            NarrowOnes narrow{round % 3 != 0, round % 3 != 1};
+            MatMulInfo info;
+            info.may_round = true, info.trans_b = bits & 1, info.alpha = bits & 4 ? 0.5f : 1;
+            info.epilogue.bias = bits & 2, info.epilogue.residual = !narrow.output;
+            if (bits & 8) info.epilogue.activation.kind = ActivationKind::GeluErf;
+            std::vector<Tensor> inputs{random_bf16({m, k}, random),
+                                       random_f32(info.trans_b ? Dims{n, k} : Dims{k, n}, random)};
+            inputs[1].as_constant();
+            if (info.epilogue.bias) inputs.push_back(random_f32({n}, random));
+            if (info.epilogue.residual) inputs.push_back(random_f32({m, n}, random));
+            Tensor const y(DataType::F32, {m, n});
+            for (int threads = 1; threads <= 3; ++threads) {
+                expect_same_narrow(kRounded, info, inputs, y, narrow, threads);
+                // Tiles store f32 once for each block of k.
+                auto tolerance = k > 2000 ? tolerance_of(k) : Tolerance{};
+                if (cpu_features().isa >= Isa::Avx512Amx && m >= 16)
+                    expect_same_narrow(kTiles, info, inputs, y, narrow, threads, tolerance);
+            }
+            if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(RoundedMatMul, RefusesNarrowOperands) {
+    struct {
+        DataType a, b, y;
+        Dims weights;
+        bool constant, residual;
+        char const* why;
+    } const cases[]{
+        {DataType::BF16, DataType::F32, DataType::F32, {64, 16}, false, false, "and not one constant matrix"},
+        {DataType::F32, DataType::F32, DataType::BF16, {64, 16}, false, false, "and not one constant matrix"},
+        {DataType::BF16, DataType::F32, DataType::F32, {63, 16}, true, false, "63 elements, expected an even number"},
+        {DataType::BF16,
+         DataType::F32,
+         DataType::F32,
+         {64, 8},
+         true,
+         false,
+         "is for columns that fill most of a vector"},
+        {DataType::F32, DataType::F32, DataType::BF16, {64, 16}, true, true, "Y is bf16 and has a residual"},
+        {DataType::F16, DataType::F32, DataType::F32, {64, 16}, true, false, "A is f16, expected f32 or bf16"},
+        {DataType::F32, DataType::F32, DataType::F16, {64, 16}, true, false, "Y is f16, expected f32 or bf16"}};
+    for (auto const& c : cases) {
+        MatMulInfo info;
+        info.may_round = true, info.epilogue.residual = c.residual;
+        std::vector<Tensor> inputs{Tensor(c.a, {40, c.weights[0]}), Tensor(c.b, c.weights)};
+        inputs[1].constant = c.constant;
+        if (c.residual) inputs.push_back(Tensor(DataType::F32, {40, c.weights[1]}));
+        auto in = operands_of(inputs), results = operands_of({Tensor(c.y, {40, c.weights[1]})});
+        auto found = candidates(info, request_of(in, results, Isa::Avx512Bf16, 1));
+        EXPECT_TRUE(found.kernels.empty()) << c.why;
+        std::string text;
+        for (auto const& rejection : found.rejections) text += rejection.reason + "\n";
+        EXPECT_NE(text.find(c.why), std::string::npos) << c.why << " is not in\n" << text;
+    }
 }
 
 TEST(RoundedMatMul, RefusesWhatDoesNotFit) {

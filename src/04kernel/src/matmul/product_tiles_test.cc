@@ -37,9 +37,12 @@ struct Product {
 
     Dims y() const { return {m, n}; }
     /// By these functions; B is packed, or read in the run.
-    std::vector<float> run(ProductFunctions const& functions, WeightType type, bool packed, int threads) {
-        std::vector<Tensor> outputs{Tensor(DataType::F32, y())};
-        Descriptions of(inputs, outputs);
+    std::vector<float> run(ProductFunctions const& functions, WeightType type, bool packed, int threads,
+                           NarrowOperands narrow = {}) {
+        std::vector<Tensor> outputs{Tensor(narrow.y ? DataType::BF16 : DataType::F32, y())};
+        auto operands = inputs;
+        if (narrow.a) operands[0] = narrowed(operands[0]);
+        Descriptions of(operands, outputs);
         PackCache packs;
         MatMulShape shape;
         EXPECT_EQ(shape.init(info, {of.in, of.out, {}, packs, threads}), "");
@@ -53,14 +56,19 @@ struct Product {
                            n, k);
             b = blob;
         }
-        auto task = make_product_task(functions, info, shape, type, b, threads);
+        auto task = make_product_task(functions, info, shape, type, b, threads, narrow);
         ThreadPool pool(threads);
         runtime::TaskMemory memory(*task, threads);
         std::vector<void*> arguments;
-        for (auto& t : inputs) arguments.push_back(t.bytes.data());
+        for (auto& t : operands) arguments.push_back(t.bytes.data());
         arguments.push_back(outputs[0].bytes.data());
         task->run(arguments.data(), memory.context(pool));
         EXPECT_TRUE(memory.is_intact()) << "writes behind its scratch memory";
+        if (narrow.y) {
+            std::vector<float> wide(static_cast<size_t>(m * n));
+            convert(DataType::BF16, outputs[0].as<uint16_t>(), DataType::F32, wide.data(), m * n);
+            return wide;
+        }
         return {outputs[0].as<float>(), outputs[0].as<float>() + m * n};
     }
 };
@@ -189,6 +197,23 @@ TEST(RoundedTiles, MultiplyPairsExactly) {
                 for (size_t i = 0; i < got.size(); ++i)
                     ASSERT_NEAR(got[i], want[i], tolerance_of(k))
                         << m << " " << n << " " << k << " bits " << bits << " packed " << packed << " at " << i;
+            }
+}
+
+TEST(RoundedTiles, NarrowOperands) {
+    if (!has_rounded()) GTEST_SKIP() << "what is around tiles needs avx512bf16";
+    std::mt19937 random(seed_of(347));
+    unsigned bits = 0;
+    for (auto [m, n, k] : kSizes)
+        for (int threads = 1; threads <= 3 && k < 2000; ++threads, bits += 3)  // in one block of k: the same sums
+            for (NarrowOperands narrow : {NarrowOperands{true, false}, {false, true}, {true, true}}) {
+                auto even = k + k % 2;
+                auto p = product_of(m, n, even, narrow.y ? bits & ~4u : bits, random, random_bf16);
+                auto want = p.run(rounded(), WeightType::Pairs, true, threads);
+                auto got = p.run(rounded(), WeightType::Pairs, true, threads, narrow);
+                for (size_t i = 0; i < got.size(); ++i)
+                    ASSERT_EQ(got[i], narrow.y ? f32_from_bf16(bf16_from_f32(want[i])) : want[i])
+                        << m << " " << n << " " << even << " narrow " << narrow.a << narrow.y << " at " << i;
             }
 }
 
