@@ -66,7 +66,11 @@ Networks reach 2.7 and 0.75.
 _SIZES = 2
 """Most other sizes that an executor runs with."""
 
-_VARIANTS: tuple[dict[str, Any], ...] = ({"num_threads": 1}, {"num_threads": 2}, {"passes": ["-narrow_blocks"]})
+_VARIANTS: tuple[dict[str, Any], ...] = (
+    {"num_threads": 1},
+    {"num_threads": 2},
+    {"passes": ["-narrow_blocks", "-narrow_rows"]},
+)
 
 
 def _operators(nodes: Any) -> Iterator[onnx.NodeProto]:
