@@ -40,11 +40,12 @@ private:
 };
 
 /// f32 with a mask of f32 or bool: blocks of queries against blocks of keys, online softmax.
-/// The same, with queries, keys, values and weights rounded to bf16 where rows share packed keys, if `may_round`.
-MaybeKernel make_attention_rounded_avx512amx(AttentionInfo const&, Request const&);
-MaybeKernel make_attention_rounded_avx512bf16(AttentionInfo const&, Request const&);
 MaybeKernel make_attention_avx512(AttentionInfo const&, Request const&);
 MaybeKernel make_attention_avx2(AttentionInfo const&, Request const&);
+/// The same, with queries, keys, values and weights rounded to bf16 where rows share packed keys, if `may_round`; Q, K
+/// and V may be bf16, and Y.
+MaybeKernel make_attention_rounded_avx512amx(AttentionInfo const&, Request const&);
+MaybeKernel make_attention_rounded_avx512bf16(AttentionInfo const&, Request const&);
 /// f32, f64, f16 and bf16; computes in f64.
 MaybeKernel make_attention_reference(AttentionInfo const&, Request const&);
 

@@ -47,7 +47,7 @@ MaybeKernel make_matmul_avx2(MatMulInfo const&, Request const&);
 /// The same for f64, where all operands are of that type.
 MaybeKernel make_matmul_f64_avx512(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_f64_avx2(MatMulInfo const&, Request const&);
-/// f32, one constant B that may be f16 or bf16: both operands rounded to bf16, if `may_round`.
+/// f32, one constant B that may be f16 or bf16: both operands rounded to bf16, if `may_round`. A and Y may be bf16.
 MaybeKernel make_matmul_rounded_avx512amx(MatMulInfo const&, Request const&);
 MaybeKernel make_matmul_rounded_avx512bf16(MatMulInfo const&, Request const&);
 /// f32, one constant B, enough rows: one level of Strassen's algorithm. The error of an element is bounded by the

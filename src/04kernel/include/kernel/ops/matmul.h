@@ -15,7 +15,9 @@ struct MatMulInfo {
     static constexpr char const* kType = "MatMul";
     bool trans_a = false, trans_b = false;
     bool scaled = false;
-    bool may_round = false;  ///< f32 operands may be rounded to bf16, sums stay f32; CPU only
+    /// f32 operands may be rounded to bf16, sums stay f32. A may be bf16 then, and Y, if there is no residual. CPU
+    /// only.
+    bool may_round = false;
     float alpha = 1;
     Epilogue epilogue;
     std::string attributes() const;
@@ -69,7 +71,9 @@ struct AttentionInfo {
     /// depth, depth of V; then for each of the four its first element and the steps between batches, heads and rows
     /// (positions; of transposed K: depths). Elements of a row are contiguous. CPU only.
     bool views = false;
-    bool may_round = false;  ///< f32 operands may be rounded to bf16, weights of keys too; sums stay f32; CPU only
+    /// f32 operands may be rounded to bf16, weights of keys too; sums stay f32. Q, K and V may be bf16 then, and Y. CPU
+    /// only.
+    bool may_round = false;
     std::string attributes() const;
 };
 inline constexpr size_t kAttentionViewParams = 7 + 4 * 4;

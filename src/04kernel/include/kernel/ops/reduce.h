@@ -37,7 +37,7 @@ Candidates candidates(SoftmaxInfo const&, Request const&);
 
 /// Layer or RMS normalisation over the axes from `axis` on: `(x - mean) / sqrt(var + epsilon) * scale + bias`. Inputs
 /// X, scale, bias (optional), and, if `residual`, R of X's shape, which is added to X first (and the sum is output 1 if
-/// there is one). Source: ONNX LayerNormalization-17, RMSNormalization-23.
+/// there is one). On a CPU Y of f32 operands may be bf16. Source: ONNX LayerNormalization-17, RMSNormalization-23.
 struct LayerNormInfo {
     static constexpr char const* kType = "LayerNorm";
     int64_t axis = -1;  ///< non-negative when given to a kernel
