@@ -108,12 +108,19 @@ RG_EMULATED __m512i _mm512_maskz_loadu_epi8(__mmask64 mask, void const* p) {
 RG_EMULATED __m256i _mm256_maskz_loadu_epi8(__mmask32 mask, void const* p) {
     return loaded<uint8_t>(_mm256_setzero_si256(), mask, p);
 }
+RG_EMULATED __m512i _mm512_maskz_loadu_epi16(__mmask32 mask, void const* p) {
+    return loaded<uint16_t>(_mm512_setzero_si512(), mask, p);
+}
+RG_EMULATED __m256i _mm256_maskz_loadu_epi16(__mmask16 mask, void const* p) {
+    return loaded<uint16_t>(_mm256_setzero_si256(), mask, p);
+}
 RG_EMULATED __m128i _mm_maskz_loadu_epi8(__mmask16 mask, void const* p) {
     return loaded<uint8_t>(_mm_setzero_si128(), mask, p);
 }
 RG_EMULATED void _mm512_mask_storeu_ps(void* p, __mmask16 mask, __m512 a) { stored<float>(p, mask, a); }
 RG_EMULATED void _mm512_mask_storeu_epi8(void* p, __mmask64 mask, __m512i a) { stored<uint8_t>(p, mask, a); }
 RG_EMULATED void _mm256_mask_storeu_epi8(void* p, __mmask32 mask, __m256i a) { stored<uint8_t>(p, mask, a); }
+RG_EMULATED void _mm512_mask_storeu_epi16(void* p, __mmask32 mask, __m512i a) { stored<uint16_t>(p, mask, a); }
 RG_EMULATED void _mm_mask_storeu_epi8(void* p, __mmask16 mask, __m128i a) { stored<uint8_t>(p, mask, a); }
 
 }  // namespace

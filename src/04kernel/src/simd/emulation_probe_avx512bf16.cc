@@ -116,6 +116,7 @@ char const* differing_masked(Operands const& o) {
     RG_SAME(_mm512_mask_add_ps, c, m16, a, b); RG_SAME(_mm512_mask_mul_ps, c, m16, a, b);
     RG_SAME(_mm512_maskz_loadu_ps, m16, memory); RG_SAME(_mm512_maskz_loadu_epi32, m16, memory); RG_SAME(_mm512_mask_loadu_epi8, y, mask, memory);
     RG_SAME(_mm512_maskz_loadu_epi8, mask, memory); RG_SAME(_mm256_maskz_loadu_epi8, m32, memory); RG_SAME(_mm_maskz_loadu_epi8, m16, memory);
+    RG_SAME(_mm512_maskz_loadu_epi16, m32, memory); RG_SAME(_mm256_maskz_loadu_epi16, m16, memory);
 
 #define RG_SAME_STORE(name, mask, v)                  \
     __builtin_memcpy(other, memory, sizeof other);    \
@@ -124,6 +125,7 @@ char const* differing_masked(Operands const& o) {
     RG_SAME_STORE(_mm512_mask_storeu_ps, m16, a);
     RG_SAME_STORE(_mm512_mask_storeu_epi8, mask, y);
     RG_SAME_STORE(_mm256_mask_storeu_epi8, m32, half);
+    RG_SAME_STORE(_mm512_mask_storeu_epi16, m32, y);
     RG_SAME_STORE(_mm_mask_storeu_epi8, m16, quarter);
 #undef RG_SAME_STORE
     return nullptr;
