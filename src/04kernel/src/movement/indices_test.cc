@@ -56,6 +56,35 @@ TEST(Gather, ManyIndicesAndManyRows) {
     });
 }
 
+TEST(Gather, ConstantIndicesThatCount) {
+    for_seeds(2, [](auto& random, DataType type) {
+        // All rows, every other one, backwards, from the end, windows that overlap, the same row again; then others.
+        for (auto const& at : {std::vector<int64_t>{0, 1, 2, 3, 4, 5},
+                               {1, 3, 5},
+                               {4, 3, 2, 1},
+                               {-3, -2, -1},
+                               {0, 1, 2, 2, 3, 4},
+                               {5, 3, 1, 4, 2, 0},
+                               {2, 2, 2},
+                               {-6},
+                               {0, 1, 3},
+                               {-1, 0, 1}})
+            for (Dims const& x : {Dims{6, 5}, Dims{3, 6, 4}, Dims{2, 6}}) {
+                int64_t axis = x[0] == 6 ? 0 : 1, count = std::ssize(at);
+                auto y = x;
+                y[axis] = count;
+                auto i = Tensor(DataType::I64, {count}).set(at);
+                i.constant = true;
+                expect_equal(GatherInfo{axis}, {Tensor(type, x).fill(random), i}, {Tensor(type, y)});
+            }
+    });
+    for (auto const& at : {std::vector<int64_t>{4, 5}, {-6, -5}, {3, INT64_MAX}}) {
+        std::vector<Tensor> inputs{Tensor(DataType::F32, {5}), Tensor(DataType::I64, {2}).set(at)};
+        inputs[1].constant = true;
+        EXPECT_THROW(run_all(GatherInfo{0}, inputs, {Tensor(DataType::F32, {2})}), InvalidInput);
+    }
+}
+
 TEST(Gather, OutOfRangeNamesIndexAndSize) {
     Tensor x(DataType::F32, {5, 3}), y(DataType::F32, {2, 3});
     for (int64_t bad : {5, -6}) {
