@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from models import Case
-from operator_cases import Cases, c, distinct_rows, index, one, order_along, sized, w, x
+from operator_cases import Cases, Operand, c, distinct_rows, index, one, order_along, sized, w, x
 
 INTEGERS = ("i4", "i8", "u1")
 
@@ -21,12 +21,32 @@ def gathers() -> Cases:
     for axis in (0, 1, 2):
         name = f"GatherElements 16x128x256 axis {axis}"
         yield name, lambda a=axis: one("GatherElements", x(16, 128, 256), index(16, 16, 128, 256), axis=a)
+    windows = np.arange(7).reshape(7, 1) * 64 + np.arange(128)
+    yield "Gather windows 12x512x64", lambda: one("Gather", x(12, 512, 64), c(windows), axis=1)
     for dtype in INTEGERS:
         name = f"Gather {dtype} 1000x64 512"
         yield name, lambda d=dtype: one("Gather", x(1000, 64, dtype=d), index(1000, 512))
 
 
+def box(starts: list[int], sizes: list[int]) -> Operand:
+    """Make the constant indices of `x[a:b, c:d, …] = v`, one tuple for each element: [*sizes, len(sizes)]."""
+    return c(np.moveaxis(np.indices(sizes), 0, -1) + starts)
+
+
 def scatters() -> Cases:
+    boxes = {
+        "12x8x64x129 half": ([12, 8, 64, 129], [0, 0, 0, 64], [12, 7, 64, 65]),
+        "12x8x64x129 corner": ([12, 8, 64, 129], [0, 0, 1, 1], [12, 1, 63, 63]),
+        "1x512x12x129 rows": ([1, 512, 12, 129], [0, 448, 0, 0], [1, 64, 12, 129]),
+        "1x32x56x56 window": ([1, 32, 56, 56], [0, 0, 2, 2], [1, 32, 50, 50]),
+    }
+    for name, (whole, starts, sizes) in boxes.items():
+        yield (
+            f"ScatterND box {name}",
+            lambda s=whole, b=starts, n=sizes: one("ScatterND", x(*s), box(b, n), x(*n)),
+        )
+    name = "ScatterND 12x8x64x129 elements"
+    yield name, lambda: one("ScatterND", x(12, 8, 64, 129), index(8, 40000, 4), x(40000))
     rows = [(512, 64, 200), (16, 12800, 8), (4096, 4, 3000), (1000, 256, 1000)]
     for height, width, count in rows:
         name = f"ScatterND {height}x{width} {count} rows"
@@ -43,6 +63,12 @@ def scatters() -> Cases:
                     "ScatterElements", x(256, 256), order_along(a, *u), x(*u), axis=a, reduction=k
                 ),
             )
+    for along, shape in ((0, (4, 32, 4096)), (1, (4096, 1)), (2, (16, 64, 64))):
+        data = [16 if i == along else size for i, size in enumerate(shape)]
+        yield (
+            f"ScatterElements {sized(shape)} axis {along}",
+            lambda a=along, d=data, u=shape: one("ScatterElements", x(*d), index(16, *u), x(*u), axis=a),
+        )
     name = "ScatterElements 1x1000 1x10"
     yield name, lambda: one("ScatterElements", x(1, 1000), order_along(1, 1, 10), x(1, 10), axis=1)
 

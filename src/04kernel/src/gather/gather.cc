@@ -21,13 +21,13 @@ Candidates candidates(GatherInfo const& info, Request const& request) {
     return result;
 }
 
-namespace {
-
 std::optional<Rejection> refuse_gather(Request const& request) {
     if (auto no = refuse(request, {.min_inputs = 2, .max_inputs = 2})) return no;
     if (is_index(request.inputs[1].dtype)) return std::nullopt;
     return Rejection{"indices of " + std::string(name_of(request.inputs[1].dtype)) + ", expected i32 or i64"};
 }
+
+namespace {
 
 /// y[o, i, :] = x[o, indices[i], :] with rows of `row` bytes.
 struct Sizes {

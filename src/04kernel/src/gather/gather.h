@@ -8,4 +8,7 @@ namespace refactor::kernel {
 #include "gather/gather_kernels.inc"
 #undef RG_KERNEL
 
+/// Reasons of all kernels to decline.
+std::optional<Rejection> refuse_gather(Request const& request);
+
 }  // namespace refactor::kernel

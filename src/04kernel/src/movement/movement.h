@@ -66,23 +66,25 @@ KernelResult make_kernel(Info const& info, std::string_view op, std::string_view
 template <class F>
 class FunctionTask : public runtime::Task {
 public:
-    FunctionTask(F body, uint64_t in_place, size_t workspace = 0, size_t scratch = 0)
-        : body_(std::move(body)), in_place_(in_place), workspace_(workspace), scratch_(scratch) {}
+    FunctionTask(F body, uint64_t in_place, size_t workspace = 0, size_t scratch = 0, uint64_t unread = 0)
+        : body_(std::move(body)), in_place_(in_place), workspace_(workspace), scratch_(scratch), unread_(unread) {}
     void run(void* const* arguments, runtime::RunContext const& context) const override { body_(arguments, context); }
     size_t workspace_bytes() const override { return workspace_; }
     size_t scratch_bytes() const override { return scratch_; }
     uint64_t in_place_inputs() const override { return in_place_; }
+    uint64_t unread_inputs() const override { return unread_; }
 
 private:
     F body_;
     uint64_t in_place_;
     size_t workspace_, scratch_;
+    uint64_t unread_;
 };
 
 template <class F>
-TaskResult make_task(F body, uint64_t in_place = 0, size_t workspace = 0, size_t scratch = 0) {
+TaskResult make_task(F body, uint64_t in_place = 0, size_t workspace = 0, size_t scratch = 0, uint64_t unread = 0) {
     return TaskResult(
-        std::unique_ptr<runtime::Task>(new FunctionTask<F>(std::move(body), in_place, workspace, scratch)));
+        std::unique_ptr<runtime::Task>(new FunctionTask<F>(std::move(body), in_place, workspace, scratch, unread)));
 }
 
 /// Splits [0, units) among the threads if the work moves enough bytes to pay for it: `body(begin, end)`.

@@ -1,5 +1,6 @@
 #pragma once
 #include "kernel/kernel.h"
+#include "mem_manager/blob.h"
 #include "movement/movement.h"
 #include "runtime/task_memory.h"
 
@@ -12,6 +13,7 @@ namespace refactor::kernel::testing {
 
 struct Tensor : TensorDesc {
     std::vector<uint64_t> storage;
+    bool constant = false;  ///< candidates see the content
     std::byte* data() { return reinterpret_cast<std::byte*>(storage.data()); }
     size_t bytes() const { return storage_bytes(dtype, stored_count()); }
     template <class T>
@@ -53,14 +55,15 @@ struct Answer {
     std::vector<Tensor> outputs;
 };
 
-/// Runs all candidates for these operands, on one and two threads, in the order of the list; the reference is
-/// last. `outputs` tell types and shapes. A candidate that declines at bind is left out, but for the reference.
+/// Runs all candidates for these operands, on one and two threads, over input 0 where they may, in the order of the
+/// list; the reference is last. `outputs` tell types and shapes. A candidate that declines at bind is left out, but for
+/// the reference.
 template <class Info>
 std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::vector<Tensor> const& outputs,
                             std::vector<int64_t> const& params = {}) {
     std::vector<Operand> in, out;
     std::vector<TensorDesc const*> in_desc, out_desc;
-    for (auto const& t : inputs) in.push_back({t, nullptr});
+    for (auto& t : inputs) in.push_back({t, t.constant ? mem_manager::Blob::copy_of(t.data(), t.bytes()) : nullptr});
     for (auto const& t : outputs) out.push_back({t, nullptr});
     for (auto const& t : inputs) in_desc.push_back(t.dtype == DataType::Undefined ? nullptr : &t);
     for (auto const& t : outputs) out_desc.push_back(&t);
@@ -79,14 +82,24 @@ std::vector<Answer> run_all(Info const& info, std::vector<Tensor>& inputs, std::
                 EXPECT_NE(kernel, found.kernels.back()) << kernel->id() << ": " << task.error().reason;
                 continue;
             }
-            Answer answer{kernel->id() + " in round " + std::to_string(round), outputs};
-            std::vector<void*> arguments;
-            for (auto& t : inputs) arguments.push_back(t.dtype == DataType::Undefined ? nullptr : t.data());
-            for (auto& t : answer.outputs) arguments.push_back(t.data());
-            runtime::TaskMemory memory(**task, threads);
-            (*task)->run(arguments.data(), memory.context(pools[threads - 1]));
-            EXPECT_TRUE(memory.is_intact()) << kernel->id() << " writes behind its workspace or scratch memory";
-            answers.push_back(std::move(answer));
+            for (bool in_place : {true, false}) {
+                auto fits = (*task)->in_place_inputs() & 1 && inputs[0].bytes() == outputs[0].bytes();
+                if (in_place && !fits) continue;
+                Answer answer{kernel->id() + " in round " + std::to_string(round) + (in_place ? " in place" : ""),
+                              outputs};
+                std::vector<void*> arguments;
+                for (auto& t : inputs) arguments.push_back(t.dtype == DataType::Undefined ? nullptr : t.data());
+                for (auto& t : answer.outputs) arguments.push_back(t.data());
+                if (in_place) {
+                    auto* y = arguments[inputs.size()];
+                    std::memcpy(y, arguments[0], inputs[0].bytes());
+                    arguments[0] = y;
+                }
+                runtime::TaskMemory memory(**task, threads);
+                (*task)->run(arguments.data(), memory.context(pools[threads - 1]));
+                EXPECT_TRUE(memory.is_intact()) << kernel->id() << " writes behind its workspace or scratch memory";
+                answers.push_back(std::move(answer));
+            }
         }
         EXPECT_FALSE(found.kernels.empty()) << found.rejections.back().reason;
     }
