@@ -1,4 +1,5 @@
 #include "common/cpu_features.h"
+#include "common/half.h"
 #include "common/thread_pool.h"
 #include "conv/geometry.h"
 #include "kernel/ops/conv.h"
@@ -13,9 +14,11 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <vector>
 
-// conv_bench [threads = 1] [filter] [milliseconds = 200] [avx2 | avx512] [plain]: speed of every candidate on common
-// layers, between blocked or Plain tensors. Columns: shape, kernel, time, GFLOP/s, estimate, time to bind.
+// conv_bench [threads = 1] [filter] [milliseconds = 200] [avx2 | plain | rounded | bf16]: speed of every candidate on
+// common layers, between blocked tensors or Plain ones, with operands that may be rounded to bf16, or between tensors
+// of bf16. Columns: shape, kernel, time, GFLOP/s, estimate, time to bind.
 
 using namespace refactor;
 using namespace refactor::kernel;
@@ -68,33 +71,34 @@ constexpr Shape kShapes[] = {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-std::shared_ptr<mem_manager::Blob> random_blob(int64_t count) {
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), static_cast<size_t>(count) * 4);
+std::shared_ptr<mem_manager::Blob> random_blob(Operand const& operand) {
     static std::mt19937 rng(1);
     std::normal_distribution<float> normal;
-    auto* p = static_cast<float*>(blob->data());
-    for (int64_t i = 0; i < count; ++i) p[i] = normal(rng);
+    std::vector<float> values(static_cast<size_t>(operand.stored_count()));
+    for (auto& value : values) value = normal(rng);
+    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(operand.dtype, std::ssize(values)));
+    convert(DataType::F32, values.data(), operand.dtype, blob->data(), std::ssize(values));
     return blob;
 }
 
-void measure(Shape const& s, Layout in, Layout out, Isa isa, ThreadPool& pool, double seconds) {
+void measure(Shape const& s, Operand x, Operand y, Isa isa, bool rounded, ThreadPool& pool, double seconds) {
     ConvInfo info;
+    info.may_round = rounded;
     info.group = s.group;
     info.epilogue.bias = true, info.epilogue.activation.kind = ActivationKind::Relu;
     auto ph = s.kernel_h / 2, pw = s.kernel_w / 2;
     info.window = {{s.kernel_h == 1 ? 1 : s.stride, s.stride}, {1, 1}, {ph, pw}, {ph, pw}};
     if (s.kernel_h == 1 && s.kernel_w == 1) info.window.strides = {s.stride, s.stride};
-    Operand operands[3], y;
-    auto& x = operands[0];
-    x.dims = {1, s.channels, s.height, s.width}, x.layout = in;
+    Operand operands[3];
+    x.dims = {1, s.channels, s.height, s.width}, operands[0] = x;
     operands[1].dims = {s.out_channels, s.channels / s.group, s.kernel_h, s.kernel_w};
     operands[2].dims = {s.out_channels};
     y.dims = {1, s.out_channels, (s.height + 2 * ph - s.kernel_h) / info.window.strides[0] + 1,
               (s.width + 2 * pw - s.kernel_w) / info.window.strides[1] + 1};
-    y.layout = out, y.dtype = DataType::F32;
+    operands[1].dtype = operands[2].dtype = DataType::F32;
     std::shared_ptr<mem_manager::Blob> blobs[4];
-    for (int i = 0; i < 3; ++i) operands[i].dtype = DataType::F32, blobs[i] = random_blob(operands[i].stored_count());
-    blobs[3] = random_blob(y.stored_count());
+    for (int i = 0; i < 3; ++i) blobs[i] = random_blob(operands[i]);
+    blobs[3] = random_blob(y);
     operands[1].constant = blobs[1];
     PackCache packs;
     TensorDesc const* inputs[] = {&operands[0], &operands[1], &operands[2]};
@@ -130,14 +134,19 @@ int main(int argc, char** argv) {
     std::string filter = argc > 2 ? argv[2] : "";
     auto seconds = (argc > 3 ? std::atof(argv[3]) : 200) * 1e-3;
     auto isa = cpu_features().isa;
-    if (argc > 4 && std::string(argv[4]) == "avx2") isa = Isa::Avx2;
-    auto blocked = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (argc > 5) blocked = Layout::Plain;
+    std::string mode = argc > 4 ? argv[4] : "";
+    if (mode == "avx2") isa = Isa::Avx2;
+    Operand wide, blocked;
+    wide.dtype = blocked.dtype = DataType::F32;
+    blocked.layout = isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (mode == "plain") blocked = wide;
+    if (mode == "bf16") blocked.dtype = DataType::BF16, blocked.layout = Layout::Blocked32;
+    bool rounded = mode == "bf16" || mode == "rounded";
     ThreadPool pool(threads);
     FlushDenormals flush;
     for (auto const& s : kShapes) {
         if (std::string(s.name).find(filter) == std::string::npos) continue;
-        measure(s, s.channels < 16 ? Layout::Plain : blocked, blocked, isa, pool, seconds);
+        measure(s, s.channels < 16 ? wide : blocked, blocked, isa, rounded, pool, seconds);
         std::fflush(stdout);
     }
 }

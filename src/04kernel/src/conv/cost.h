@@ -14,18 +14,21 @@ struct CostModel {
     double stream;        ///< bytes per ns that one core reads in sequence from memory
     int threads;
 
-    /// AVX-512: two multiply-adds of a vector a cycle at 2.9 GHz; 150 where they take a cycle each (Zen 4), as chosen
-    /// beside the bandwidths below. AVX2: two at 3.2 GHz, and memory as measured on Zen 3. Zen 5: two a cycle at 4.2
-    /// GHz are 270, of which kernels reach 262, 0.85 of what stands here; transforms of Winograd's algorithm move 117
-    /// bytes a ns, half of what L2 gives, and one core reads L3 at 110, memory at 40.
+    /// AVX-512: two multiply-adds of a vector a cycle at 2.9 GHz. Zen 4, where they take a cycle each: kernels reach
+    /// 118, 0.85 of what stands here; of the bandwidths those with which its models are fastest (higher ones describe
+    /// `conv_bench`, whose weights stay in caches). AVX2: two at 3.2 GHz, and memory as measured on Zen 3. Zen 5: two a
+    /// cycle at 4.2 GHz are 270, of which kernels reach 262, 0.85 of what stands here; transforms of Winograd's
+    /// algorithm move 117 bytes a ns, half of what L2 gives, and one core reads L3 at 110, memory at 40.
     CostModel(Isa isa, int threads_) : threads(std::max(1, threads_)) {
         auto const& cpu = cpu_features();
         if (isa < Isa::Avx512)
             flops = 100, l2 = 53, l3 = 16, dram = 18, stream = 18;
         else if (cpu.whole_512)
             flops = 308, l2 = 234, l3 = 60, dram = 20, stream = 40;
+        else if (cpu.halves_512)
+            flops = 139, l2 = 60, l3 = 16, dram = 10, stream = 25;
         else
-            flops = cpu.halves_512 ? 150 : 185, l2 = 40, l3 = 12, dram = 8, stream = 25;
+            flops = 185, l2 = 40, l3 = 12, dram = 8, stream = 25;
     }
     /// How many vectors of lanes that hold so many channels are multiplied in the time of a multiply-add.
     static double share_of_multiply_add(int channels) { return channels == 1 || cpu_features().fast_bf16 ? 1 : 0.25; }

@@ -6,6 +6,16 @@
 namespace refactor::kernel {
 namespace {
 
+#ifdef RG_BF16_PAIRS
+constexpr bool kNarrows = true;
+void narrow_rows(Element const* x, int64_t rows, int64_t n, uint16_t* y, int64_t y_row) {
+    for (int64_t i = 0; i < rows; ++i) narrow(x + i * kPanel, n, y + i * y_row);
+}
+#else
+constexpr bool kNarrows = false;
+void narrow_rows(Element const*, int64_t, int64_t, uint16_t*, int64_t) {}
+#endif
+
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector.
 template <int rows, int vectors, RowsOf source>
 [[gnu::noinline]] void tile(int64_t k, Element const* a, int64_t a_row, int64_t a_k, Element const* b, int64_t b_row,
@@ -13,6 +23,8 @@ template <int rows, int vectors, RowsOf source>
     Vec c[rows][vectors];
     clear(c);
     TileLines<rows, vectors> lines(y, f.residual, y_row);
+    if constexpr (kNarrows)
+        if (f.lines) lines = {f.lines, nullptr, f.lines_row, f.lines_vector};
     accumulate(c, k, a, a_row, a_k, PanelRows<rows, vectors, source>{b, b_row, tail, ahead, lines});
     store_tile(c, y, y_row, tail, f);
 }
@@ -96,17 +108,24 @@ void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b,
         int64_t passes = (r.rows + kRows - 1) / kRows;
         ahead.step = (kPanel * int64_t{sizeof(Element)} + passes - 1) / passes;
     }
-    int64_t const plain = count_plain(t, f, r.rows, n);
+    bool const narrows = kNarrows && t.narrow_y;
+    alignas(64) Element wide[kNarrows ? kRows * kPanel : 1];
+    f.lines_row = t.y_row / 2, f.lines_vector = kWidth / 2;
+    int64_t const plain = narrows ? 0 : count_plain(t, f, r.rows, n);
     if (plain > 0) multiply_plain(t, plain, r.row, r.depth, r.k, j, b);
     for (int64_t i = r.row + plain * kRows, end = r.row + r.rows; i < end;) {
-        int64_t rows = rows_of(end - i), y = i * t.y_row + j;
-        if (residual) f.residual = residual + y;
-        tiles[rows][vectors](r.k, t.a + i * t.a_row + r.depth * t.a_k, t.a_row, t.a_k, b, b_row, t.y + y, t.y_row, tail,
-                             f, ahead);
+        int64_t rows = rows_of(end - i), at = i * t.y_row + j;
+        Element* y = narrows ? wide : t.y + at;
+        int64_t y_row = narrows ? kPanel : t.y_row;
+        if (residual) f.residual = residual + at;
+        if (narrows) f.lines = reinterpret_cast<Element const*>(t.narrow_y + at);
+        tiles[rows][vectors](r.k, t.a + i * t.a_row + r.depth * t.a_k, t.a_row, t.a_k, b, b_row, y, y_row, tail, f,
+                             ahead);
         ahead.from += ahead.step * r.k;
         i += rows;
         if (after && f.last)
-            activate_block(t, t.y + y, t.y_row, t.residual && t.residual_last ? t.residual + y : nullptr, rows, n);
+            activate_block(t, y, y_row, t.residual && t.residual_last ? t.residual + at : nullptr, rows, n);
+        if (narrows) narrow_rows(wide, rows, n, t.narrow_y + at, t.y_row);
     }
 }
 

@@ -204,8 +204,8 @@ public:
 
     /// Elements of A, as steps of a pointer to T.
     int64_t in_a(int64_t elements) const { return narrow_.a ? elements / 2 : elements; }
-    /// Vectors store Y as f32.
-    bool rounds_behind() const { return narrow_.y && !by_tiles(); }
+    /// Sums of vectors that are stored in between are f32.
+    bool rounds_behind() const { return narrow_.y && !by_tiles() && block_.block_k < block_.k; }
     void round_part(ProductBlockOf<T> const& t, uint16_t* y) const {
         for (int64_t i = 0; i < t.m; ++i)
             convert(DataType::F32, t.y + i * t.y_row, DataType::BF16, y + i * shape_.n, t.n);

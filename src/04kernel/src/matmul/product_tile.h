@@ -46,6 +46,9 @@ struct Finish {
     bool scalar_bias;
     Element const* residual;
     bool residual_last;
+    Element const* lines =
+        nullptr;  ///< where results are stored by others, so far apart: to ask for; null: by the tile
+    int64_t lines_row = 0, lines_vector = 0;
 };
 
 RG_SIMD Vec load_part(Element const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }

@@ -29,10 +29,10 @@ RG_SIMD Vec side_by_side(float const* even, float const* odd, int n) {
 }
 
 [[maybe_unused]] void narrow(float const* x, int64_t count, uint16_t* y) {
-    for (int64_t i = 0; i < count; i += 2 * kWidth) {
-        int64_t const left = smaller(2 * kWidth, count - i);
-        store_first_of_pairs(first_pairs(x + i, left), y + i, static_cast<int>(left));
-    }
+    int64_t i = 0;
+    for (; i + 2 * kWidth <= count; i += 2 * kWidth)
+        store_first_of_pairs(round_to_pairs(Vec::load(x + i), Vec::load(x + i + kWidth)), y + i, 2 * kWidth);
+    if (i < count) store_first_of_pairs(first_pairs(x + i, count - i), y + i, static_cast<int>(count - i));
 }
 
 /// Columns of [K, N], of f32 or bf16, to [pairs of k][width of the panel].

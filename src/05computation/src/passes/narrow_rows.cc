@@ -1,5 +1,6 @@
 #include "passes/narrow_rows.h"
 
+#include "common/cpu_features.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/reduce.h"
@@ -14,6 +15,11 @@ namespace refactor::computation {
 namespace {
 
 using kernel::Layout;
+
+/// Elsewhere products of f32 may be faster than rounded ones.
+bool rounds_fast(Isa isa) {
+    return isa >= Isa::Avx512Amx || (isa == Isa::Avx512Bf16 && cpu_features().fast_bf16);
+}
 
 /// Decides about rows.
 class Rows {
@@ -71,7 +77,7 @@ public:
 
 int narrow_rows(Model& model, PassContext const& context) {
     auto const& options = context.options;
-    if (options.device != "cpu" || options.compute != DataType::BF16 || context.isa < Isa::Avx512Amx) return 0;
+    if (options.device != "cpu" || options.compute != DataType::BF16 || !rounds_fast(context.isa)) return 0;
     return Rows(model, context).run();
 }
 

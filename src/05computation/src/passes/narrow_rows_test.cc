@@ -1,5 +1,6 @@
 #include "passes/narrow_rows.h"
 
+#include "common/cpu_features.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/reduce.h"
@@ -126,11 +127,12 @@ TEST(NarrowRows, LeavesWhatStaysF32) {
     EXPECT_FALSE(is_narrow(traced.rows) || is_narrow(traced.attended));
 }
 
-TEST(NarrowRows, IsForTilesOfBf16) {
+TEST(NarrowRows, IsForProcessorsThatRoundFast) {
     Layer layer(product);
     EXPECT_EQ(layer.run(rounding("nvidia")), 0);
     EXPECT_EQ(layer.run(CompileOptions{}), 0);
-    EXPECT_EQ(layer.run(rounding(), Isa::Avx512Bf16), 0);
+    EXPECT_EQ(layer.run(rounding(), Isa::Avx512), 0);
+    EXPECT_EQ(layer.run(rounding(), Isa::Avx512Bf16), cpu_features().fast_bf16 ? 6 : 0);
 }
 
 }  // namespace
