@@ -17,9 +17,7 @@ namespace {
 using kernel::Layout;
 
 /// Elsewhere products of f32 may be faster than rounded ones.
-bool rounds_fast(Isa isa) {
-    return isa >= Isa::Avx512Amx || (isa == Isa::Avx512Bf16 && cpu_features().fast_bf16);
-}
+bool rounds_fast(Isa isa) { return isa >= Isa::Avx512Amx || (isa == Isa::Avx512Bf16 && cpu_features().fast_bf16); }
 
 /// Decides about rows.
 class Rows {
