@@ -88,6 +88,10 @@ RG_SIMD void add_channel(Vec (&acc)[B][R][Q], float const* p, int64_t x_row, flo
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 14
         for (int q = 0; q < Q; ++q) {
+            if constexpr (B == 1 && !kNarrow && !(Half && kHalves)) {
+                add_product(acc[0][r][q], weights[0], p + r * x_row + q * Step);
+                continue;
+            }
             Vec value = Half && B == 1 ? set_half(p[r * x_row + q * Step]) : Vec::set(p[r * x_row + q * Step]);
 #pragma GCC unroll 2
             for (int b = 0; b < B; ++b)

@@ -32,7 +32,12 @@ RG_SIMD void accumulate(Vec (&sums)[rows][vectors], int64_t k, Element const* a,
         b.next(x);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; ++i) {
-            Vec w = Vec::set(i < 3 ? a[i * a_row + at] : upper[(i - 3) * a_row + at]);
+            Element const* element = i < 3 ? a + i * a_row + at : upper + (i - 3) * a_row + at;
+            if constexpr (vectors == 1) {
+                add_product(c[s][i][0], x[0], element);
+                continue;
+            }
+            Vec w = Vec::set(*element);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; ++v) add_product(c[s][i][v], w, x[v]);
         }

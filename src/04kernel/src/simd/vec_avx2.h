@@ -58,6 +58,7 @@ RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; 
 /// c += a * b for sums that fill the registers: the compiler would let some products take over the register of a factor
 /// that is needed no more, and copy it back.
 RG_SIMD void add_product(Vec& c, Vec a, Vec b) { asm("vfmadd231ps %2, %1, %0" : "+x"(c.v) : "x"(a.v), "x"(b.v)); }
+RG_SIMD void add_product(Vec& c, Vec a, float const* b) { add_product(c, a, Vec::set(*b)); }
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }

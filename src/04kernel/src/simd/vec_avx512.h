@@ -57,6 +57,15 @@ RG_SIMD void add_product(Vec& c, Vec a, Vec b) {
 #else
 RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }  ///< c += a * b
 #endif
+/// The same with one element in all lanes of b, which serves this product alone. (GCC would make a vector of a pair
+/// first, with which a product takes 1.33 of the time on Zen 4.)
+RG_SIMD void add_product(Vec& c, Vec a, float const* b) {
+#if defined(RG_BF16_PAIRS) && !defined(RG_EMULATE_AVX512)
+    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(c.v) : "v"(a.v), "m"(*b));
+#else
+    add_product(c, a, Vec::set(*b));
+#endif
+}
 #if !defined(RG_BF16_PAIRS) && !defined(RG_EMULATE_AVX512)
 /// `x` in the first eight lanes; the others are undefined.
 RG_SIMD Vec set_half(float x) { return {_mm512_castps256_ps512(_mm256_set1_ps(x))}; }

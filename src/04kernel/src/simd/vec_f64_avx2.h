@@ -55,6 +55,7 @@ RG_SIMD Vec operator-(Vec a) { return {_mm256_xor_pd(a.v, _mm256_set1_pd(-0.))};
 RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }  ///< a * b + c
 /// c += a * b; see `vec_avx2.h`.
 RG_SIMD void add_product(Vec& c, Vec a, Vec b) { asm("vfmadd231pd %2, %1, %0" : "+x"(c.v) : "x"(a.v), "x"(b.v)); }
+RG_SIMD void add_product(Vec& c, Vec a, double const* b) { add_product(c, a, Vec::set(*b)); }
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_pd(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm256_max_pd(a.v, b.v)}; }

@@ -41,8 +41,9 @@ RG_SIMD Vec operator-(Vec a, Vec b) { return {_mm512_sub_pd(a.v, b.v)}; }
 RG_SIMD Vec operator*(Vec a, Vec b) { return {_mm512_mul_pd(a.v, b.v)}; }
 RG_SIMD Vec operator/(Vec a, Vec b) { return {_mm512_div_pd(a.v, b.v)}; }
 RG_SIMD Vec operator-(Vec a) { return {_mm512_xor_pd(a.v, _mm512_set1_pd(-0.))}; }
-RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }    ///< a * b + c
-RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }                 ///< c += a * b
+RG_SIMD Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }  ///< a * b + c
+RG_SIMD void add_product(Vec& c, Vec a, Vec b) { c = fma(a, b, c); }               ///< c += a * b
+RG_SIMD void add_product(Vec& c, Vec a, double const* b) { add_product(c, a, Vec::set(*b)); }
 RG_SIMD Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_pd(a.v, b.v, c.v)}; }  ///< c - a * b
 /// As the instruction: if either is NaN, the result is `b`.
 RG_SIMD Vec max(Vec a, Vec b) { return {_mm512_max_pd(a.v, b.v)}; }
