@@ -53,6 +53,9 @@ struct ProductBlockOf {
                  ///< `multiply_strassen` asks for
     T* a_tiles;  ///< of all of A; null: made in `scratch`
 
+    uint16_t* narrow_y;  ///< pairs only: where results are stored as bf16, instead of `y`; block_k is k then, and there
+                         ///< is no residual; null: as f32
+
     // For tiles of pairs alone.
     bool in_rows;    ///< A has room for whole tiles, zeros behind k, and is read in place; B is Packed, so that nothing
                      ///< needs `scratch`. Sums alone, or added to Y (the residual, for block_k = k), are made in it
@@ -60,8 +63,6 @@ struct ProductBlockOf {
     bool room_in_y;  ///< with `in_rows`: all of them are
     T* maxima;       ///< with `room_in_y`: a vector for each row, whose lanes become the largest of what they held and
                      ///< of the sums in Y, but for NaN; null: none
-    uint16_t* narrow_y;  ///< where results are stored as bf16, instead of `y`; block_k is k then, and there is no
-                         ///< residual; null: as f32
 
     // For `multiply_strassen` alone, whose A and Y may be in blocks of channels.
     int64_t group;          ///< rows among which pairs are formed

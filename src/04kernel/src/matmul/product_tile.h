@@ -46,8 +46,8 @@ struct Finish {
     bool scalar_bias;
     Element const* residual;
     bool residual_last;
-    Element const* lines =
-        nullptr;  ///< where results are stored by others, so far apart: to ask for; null: by the tile
+    /// Lines to ask for, so far apart, of what others make of the results; null: those of the tile.
+    Element const* lines = nullptr;
     int64_t lines_row = 0, lines_vector = 0;
 };
 
