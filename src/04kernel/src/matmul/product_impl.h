@@ -8,12 +8,12 @@ namespace {
 
 #ifdef RG_BF16_PAIRS
 constexpr bool kNarrows = true;
-void narrow_rows(Element const* x, int64_t rows, int64_t n, uint16_t* y, int64_t y_row) {
+void narrow_tile(Element const* x, int64_t rows, int64_t n, uint16_t* y, int64_t y_row) {
     for (int64_t i = 0; i < rows; ++i) narrow(x + i * kPanel, n, y + i * y_row);
 }
 #else
 constexpr bool kNarrows = false;
-void narrow_rows(Element const*, int64_t, int64_t, uint16_t*, int64_t) {}
+void narrow_tile(Element const*, int64_t, int64_t, uint16_t*, int64_t) {}
 #endif
 
 /// Of one tile; B has `b_row` between consecutive k, and `tail` columns in its last vector.
@@ -110,7 +110,7 @@ void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b,
     }
     bool const narrows = kNarrows && t.narrow_y;
     alignas(64) Element wide[kNarrows ? kRows * kPanel : 1];
-    f.lines_row = t.y_row / 2, f.lines_vector = kWidth / 2;
+    if (narrows) f.lines_row = t.y_row / 2, f.lines_vector = kWidth / 2;
     int64_t const plain = narrows ? 0 : count_plain(t, f, r.rows, n);
     if (plain > 0) multiply_plain(t, plain, r.row, r.depth, r.k, j, b);
     for (int64_t i = r.row + plain * kRows, end = r.row + r.rows; i < end;) {
@@ -125,7 +125,7 @@ void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b,
         i += rows;
         if (after && f.last)
             activate_block(t, y, y_row, t.residual && t.residual_last ? t.residual + at : nullptr, rows, n);
-        if (narrows) narrow_rows(wide, rows, n, t.narrow_y + at, t.y_row);
+        if (narrows) narrow_tile(wide, rows, n, t.narrow_y + at, t.y_row);
     }
 }
 

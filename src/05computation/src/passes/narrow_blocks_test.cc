@@ -10,13 +10,8 @@ namespace {
 
 using kernel::ExprOp;
 using kernel::Layout;
+using test::rounding;
 using test::TestGraph;
-
-CompileOptions rounding(char const* device = "cpu") {
-    CompileOptions options;
-    options.device = device, options.compute = DataType::BF16;
-    return options;
-}
 
 /// x → reorder → a → b → c → d → reorder, where a, c and d are convolutions of 48 channels that may round.
 struct Network {

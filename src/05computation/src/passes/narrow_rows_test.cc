@@ -11,13 +11,8 @@ namespace refactor::computation {
 namespace {
 
 using kernel::ExprOp;
+using test::rounding;
 using test::TestGraph;
-
-CompileOptions rounding(char const* device = "cpu") {
-    CompileOptions options;
-    options.device = device, options.compute = DataType::BF16;
-    return options;
-}
 
 /// x → normalisation → products q, k and v → attention → reshape → product, to which x is added.
 struct Layer {

@@ -19,6 +19,13 @@
 
 namespace refactor::computation::test {
 
+/// As with `precision="bf16"`.
+inline CompileOptions rounding(char const* device = "cpu") {
+    CompileOptions options;
+    options.device = device, options.compute = DataType::BF16;
+    return options;
+}
+
 /// Small models for tests: inputs and constants are random and signed, shapes are numbers or symbols.
 class TestGraph {
     std::mt19937 random_;
