@@ -195,6 +195,37 @@ def test_shared_inline_function_in_an_isa_object_is_found(tmp_path):
     assert [message for message in isa_objects.check(tmp_path) if "shared()" in message]
 
 
+def listing_of(name, *instructions):
+    return f"0000 <{name}>:\n" + "".join(f"  {4 * i:x}:\t{text}\n" for i, text in enumerate(instructions))
+
+
+def test_scalar_loops_are_found():
+    scalar = ["mov (%rsi),%eax", "imul (%rdx),%eax", "mov %eax,(%rdi)", "add $4,%rdi", "jne 0", "ret"]
+    listing = "\n".join(
+        [
+            listing_of("a::binary_loop<int, int, a::MulF>(long)", *scalar),
+            listing_of("a::unary_loop<int, int, a::NegF>(long)", "vpsubd (%rsi),%zmm0,%zmm1", *scalar),
+            listing_of("a::unary_loop<int, int, a::AbsF>(long)", "mov %rsi,%rdx", "jmp memcpy"),
+            listing_of("a::exact_binary_loop<int, int, a::DivF>(long)", *scalar),
+        ]
+    )
+    assert isa_objects.scalar_loops(listing) == ["a::binary_loop<int, int, a::MulF>(long)"]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None or shutil.which("objdump") is None, reason="needs g++ and objdump")
+def test_scalar_loops_of_an_object_are_found(tmp_path):
+    source = tmp_path / "x.cc"
+    source.write_text(
+        "namespace a { template <class T> __attribute__((noinline)) void unary_loop(T* p, int n) {\n"
+        "    for (int i = 0; i < n; ++i) p[i] = -p[i];\n}\n}\n"
+        "void entry(int* p, int n) { a::unary_loop<int>(p, n); }\n"
+    )
+    for options, expected in (("-O1", 1), ("-O3 -mavx2", 0)):
+        command = ["g++", *options.split(), "-c", str(source), "-o", str(tmp_path / "tile_avx2.cc.o")]
+        subprocess.run(command, check=True)
+        assert len(isa_objects.check_loops(tmp_path)) == expected
+
+
 @pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is installed by `make lint`")
 @pytest.mark.parametrize(
     ("code", "expected"),

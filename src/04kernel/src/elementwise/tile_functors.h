@@ -138,7 +138,13 @@ struct WhereF {
     explicit WhereF(TileOp const&) {}
     template <class T>
     RG_INLINE T operator()(uint8_t a, T b, T c) const {
-        return a ? b : c;
+        if constexpr (sizeof(T) == 8) {
+            // GCC makes no vectors of AVX-512 of a choice of 8 bytes by one.
+            uint8_t const one = a < 1 ? a : 1;
+            return c ^ ((b ^ c) & (T{0} - T{one}));
+        } else {
+            return a ? b : c;
+        }
     }
 };
 struct ClipF {

@@ -15,20 +15,21 @@ RG_INLINE int64_t step_of(TileOp const& op, int i) { return op.repeated >> i & 1
 /// Which bits of the number of an element tell where it is in operand `i`.
 RG_INLINE int64_t mask_of(TileOp const& op, int i) { return op.repeated >> i & 1 ? kRepeat - 1 : -1; }
 
+// Inner loops are as long as GCC keeps them loops, which it then makes vectors of: those of `kBlock` elements are
+// unrolled before that, and stay scalar. `tools/lint/isa_objects.py` looks for vectors in each.
+
 /// F: constructed from the TileOp, then called as `R f(A)`.
 template <class R, class A, class F>
 void unary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     F f{op};
     auto const* a = reinterpret_cast<A const*>(slots[op.in[0]]);
     auto* out = reinterpret_cast<R*>(slots[op.out]);
-    int64_t const mask = mask_of(op, 0), blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock) {
-        auto const* from = a + (i & mask);
-        auto* to = out + i;
+    int64_t const step = step_of(op, 0);
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kRepeat; n -= kRepeat, a += step, out += kRepeat)
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) to[j] = f(from[j]);
-    }
-    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask]);
+        for (int j = 0; j < kRepeat; ++j) out[j] = f(a[j]);
+    for (int j = 0; j < n; ++j) out[j] = f(a[j]);
 }
 
 template <class R, class A, class F>
@@ -37,14 +38,12 @@ void binary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* a = reinterpret_cast<A const*>(slots[op.in[0]]);
     auto const* b = reinterpret_cast<A const*>(slots[op.in[1]]);
     auto* out = reinterpret_cast<R*>(slots[op.out]);
-    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1), blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock) {
-        auto const *x = a + (i & mask_a), *y = b + (i & mask_b);
-        auto* to = out + i;
+    int64_t const step_a = step_of(op, 0), step_b = step_of(op, 1);
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kRepeat; n -= kRepeat, a += step_a, b += step_b, out += kRepeat)
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) to[j] = f(x[j], y[j]);
-    }
-    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask_a], b[i & mask_b]);
+        for (int j = 0; j < kRepeat; ++j) out[j] = f(a[j], b[j]);
+    for (int j = 0; j < n; ++j) out[j] = f(a[j], b[j]);
 }
 
 template <class T, class A, class F>
@@ -54,16 +53,12 @@ void ternary_loop(TileOp const& op, std::byte* const* slots, int64_t n) {
     auto const* b = reinterpret_cast<T const*>(slots[op.in[1]]);
     auto const* c = reinterpret_cast<T const*>(slots[op.in[2]]);
     auto* out = reinterpret_cast<T*>(slots[op.out]);
-    int64_t const mask_a = mask_of(op, 0), mask_b = mask_of(op, 1), mask_c = mask_of(op, 2);
-    int64_t const blocks = whole_blocks(op, n);
-    for (int64_t i = 0; i < blocks; i += kBlock) {
-        auto const* x = a + (i & mask_a);
-        auto const *y = b + (i & mask_b), *z = c + (i & mask_c);
-        auto* to = out + i;
+    int64_t const step_a = step_of(op, 0), step_b = step_of(op, 1), step_c = step_of(op, 2);
+    if (op.padded) n = whole_blocks(op, n);
+    for (; n >= kRepeat; n -= kRepeat, a += step_a, b += step_b, c += step_c, out += kRepeat)
 #pragma GCC ivdep
-        for (int j = 0; j < kBlock; ++j) to[j] = f(x[j], y[j], z[j]);
-    }
-    for (int64_t i = blocks; i < n; ++i) out[i] = f(a[i & mask_a], b[i & mask_b], c[i & mask_c]);
+        for (int j = 0; j < kRepeat; ++j) out[j] = f(a[j], b[j], c[j]);
+    for (int j = 0; j < n; ++j) out[j] = f(a[j], b[j], c[j]);
 }
 
 /// Operands may be used one element at a time where a block has no advantage or may throw.
