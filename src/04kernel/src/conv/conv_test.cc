@@ -125,7 +125,7 @@ TEST_F(ConvTest, Depthwise) {
     std::vector<Case> cases;
     for (int i = 0; i < 6; ++i)
         cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), pick(rng_, 2, 50), 1, 1));
-    for (auto kernel : {3, 5, 7})
+    for (auto kernel : {3, 5, 6, 7, 8, 11, 13})
         for (auto stride : {1, 2}) cases.push_back(square_case(rng_, kernel, stride, pick(rng_, 2, 50), 1, 1));
     cases.push_back(random_case(rng_, 2, 5, 1, 3));
     check_all(cases, rng_);

@@ -83,7 +83,7 @@ TEST_F(DepthwiseBf16, RandomWindows) {
 }
 
 TEST_F(DepthwiseBf16, SquareWindows) {
-    for (int64_t kernel : {3, 5, 7})
+    for (int64_t kernel : {3, 5, 6, 7, 8, 11, 13})
         for (int64_t stride : {1, 2, 3})
             for (int round = 0; round < 6; ++round) {
                 auto c = square_case(rng_, kernel, stride, pick(rng_, 2, 100), 1, 1);

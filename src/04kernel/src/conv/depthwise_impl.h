@@ -12,6 +12,8 @@ struct Strips {
     static constexpr StripFunction in_groups[] = {nullptr, grouped<q + 1>...};
     template <int Cols, int Stride, bool Edge, bool Grouped>
     static constexpr StripFunction along[] = {nullptr, sliding<Cols, Stride, Edge, Grouped, q + 1>...};
+    template <int Stride, bool Edge>
+    static constexpr StripFunction in_runs[] = {nullptr, sliding_in_runs<Stride, Edge, q + 1>...};
 };
 template <int N, int... q>
 struct MakeStrips : MakeStrips<N - 1, N - 1, q...> {};
@@ -32,6 +34,9 @@ StripFunction const* sliding_for(Job const& j) {
     }
     if (j.kernel_cols == 3) return one ? All::along<3, 1, Edge, false> : All::along<3, 2, Edge, false>;
     if (j.kernel_cols == 5) return one ? All::along<5, 1, Edge, false> : All::along<5, 2, Edge, false>;
+    // Without a register for an input it is loaded for every tap all the same.
+    if constexpr (kHolds)
+        if (j.kernel_cols > 5) return one ? All::in_runs<1, Edge> : All::in_runs<2, Edge>;
     return nullptr;
 }
 

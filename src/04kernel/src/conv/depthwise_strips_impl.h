@@ -161,34 +161,72 @@ template <int Q>
     finish(j, s, acc);
 }
 
-/// `strip` along a row for `Cols` neighbouring taps and stride `Stride`: each input is loaded once for all taps that
-/// it meets. `Edge`: only the inputs [first_in, end_in) counted from `x` exist, one at least under each position.
+/// Which inputs along a row may be missing: none; some, but one is under each position; any.
+enum class Missing { None, Some, Any };
+
+/// Adds what `Cols` neighbouring taps of a row make of Q positions along it: each input is loaded once for all taps
+/// that it meets. Only the inputs [first_in, end_in) counted from `x` exist, where some may be missing. Weights are
+/// `w_col` apart; `select` picks the lanes of an input.
+template <int Cols, int Stride, Missing Inputs, int Q, class Select>
+RG_SIMD void slide(Lanes (&acc)[Q], Stored const* x, float const* w, int64_t w_col, int64_t first_in, int64_t end_in,
+                   Select&& select) {
+    Lanes weights[Cols];
+#pragma GCC unroll 5
+    for (int v = 0; v < Cols; ++v) weights[v] = load_floats(w + v * w_col);
+#pragma GCC unroll 32
+    for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
+        bool const any = Inputs == Missing::Any, some = Inputs != Missing::None;
+        if ((any || (some && i < Cols - 1)) && i < first_in) continue;
+        if ((any || (some && i > (Q - 1) * Stride)) && i >= end_in) continue;
+        Lanes value = Lanes::load(x + i * kLanes);
+        if (kHolds) value = held(value);
+        value = select(value);
+#pragma GCC unroll 5
+        for (int v = 0; v < Cols; ++v)
+            if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
+                acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
+    }
+}
+
+/// `strip` along a row for `Cols` neighbouring taps and stride `Stride`. `Edge`: only the inputs [first_in, end_in)
+/// counted from `x` exist, one at least under each position.
 template <int Cols, int Stride, bool Edge, bool Grouped, int Q>
 [[gnu::noinline]] void sliding(Job const& j, Strip const& s) {
     Lanes acc[Q];
     start(j, acc);
     int const width = Grouped ? j.width : 1;
     GroupLanes const lanes(Grouped ? width : 0);
-    for (TapRow at(j, s); at.row < at.count; at.next()) {
-        Stored const* x = at.x;
-        float const* w = at.w;
-        for (int k = 0; k < width; ++k, w += kLanes) {
-            Lanes weights[Cols];
-#pragma GCC unroll 5
-            for (int v = 0; v < Cols; ++v) weights[v] = load_floats(w + v * width * kLanes);
-#pragma GCC unroll 32
-            for (int i = 0; i < (Q - 1) * Stride + Cols; ++i) {
-                if (Edge && ((i < Cols - 1 && i < s.first_in) || (i > (Q - 1) * Stride && i >= s.end_in))) continue;
-                Lanes value = Lanes::load(x + i * kLanes);
-                if (kHolds) value = held(value);
-                if (Grouped) value = pick(value, lanes.nth(k), k);
-#pragma GCC unroll 5
-                for (int v = 0; v < Cols; ++v)
-                    if (i >= v && (i - v) % Stride == 0 && (i - v) / Stride < Q)
-                        acc[(i - v) / Stride] = fma(weights[v], value, acc[(i - v) / Stride]);
-            }
+    for (TapRow at(j, s); at.row < at.count; at.next())
+        for (int k = 0; k < width; ++k)
+            slide<Cols, Stride, Edge ? Missing::Some : Missing::None>(
+                acc, at.x, at.w + k * kLanes, width * kLanes, s.first_in,
+                s.end_in, [&](Lanes value) __attribute__((always_inline)) {
+                    return Grouped ? pick(value, lanes.nth(k), k) : value;
+                });
+    finish(j, s, acc);
+}
+
+/// The same for six taps and more, in runs of three to five.
+template <int Stride, bool Edge, int Q>
+[[gnu::noinline]] void sliding_in_runs(Job const& j, Strip const& s) {
+    constexpr auto kInputs = Edge ? Missing::Any : Missing::None;
+    Lanes acc[Q];
+    start(j, acc);
+    int64_t const taps = j.kernel_cols, runs = (taps + 4) / 5;
+    auto as_it_is = [](Lanes value) __attribute__((always_inline)) { return value; };
+    for (TapRow at(j, s); at.row < at.count; at.next())
+        for (int64_t run = 0, tap = 0; run < runs; ++run) {
+            int64_t const next = taps * (run + 1) / runs, first_in = s.first_in - tap, end_in = s.end_in - tap;
+            auto const* x = at.x + tap * kLanes;
+            auto const* w = at.w + tap * kLanes;
+            if (next - tap == 3)
+                slide<3, Stride, kInputs>(acc, x, w, kLanes, first_in, end_in, as_it_is);
+            else if (next - tap == 4)
+                slide<4, Stride, kInputs>(acc, x, w, kLanes, first_in, end_in, as_it_is);
+            else
+                slide<5, Stride, kInputs>(acc, x, w, kLanes, first_in, end_in, as_it_is);
+            tap = next;
         }
-    }
     finish(j, s, acc);
 }
 
