@@ -54,6 +54,15 @@ void transpose_plane_bytes_avx2(std::byte* dst, int64_t dst_stride, std::byte co
     if (done < rows)
         transpose_plane_bytes(dst + done * dst_stride, dst_stride, src + done, src_stride, rows - done, columns);
 }
+
+/// In squares where there is one, otherwise by `kOther`.
+template <int kBytes, StridedCopy::PlaneFunction kOther>
+void transpose_plane_squares(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                             int64_t columns) {
+    if (rows >= 16 / kBytes && columns >= least_columns(kBytes))
+        return transpose_squares_avx2(kBytes, dst, dst_stride, src, src_stride, rows, columns);
+    kOther(dst, dst_stride, src, src_stride, rows, columns);
+}
 #endif
 
 }  // namespace
@@ -63,7 +72,11 @@ StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns
 #if RG_X86
     if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_words<transpose_plane_avx512>;
     if (element_bytes == 4 && isa >= Isa::Avx2) return transpose_plane_words<transpose_plane_avx2>;
-    if (element_bytes == 1 && isa >= Isa::Avx2) return transpose_plane_bytes_avx2;
+    if (isa >= Isa::Avx2) {
+        if (element_bytes == 1) return transpose_plane_squares<1, transpose_plane_bytes_avx2>;
+        if (element_bytes == 2) return transpose_plane_squares<2, transpose_plane<uint16_t>>;
+        if (element_bytes == 8) return transpose_plane_squares<8, transpose_plane<uint64_t>>;
+    }
 #endif
     if (element_bytes == 1) return transpose_plane_bytes;
     return with_word(element_bytes,
