@@ -150,7 +150,7 @@ def transposes() -> Cases:
     for shape, order in table:
         name = f"Transpose {sized(shape)} {''.join(map(str, order))}"
         yield name, lambda s=shape, p=order: one("Transpose", x(*s), perm=p)
-    for dtype in INTEGERS:
+    for dtype in (*INTEGERS, "f2"):
         yield (
             f"Transpose {dtype} 1x64x56x56 0231",
             lambda d=dtype: one("Transpose", x(1, 64, 56, 56, dtype=d), perm=[0, 2, 3, 1]),

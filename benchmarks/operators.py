@@ -1,6 +1,7 @@
 """Single operators beside onnxruntime, in turns: which are slower, and whether the outputs agree.
 
     python benchmarks/operators.py [--only TEXT ...] [--threads 1] [--rounds 5] [--burst 0.02] [--below 1.0]
+                                   [--json FILE] [--baseline FILE]
 
 Every row is a model of one node in a size that networks have, called from Python as users call it. A round times both
 engines for `--burst` seconds, one after the other; the least time of a call counts, because neighbours of a shared
@@ -11,12 +12,14 @@ printed as they are measured and, at the end, sorted by ratio.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import engines
 import models
@@ -29,6 +32,8 @@ import run
 
 # f32 sums of thousands of terms in another order; integers and moved elements agree to the last bit.
 TOLERANCE = 1e-3
+# Of an earlier ratio: calls of microseconds differ by more from run to run than whole models do.
+KEPT = 0.75
 OWN_FAMILIES = [operator_cases.pools, operator_cases.convolutions, operator_cases.reductions]
 FAMILIES = [
     *OWN_FAMILIES,
@@ -84,7 +89,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--burst", type=float, default=0.02, help="seconds an engine and a round")
     parser.add_argument("--below", type=float, default=1.0, help="list the rows below this ratio at the end")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--baseline", type=Path, help="earlier results: flag ratios that fell by over 25 %%")
     arguments = parser.parse_args()
+    baseline = json.loads(arguments.baseline.read_text()) if arguments.baseline else {}
     rows: list[Row] = []
     failed: list[str] = []
     print(f"{'operator':48} {'ours µs':>10} {'theirs µs':>10} {'ratio':>7}")
@@ -103,9 +111,15 @@ def main() -> int:
         print(row.line())
     if rows:
         print(f"geometric mean of the ratios: {statistics.geometric_mean(row.ratio for row in rows):.2f}")
+    results = {row.name: {"ours": row.ours, "theirs": row.theirs, "ratio": row.ratio} for row in rows}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1))
+    fallen = run.slower_than(baseline, results, KEPT)
+    for line in fallen:
+        print("slower than the baseline:", line)
     for line in failed:
         print("not run:", line)
-    return 1 if failed or any(row.error > TOLERANCE for row in rows) else 0
+    return 1 if failed or fallen or any(row.error > TOLERANCE for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -148,12 +148,12 @@ def plot(results: Results, path: Path) -> None:
     figure.savefig(path)
 
 
-def slower_than(baseline: Results, results: Results) -> list[str]:
-    """Ratios that fell by over 7 %, which is more than repeated runs differ by."""
+def slower_than(baseline: Results, results: Results, kept: float = 0.93) -> list[str]:
+    """Ratios that fell below `kept` times what they were: by default by more than repeated runs differ by."""
     return [
         f"{key}: {baseline[key]['ratio']:.2f} before, {row['ratio']:.2f} now"
         for key, row in results.items()
-        if key in baseline and row["ratio"] < 0.93 * baseline[key]["ratio"]
+        if key in baseline and row["ratio"] < kept * baseline[key]["ratio"]
     ]
 
 

@@ -44,14 +44,27 @@ def test_quantised_models_load(tmp_path: Path) -> None:
         make_compiler(str(path)).compile("cpu")
 
 
-def test_operators_are_compared() -> None:
+def test_operators_are_compared(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
+    figures = tmp_path / "figures.json"
     options = ["--only", "Relu 1x16", "Slice 1x4", "TopK 1x1000", "--rounds", "1", "--burst", "0", "--below", "1e9"]
-    command = [sys.executable, str(FOLDER / "operators.py"), *options]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+    def survey(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(FOLDER / "operators.py"), *options, *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+    result = survey("--json", str(figures))
     assert result.returncode == 0, result.stdout + result.stderr
     assert "3 operators, below 1e+09: 3" in result.stdout
+    rows = json.loads(figures.read_text())
+    assert len(rows) == 3
+    figures.write_text(json.dumps({name: {"ratio": 1e9 if "TopK" in name else 0} for name in rows}))
+    result = survey("--baseline", str(figures))
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert (
+        result.stdout.count("slower than the baseline: ") == result.stdout.count("slower than the baseline: TopK") == 1
+    )
 
 
 def test_unknown_peers_are_refused() -> None:
