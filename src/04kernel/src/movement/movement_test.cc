@@ -51,6 +51,8 @@ TEST(Transpose, FewColumns) {
                          {Tensor(type, {3, 7, 2, 71, columns})});
             expect_equal(TransposeInfo{{1, 0}}, {Tensor(type, {columns, 143}).fill(random)},
                          {Tensor(type, {143, columns})});
+            expect_equal(TransposeInfo{{1, 0}}, {Tensor(type, {143, columns}).fill(random)},
+                         {Tensor(type, {columns, 143})});
         }
     });
 }

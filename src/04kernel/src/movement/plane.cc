@@ -38,46 +38,39 @@ void transpose_few_words(std::byte* dst, int64_t dst_stride, std::byte const* sr
 }
 
 #if RG_X86
-/// Of pixels of three words, whose planes are less than a vector; of others by `kPlane`.
-template <StridedCopy::PlaneFunction kPlane>
-void transpose_plane_words(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
-                           int64_t columns) {
-    (rows == 3 && src_stride == 12 ? transpose_few_words : kPlane)(dst, dst_stride, src, src_stride, rows, columns);
-}
-
-void transpose_plane_bytes_avx2(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride,
-                                int64_t rows, int64_t columns) {
-    int64_t done = 0;
-    if (columns == 3 && dst_stride == 3)
-        done = interleave_triples_avx2(reinterpret_cast<uint8_t*>(dst), reinterpret_cast<uint8_t const*>(src),
-                                       src_stride, rows);
-    if (done < rows)
-        transpose_plane_bytes(dst + done * dst_stride, dst_stride, src + done, src_stride, rows - done, columns);
-}
-
-/// In squares where there is one, otherwise by `kOther`.
+/// Of few columns or rows, which are pixels, or, but for words, in squares, where there is one; what is left by
+/// `kOther`.
 template <int kBytes, StridedCopy::PlaneFunction kOther>
-void transpose_plane_squares(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
-                             int64_t columns) {
-    if (rows >= 16 / kBytes && columns >= least_columns(kBytes))
+void transpose_by_shuffles(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                           int64_t columns) {
+    auto is_few = [](int64_t n) { return n >= 2 && n <= 4; };
+    if (is_few(columns) && dst_stride == columns * kBytes) {
+        auto done = interleave_planes_avx2(kBytes, dst, src, src_stride, columns, rows);
+        dst += done * dst_stride, src += done * kBytes, rows -= done;
+    } else if (is_few(rows) && src_stride == rows * kBytes) {
+        auto done = split_pixels_avx2(kBytes, dst, dst_stride, src, rows, columns);
+        dst += done * kBytes, src += done * src_stride, columns -= done;
+    } else if (kBytes != 4 && rows >= 16 / kBytes && columns >= least_columns(kBytes)) {
         return transpose_squares_avx2(kBytes, dst, dst_stride, src, src_stride, rows, columns);
-    kOther(dst, dst_stride, src, src_stride, rows, columns);
+    }
+    if (rows && columns) kOther(dst, dst_stride, src, src_stride, rows, columns);
 }
 #endif
 
 }  // namespace
 
 StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns, [[maybe_unused]] Isa isa) {
-    if (element_bytes == 4 && columns <= 4) return transpose_few_words;
 #if RG_X86
-    if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_plane_words<transpose_plane_avx512>;
-    if (element_bytes == 4 && isa >= Isa::Avx2) return transpose_plane_words<transpose_plane_avx2>;
     if (isa >= Isa::Avx2) {
-        if (element_bytes == 1) return transpose_plane_squares<1, transpose_plane_bytes_avx2>;
-        if (element_bytes == 2) return transpose_plane_squares<2, transpose_plane<uint16_t>>;
-        if (element_bytes == 8) return transpose_plane_squares<8, transpose_plane<uint64_t>>;
+        if (element_bytes == 4 && columns <= 4) return transpose_by_shuffles<4, transpose_few_words>;
+        if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_by_shuffles<4, transpose_plane_avx512>;
+        if (element_bytes == 4) return transpose_by_shuffles<4, transpose_plane_avx2>;
+        if (element_bytes == 1) return transpose_by_shuffles<1, transpose_plane_bytes>;
+        if (element_bytes == 2) return transpose_by_shuffles<2, transpose_plane<uint16_t>>;
+        if (element_bytes == 8) return transpose_by_shuffles<8, transpose_plane<uint64_t>>;
     }
 #endif
+    if (element_bytes == 4 && columns <= 4) return transpose_few_words;
     if (element_bytes == 1) return transpose_plane_bytes;
     return with_word(element_bytes,
                      [](auto word) -> StridedCopy::PlaneFunction { return &transpose_plane<decltype(word)>; });

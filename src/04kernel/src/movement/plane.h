@@ -15,7 +15,11 @@ void transpose_squares_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::
                             int64_t rows, int64_t columns);
 constexpr int64_t least_columns(int bytes) { return bytes == 8 ? 4 : 16; }
 
-/// Three planes of bytes as pixels of three bytes. Returns how many, a multiple of 16.
-int64_t interleave_triples_avx2(uint8_t* dst, uint8_t const* src, int64_t src_stride, int64_t pixels);
+/// 2 to 4 planes of elements of 1, 2, 4 or 8 bytes as pixels of as many, and the reverse. They return how many pixels
+/// were written, in multiples of 16 bytes of a plane.
+int64_t interleave_planes_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
+                               int64_t pixels);
+int64_t split_pixels_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
+                          int64_t pixels);
 
 }  // namespace refactor::kernel::movement

@@ -7,17 +7,18 @@ namespace refactor::kernel::movement {
 namespace {
 
 /// A plane is cut into strips of this many rows: 64 rows of 64-byte lines are 4 KiB of each side, so both stay in L1.
-constexpr int64_t kStrip = 64;
+/// So many times more where rows are shorter than a line.
+constexpr int64_t kStrip = 64, kLine = 64;
 /// Rows longer than two of these are cut, so that threads share them.
 constexpr int64_t kPart = 128 << 10;
 
 /// Whole cache lines of the repeated value, then the rest: loops of single elements are not made vectors of.
 template <class T>
 void fill_elements(std::byte* dst, T value, int64_t n) {
-    constexpr int64_t kBytes = sizeof(T), kLine = 64 / kBytes;
-    std::byte line[64];
-    for (int64_t i = 0; i < kLine; ++i) store(line + i * kBytes, value);
-    for (; n >= kLine; n -= kLine, dst += 64) std::memcpy(dst, line, 64);
+    constexpr int64_t kBytes = sizeof(T), kElements = kLine / kBytes;
+    std::byte line[kLine];
+    for (int64_t i = 0; i < kElements; ++i) store(line + i * kBytes, value);
+    for (; n >= kElements; n -= kElements, dst += kLine) std::memcpy(dst, line, kLine);
     for (int64_t i = 0; i < n; ++i) store(dst + i * kBytes, value);
 }
 
@@ -57,7 +58,10 @@ StridedCopy::StridedCopy(std::span<int64_t const> sizes, std::span<int64_t const
     int inner_axes = inner_ == Inner::Plane ? 2 : inner_ == Inner::Elements ? std::min(rank_, 1) : 0;
     units_ = 1;
     for (int i = 0; i + inner_axes < rank_; ++i) units_ *= size_[i];
-    if (inner_ == Inner::Plane) parts_ = (size_[rank_ - 2] + kStrip - 1) / kStrip;
+    if (inner_ == Inner::Plane) {
+        strip_ = kStrip * std::max<int64_t>(1, kLine / (size_[rank_ - 1] * element_));
+        parts_ = (size_[rank_ - 2] + strip_ - 1) / strip_;
+    }
     if (inner_ == Inner::Rows && element_ > 2 * kPart) parts_ = (element_ + kPart - 1) / kPart;
     units_ *= parts_;
 }
@@ -77,7 +81,7 @@ void StridedCopy::choose_plane() {
 
 void StridedCopy::inner(std::byte const* src, std::byte* dst, int64_t part) const {
     if (inner_ == Inner::Plane) {
-        auto begin = part * kStrip, rows = std::min(kStrip, size_[rank_ - 2] - begin);
+        auto begin = part * strip_, rows = std::min(strip_, size_[rank_ - 2] - begin);
         auto dst_stride = dst_[rank_ - 2];
         plane_(dst + begin * dst_stride, dst_stride, src + begin * element_, src_[rank_ - 1], rows, size_[rank_ - 1]);
         return;

@@ -38,6 +38,7 @@ private:
     int rank_ = 0;  ///< axes of the loop nest; the last one (Plane: two) belongs to the inner loop
     int64_t size_[kMaxRank], src_[kMaxRank], dst_[kMaxRank];  ///< strides in bytes
     int64_t element_ = 1, bytes_ = 0, units_ = 0, parts_ = 1;
+    int64_t strip_ = 0;  ///< rows of a part of a plane
     Inner inner_ = Inner::Elements;
     Isa isa_;
     PlaneFunction plane_ = nullptr;

@@ -23,8 +23,9 @@ std::string_view name_of(ReduceKind);
 MaybeKernel make_reduce_rows(ReduceInfo const&, Request const&);
 /// f32, the channels of blocks (AVX-512 or AVX2); the result is Plain.
 MaybeKernel make_reduce_channels(ReduceInfo const&, Request const&);
-/// The largest and smallest of i8, u8, i32 and i64 over neighbouring axes (AVX2).
-MaybeKernel make_reduce_order(ReduceInfo const&, Request const&);
+/// The largest and smallest of i8, u8, i32, i64 and bool, sums and products of i32, i64, u32 and u64, over neighbouring
+/// axes (AVX2).
+MaybeKernel make_reduce_integers(ReduceInfo const&, Request const&);
 /// Any kind over any axes for every numeric type (and bool for Max and Min); accumulates floats in f64.
 MaybeKernel make_reduce_reference(ReduceInfo const&, Request const&);
 

@@ -138,7 +138,7 @@ TEST(Reduce, NanAndInfinityArriveInMaxAndMin) {
 }
 
 template <class T>
-void check_order(DataType dtype, std::mt19937& random) {
+void check_integers(DataType dtype, std::initializer_list<ReduceKind> kinds, std::mt19937& random) {
     struct Case {
         Dims dims, axes, out;
     };
@@ -146,7 +146,7 @@ void check_order(DataType dtype, std::mt19937& random) {
         {{7, 1029}, {1}, {7}}, {{129, 37}, {0}, {37}}, {{3, 65, 600}, {1}, {3, 600}},    {{2, 3, 5}, {0, 1, 2}, {}},
         {{5, 3}, {1}, {5}},    {{1, 133}, {0}, {133}}, {{2, 33, 7, 7}, {2, 3}, {2, 33}}, {{5, 3, 7}, {0, 2}, {3}}};
     for (auto const& c : cases)
-        for (auto kind : {ReduceKind::Max, ReduceKind::Min}) {
+        for (auto kind : kinds) {
             Tensor x(dtype, c.dims);
             for (int64_t i = 0; i < x.desc.count(); ++i) x.as<T>()[i] = static_cast<T>(random());
             x.as<T>()[random() % static_cast<size_t>(x.desc.count())] = std::numeric_limits<T>::lowest();
@@ -155,28 +155,44 @@ void check_order(DataType dtype, std::mt19937& random) {
         }
 }
 
-TEST(Reduce, LargestAndSmallestIntegers) {
+TEST(Reduce, IntegersEqualReference) {
     std::mt19937 random(seed_of(14));
-    check_order<int8_t>(DataType::I8, random);
-    check_order<uint8_t>(DataType::U8, random);
-    check_order<int32_t>(DataType::I32, random);
-    check_order<int64_t>(DataType::I64, random);
+    auto const extremes = {ReduceKind::Max, ReduceKind::Min}, sums = {ReduceKind::Sum, ReduceKind::Prod};
+    auto const all = {ReduceKind::Max, ReduceKind::Min, ReduceKind::Sum, ReduceKind::Prod};
+    check_integers<int8_t>(DataType::I8, extremes, random);
+    check_integers<uint8_t>(DataType::U8, extremes, random);
+    check_integers<int32_t>(DataType::I32, all, random);
+    check_integers<int64_t>(DataType::I64, all, random);
+    check_integers<uint32_t>(DataType::U32, sums, random);
+    check_integers<uint64_t>(DataType::U64, sums, random);
 }
 
-TEST(Reduce, OrderDeclines) {
+TEST(Reduce, AnyAndAllOfConditions) {
+    std::mt19937 random(seed_of(15));
+    for (auto kind : {ReduceKind::Max, ReduceKind::Min})
+        for (int64_t axis : {0, 1}) {
+            Tensor x(DataType::Bool, {65, 67});
+            for (int64_t i = 0; i < x.desc.count(); ++i)
+                x.as<uint8_t>()[i] = random() % 64 ? kind == ReduceKind::Min : 1;
+            check_candidates(ReduceInfo{kind, {axis}}, {x}, {Tensor(DataType::Bool, {axis ? 65 : 67})}, {});
+        }
+}
+
+TEST(Reduce, IntegersDecline) {
     auto why = [](ReduceKind kind, DataType dtype, Dims axes, Dims dims, Isa isa) {
         std::vector<Tensor> in{Tensor(dtype, dims)}, out{Tensor(dtype, {})};
         auto operands = operands_of(in), results = operands_of(out);
         ReduceInfo info{kind, axes};
-        auto kernel = make_reduce_order(info, request_of(operands, results, isa, 1));
+        auto kernel = make_reduce_integers(info, request_of(operands, results, isa, 1));
         if (!kernel) return kernel.error().reason;
         Descriptions of(in, out);
         PackCache packs;
         auto task = (*kernel)->bind({of.in, of.out, {}, packs, 1});
         return task ? std::string("none") : task.error().reason;
     };
-    EXPECT_EQ(why(ReduceKind::Sum, DataType::I32, {0}, {2}, Isa::Avx2), "finds the largest and smallest, no Sum");
-    EXPECT_EQ(why(ReduceKind::Max, DataType::F32, {0}, {2}, Isa::Avx2), "x is f32, expected i8, u8, i32 or i64");
+    EXPECT_EQ(why(ReduceKind::Mean, DataType::I32, {0}, {2}, Isa::Avx2), "finds extremes, sums and products, no Mean");
+    EXPECT_EQ(why(ReduceKind::Max, DataType::F32, {0}, {2}, Isa::Avx2), "x is f32, expected i8, u8, i32, i64 or bool");
+    EXPECT_EQ(why(ReduceKind::Sum, DataType::I8, {0}, {2}, Isa::Avx2), "x is i8, expected i32, i64, u32 or u64");
     EXPECT_NE(why(ReduceKind::Max, DataType::I32, {0}, {2}, Isa::Scalar), "none");
     if (cpu_features().isa < Isa::Avx2) return;
     EXPECT_EQ(why(ReduceKind::Max, DataType::I32, {0}, {2}, Isa::Avx2), "none");
