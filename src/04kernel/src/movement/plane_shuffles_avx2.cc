@@ -2,7 +2,6 @@
 //
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace refactor::kernel::movement {
 namespace {
@@ -156,11 +155,13 @@ void turn_fours(Pieces<std::byte> to, Pieces<std::byte const> from, int64_t coun
     }
 }
 
-template <class F>
-void with_planes(int64_t planes, F&& f) {
-    if (planes == 2) return f(std::integral_constant<int, 2>{});
-    if (planes == 3) return f(std::integral_constant<int, 3>{});
-    f(std::integral_constant<int, 4>{});
+template <int planes>
+void interleave_pieces(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t count) {
+    shuffle(interleaved<planes>(bytes), {dst, kPiece, planes * kPiece}, {src, src_stride, kPiece}, count);
+}
+template <int planes>
+void split_pieces(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t count) {
+    shuffle(split<planes>(bytes), {dst, dst_stride, kPiece}, {src, kPiece, planes * kPiece}, count);
 }
 
 }  // namespace
@@ -182,28 +183,30 @@ void transpose_squares_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::
 
 int64_t interleave_planes_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
                                int64_t pixels) {
-    int64_t const pieces = pixels * bytes / kPiece;
-    if (bytes == 4 && planes == 4) {
-        turn_fours({dst, kPiece, 4 * kPiece}, {src, src_stride, kPiece}, pieces);
-        return pieces * kPiece / bytes;
-    }
-    with_planes(planes, [&](auto count) {
-        shuffle(interleaved<count>(bytes), {dst, kPiece, count * kPiece}, {src, src_stride, kPiece}, pieces);
-    });
-    return pieces * kPiece / bytes;
+    int64_t const count = pixels * bytes / kPiece;
+    if (planes == 2)
+        interleave_pieces<2>(bytes, dst, src, src_stride, count);
+    else if (planes == 3)
+        interleave_pieces<3>(bytes, dst, src, src_stride, count);
+    else if (bytes == 4)
+        turn_fours({dst, kPiece, 4 * kPiece}, {src, src_stride, kPiece}, count);
+    else
+        interleave_pieces<4>(bytes, dst, src, src_stride, count);
+    return count * kPiece / bytes;
 }
 
 int64_t split_pixels_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
                           int64_t pixels) {
-    int64_t const pieces = pixels * bytes / kPiece;
-    if (bytes == 4 && planes == 4) {
-        turn_fours({dst, dst_stride, kPiece}, {src, kPiece, 4 * kPiece}, pieces);
-        return pieces * kPiece / bytes;
-    }
-    with_planes(planes, [&](auto count) {
-        shuffle(split<count>(bytes), {dst, dst_stride, kPiece}, {src, kPiece, count * kPiece}, pieces);
-    });
-    return pieces * kPiece / bytes;
+    int64_t const count = pixels * bytes / kPiece;
+    if (planes == 2)
+        split_pieces<2>(bytes, dst, dst_stride, src, count);
+    else if (planes == 3)
+        split_pieces<3>(bytes, dst, dst_stride, src, count);
+    else if (bytes == 4)
+        turn_fours({dst, dst_stride, kPiece}, {src, kPiece, 4 * kPiece}, count);
+    else
+        split_pieces<4>(bytes, dst, dst_stride, src, count);
+    return count * kPiece / bytes;
 }
 
 }  // namespace refactor::kernel::movement
