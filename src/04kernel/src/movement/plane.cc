@@ -38,16 +38,27 @@ void transpose_few_words(std::byte* dst, int64_t dst_stride, std::byte const* sr
 }
 
 #if RG_X86
+/// Of pixels of three words, whose planes are less than a vector; of others by `kPlane`.
+template <StridedCopy::PlaneFunction kPlane>
+void transpose_plane_words(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
+                           int64_t columns) {
+    (rows == 3 && src_stride == 12 ? transpose_few_words : kPlane)(dst, dst_stride, src, src_stride, rows, columns);
+}
+
+/// Planes that pixels have few enough of to be shuffled: two or three words, and four of 8 bytes, are faster otherwise.
+constexpr bool is_few(int64_t planes, int bytes) {
+    return bytes == 4 ? planes == 4 : planes >= 2 && planes <= (bytes == 8 ? 3 : 4);
+}
+
 /// Of few columns or rows, which are pixels, or, but for words, in squares, where there is one; what is left by
 /// `kOther`.
 template <int kBytes, StridedCopy::PlaneFunction kOther>
 void transpose_by_shuffles(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride, int64_t rows,
                            int64_t columns) {
-    auto is_few = [](int64_t n) { return n >= 2 && n <= 4; };
-    if (is_few(columns) && dst_stride == columns * kBytes) {
+    if (is_few(columns, kBytes) && dst_stride == columns * kBytes) {
         auto done = interleave_planes_avx2(kBytes, dst, src, src_stride, columns, rows);
         dst += done * dst_stride, src += done * kBytes, rows -= done;
-    } else if (is_few(rows) && src_stride == rows * kBytes) {
+    } else if (is_few(rows, kBytes) && src_stride == rows * kBytes) {
         auto done = split_pixels_avx2(kBytes, dst, dst_stride, src, rows, columns);
         dst += done * kBytes, src += done * src_stride, columns -= done;
     } else if (kBytes != 4 && rows >= 16 / kBytes && columns >= least_columns(kBytes)) {
@@ -63,8 +74,9 @@ StridedCopy::PlaneFunction plane_function(int64_t element_bytes, int64_t columns
 #if RG_X86
     if (isa >= Isa::Avx2) {
         if (element_bytes == 4 && columns <= 4) return transpose_by_shuffles<4, transpose_few_words>;
-        if (element_bytes == 4 && isa >= Isa::Avx512) return transpose_by_shuffles<4, transpose_plane_avx512>;
-        if (element_bytes == 4) return transpose_by_shuffles<4, transpose_plane_avx2>;
+        if (element_bytes == 4 && isa >= Isa::Avx512)
+            return transpose_by_shuffles<4, transpose_plane_words<transpose_plane_avx512>>;
+        if (element_bytes == 4) return transpose_by_shuffles<4, transpose_plane_words<transpose_plane_avx2>>;
         if (element_bytes == 1) return transpose_by_shuffles<1, transpose_plane_bytes>;
         if (element_bytes == 2) return transpose_by_shuffles<2, transpose_plane<uint16_t>>;
         if (element_bytes == 8) return transpose_by_shuffles<8, transpose_plane<uint64_t>>;

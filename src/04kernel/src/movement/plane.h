@@ -15,8 +15,8 @@ void transpose_squares_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::
                             int64_t rows, int64_t columns);
 constexpr int64_t least_columns(int bytes) { return bytes == 8 ? 4 : 16; }
 
-/// 2 to 4 planes of elements of 1, 2, 4 or 8 bytes as pixels of as many, and the reverse. They return how many pixels
-/// were written, in multiples of 16 bytes of a plane.
+/// 2 to 4 planes of elements of 1, 2 or 8 bytes, or 4 of words, as pixels of as many, and the reverse. They return how
+/// many pixels were written, in multiples of 16 bytes of a plane.
 int64_t interleave_planes_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
                                int64_t pixels);
 int64_t split_pixels_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,

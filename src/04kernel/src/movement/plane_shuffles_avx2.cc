@@ -128,16 +128,14 @@ void shuffle(Orders<parts> const& orders, Pieces<std::byte> to, Pieces<std::byte
     }
 }
 
-/// The orders of elements of 1, 2, 4 or 8 bytes.
+/// The orders of elements of 1, 2 or 8 bytes.
 template <int planes>
 Orders<planes> const& interleaved(int bytes) {
-    if (bytes <= 2) return bytes == 1 ? kInterleaved<1, planes> : kInterleaved<2, planes>;
-    return bytes == 4 ? kInterleaved<4, planes> : kInterleaved<8, planes>;
+    return bytes == 1 ? kInterleaved<1, planes> : bytes == 2 ? kInterleaved<2, planes> : kInterleaved<8, planes>;
 }
 template <int planes>
 Orders<planes> const& split(int bytes) {
-    if (bytes <= 2) return bytes == 1 ? kSplit<1, planes> : kSplit<2, planes>;
-    return bytes == 4 ? kSplit<4, planes> : kSplit<8, planes>;
+    return bytes == 1 ? kSplit<1, planes> : bytes == 2 ? kSplit<2, planes> : kSplit<8, planes>;
 }
 
 /// Four planes of words as pixels of four, or the reverse.
