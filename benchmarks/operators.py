@@ -1,12 +1,12 @@
 """Single operators beside onnxruntime, in turns: which are slower, and whether the outputs agree.
 
     python benchmarks/operators.py [--only TEXT ...] [--threads 1] [--rounds 5] [--burst 0.02] [--below 1.0]
-                                   [--json FILE] [--baseline FILE]
+                                   [--json FILE] [--baseline FILE] [--random COUNT] [--seed 0]
 
 Every row is a model of one node in a size that networks have, called from Python as users call it. A round times both
 engines for `--burst` seconds, one after the other; the least time of a call counts, because neighbours of a shared
 machine only ever slow it down. A ratio is onnxruntime's time over ours: above 1, refactor_graph is faster. Rows are
-printed as they are measured and, at the end, sorted by ratio.
+printed as they are measured and, at the end, sorted by ratio. `--random` times operators of random sizes instead.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import operator_cases
 import operator_language_cases
 import operator_movement_cases
 import operator_numeric_cases
+import operator_random_cases
 import run
 
 # f32 sums of thousands of terms in another order; integers and moved elements agree to the last bit.
@@ -91,12 +92,18 @@ def main() -> int:
     parser.add_argument("--below", type=float, default=1.0, help="list the rows below this ratio at the end")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--baseline", type=Path, help="earlier results: flag ratios that fell by over 25 %%")
+    parser.add_argument(
+        "--random", type=int, default=0, metavar="COUNT", help="so many operators of random sizes instead"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random operators")
     arguments = parser.parse_args()
     baseline = json.loads(arguments.baseline.read_text()) if arguments.baseline else {}
     rows: list[Row] = []
     failed: list[str] = []
     print(f"{'operator':48} {'ours µs':>10} {'theirs µs':>10} {'ratio':>7}")
-    for name, make in (pair for family in FAMILIES for pair in family()):
+    usual = (pair for family in FAMILIES for pair in family())
+    cases = operator_random_cases.cases(arguments.seed, arguments.random) if arguments.random else usual
+    for name, make in cases:
         if not any(text in name for text in arguments.only):
             continue
         try:

@@ -67,6 +67,21 @@ def test_operators_are_compared(tmp_path: Path) -> None:
     )
 
 
+def test_operators_of_random_sizes_are_compared() -> None:
+    pytest.importorskip("onnxruntime")
+    options = ["--random", "12", "--seed", "3", "--rounds", "1", "--burst", "0", "--below", "1e9"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    command = [sys.executable, str(FOLDER / "operators.py"), *options]
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        for _ in range(2)
+    )
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "12 operators, below 1e+09: 12" in first.stdout
+    names = [sorted(line[:48] for line in run.stdout.splitlines()[1:13]) for run in (first, second)]
+    assert names[0] == names[1]
+
+
 def test_unknown_peers_are_refused() -> None:
     command = [sys.executable, str(FOLDER / "run.py"), "--engines", "onnxruntime,nobody"]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
