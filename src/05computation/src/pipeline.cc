@@ -54,6 +54,7 @@
 #include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
 #include "passes/turn_weights.h"
+#include "passes/untranspose_convolutions.h"
 #include "passes/view_operands.h"
 #include "passes/widen_halves.h"
 #include "passes/widen_recurrent_weights.h"
@@ -93,6 +94,7 @@ constexpr Pass kPasses[] = {
     {"remove_identities", remove_identities},
     {"remove_dead_nodes", remove_dead_nodes},
     {"sink_concats", sink_concats},
+    {"untranspose_convolutions", untranspose_convolutions},
     {"fold_affine", fold_affine},
     {"merge_branches", merge_branches},
     {"merge_phases", merge_phases},
