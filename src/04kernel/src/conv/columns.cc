@@ -14,14 +14,22 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// [M, C, rows, columns of the kernel] to [row][C][column][M].
+/// Channels of one group.
+struct Channels {
+    int64_t in, out;
+    explicit Channels(Geometry const& g) : in(g.in_channels / g.group), out(g.out_channels / g.group) {}
+};
+
+/// Of each group, [M, C, rows, columns of the kernel] to [row][C][column][M].
 void pack(float const* w, Geometry const& g, float* packed) {
+    Channels const channels(g);
     auto const rows = g.kernel[0] * g.kernel[1], columns = g.kernel[2];
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < g.in_channels; ++c)
-            for (int64_t t = 0; t < columns; ++t)
-                for (int64_t m = 0; m < g.out_channels; ++m)
-                    *packed++ = w[((m * g.in_channels + c) * rows + r) * columns + t];
+    for (int64_t group = 0; group < g.group; ++group, w += channels.out * channels.in * g.taps())
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < channels.in; ++c)
+                for (int64_t t = 0; t < columns; ++t)
+                    for (int64_t m = 0; m < channels.out; ++m)
+                        *packed++ = w[((m * channels.in + c) * rows + r) * columns + t];
 }
 
 /// Outputs of a part of a row: what a window of channels reads for them stays in L2.
@@ -35,24 +43,25 @@ constexpr int64_t kMostCopied = 4 << 20;
 
 class ColumnsTask final : public runtime::Task {
     Geometry g_;
+    Channels channels_;
     Activation activation_;
     ConvOperands operands_;
     ColumnsIsa const* isa_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t rows_, parts_;                        ///< of all outputs; parts of a row
+    int64_t rows_, parts_;                        ///< of all groups; parts of a row
     int64_t span_;                                ///< rows from the first of a window to its last
     int64_t length_;                              ///< of a phase of a copied row
     uint64_t phase_mask_ = 0;                     ///< of the phases that taps read
     SmallVector<int64_t, 64> taps_, phase_taps_;  ///< floats to a tap's column, in X and in a copy
     int threads_;
 
-    int64_t weight_floats() const { return g_.in_channels * g_.taps() * g_.out_channels; }
+    int64_t weight_floats() const { return channels_.in * g_.taps() * g_.out_channels; }
     static int64_t span_of(Geometry const& g) { return (g.kernel[1] - 1) * g.dilation[1] + 1; }
     static int64_t length_of(Geometry const& g, ColumnsIsa const& isa) {
         auto columns = ceil_div(std::min(g.out[2], kColumns), isa.width) * isa.width;
         return columns + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2];
     }
-    int64_t row_floats() const { return g_.in_channels * g_.stride[2] * length_; }
+    int64_t row_floats() const { return channels_.in * g_.stride[2] * length_; }
     int64_t copy_floats() const { return copy_floats(g_, *isa_); }
     int64_t window_rows() const { return g_.kernel[0] * g_.kernel[1]; }
     /// Of one thread: two for the rows of a window, and one for what copies hold.
@@ -60,7 +69,7 @@ class ColumnsTask final : public runtime::Task {
 
     /// About 20 µs of work a task, and at most four tasks a thread.
     int64_t tasks() const {
-        auto work = rows_ * g_.out[2] * weight_floats() / 1048576;
+        auto work = rows_ * g_.out[2] * weight_floats() / g_.group / 1048576;
         return threads_ == 1 ? 1 : std::clamp<int64_t>(work, 1, std::min<int64_t>(4 * threads_, rows_ * parts_));
     }
 
@@ -93,7 +102,7 @@ class ColumnsTask final : public runtime::Task {
             if (held == row) return at;
             held = row;
             auto channel = g.stride[2] * task_.length_;
-            for (int64_t c = 0; c < g.in_channels; ++c)
+            for (int64_t c = 0; c < task_.channels_.in; ++c)
                 task_.isa_->phases({x_ + c * g.in_size() + row * g.in[2], g.in[2], begin_, g.stride[2], task_.length_,
                                     task_.phase_mask_, copies_ + at + c * channel});
             return at;
@@ -106,18 +115,18 @@ class ColumnsTask final : public runtime::Task {
         job.rows = 0;
         g_.each_row(plane, row, [&](int64_t d, int64_t h, int64_t z, int64_t y) {
             row_x[job.rows] = copies ? copies->find(d, z, y) : (z * g_.in[1] + y) * g_.in[2];
-            row_w[job.rows++] = (d * g_.kernel[1] + h) * g_.in_channels * g_.kernel[2] * g_.out_channels;
+            row_w[job.rows++] = (d * g_.kernel[1] + h) * channels_.in * g_.kernel[2] * channels_.out;
         });
     }
 
     /// Tiles of about equally many vectors, over `columns` neighbours.
     void run_tiles(ColumnsJob job, int64_t columns) const {
         auto vectors = ceil_div(columns, isa_->width);
-        auto tiles = ceil_div(vectors, isa_->vectors[g_.out_channels - 1]);
+        auto tiles = ceil_div(vectors, isa_->vectors[channels_.out - 1]);
         for (int64_t tile = 0, first = 0; tile < tiles; ++tile) {
             auto end = vectors * (tile + 1) / tiles * isa_->width;
             job.count = std::min(columns, end) - first;
-            isa_->tile[g_.out_channels - 1][(end - first) / isa_->width - 1](job);
+            isa_->tile[channels_.out - 1][(end - first) / isa_->width - 1](job);
             job.x += end - first, job.y += end - first, first = end;
         }
     }
@@ -125,16 +134,17 @@ class ColumnsTask final : public runtime::Task {
 public:
     /// Of the rows that a window spans, for one thread.
     static int64_t copy_floats(Geometry const& g, ColumnsIsa const& isa) {
-        return g.kernel[0] * span_of(g) * g.in_channels * g.stride[2] * length_of(g, isa);
+        return g.kernel[0] * span_of(g) * Channels(g).in * g.stride[2] * length_of(g, isa);
     }
     ColumnsTask(Geometry const& g, Epilogue const& epilogue, ColumnsIsa const& isa,
                 std::shared_ptr<mem_manager::Blob const> packed, int threads)
         : g_(g),
+          channels_(g),
           activation_(epilogue.activation),
           operands_(epilogue),
           isa_(&isa),
           packed_(std::move(packed)),
-          rows_(g.batch * g.out[0] * g.out[1]),
+          rows_(g.batch * g.group * g.out[0] * g.out[1]),
           parts_(ceil_div(g.out[2], kColumns)),
           span_(span_of(g)),
           length_(length_of(g, isa)),
@@ -164,7 +174,7 @@ public:
             pack(static_cast<float const*>(arguments[1]), g_, workspace);
             whole.w = workspace, workspace += weight_floats();
         }
-        whole.channels = g_.in_channels, whole.taps = g_.kernel[2];
+        whole.channels = channels_.in, whole.taps = g_.kernel[2];
         whole.y_channel = g_.out_size(), whole.activation = activation_;
         if (operands_.bias >= 0) whole.bias = static_cast<float const*>(arguments[operands_.bias]);
         auto const* x = static_cast<float const*>(arguments[0]);
@@ -178,17 +188,20 @@ public:
                           {row_w + window_rows(), static_cast<size_t>(g_.kernel[0] * span_)});
             // Rows of one part follow each other, so that their windows share copies.
             for (auto i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
-                auto row = i % rows, part = i / rows % parts_, image = i / rows / parts_, first = part * kColumns;
+                auto row = i % rows, part = i / rows % parts_, first = part * kColumns;
+                auto planes = i / rows / parts_, group = planes % g_.group;
                 auto columns = std::min(g_.out[2] - first, kColumns), begin = first * g_.stride[2] - g_.pad[2];
                 auto end = begin + ceil_div(columns, isa_->width) * isa_->width + taps_.back();
                 bool inside = g_.stride[2] == 1 && begin >= 0 && end <= g_.in[2];
-                auto const* from = x + image * g_.in_channels * g_.in_size();
+                auto const* from = x + planes * channels_.in * g_.in_size();
                 if (!inside) copies.begin(from, begin);
                 find_rows(row / g_.out[1], row % g_.out[1], inside ? nullptr : &copies, job, row_x, row_w);
                 job.x = inside ? from + begin : copies.base();
                 job.x_channel = inside ? g_.in_size() : g_.stride[2] * length_;
                 job.tap_x = inside ? taps_.data() : phase_taps_.data();
-                job.y = y + image * g_.out_channels * g_.out_size() + row * g_.out[2] + first;
+                job.y = y + planes * channels_.out * g_.out_size() + row * g_.out[2] + first;
+                job.w = whole.w + group * channels_.in * g_.taps() * channels_.out;
+                if (whole.bias) job.bias = whole.bias + group * channels_.out;
                 run_tiles(job, columns);
             }
         });
@@ -223,13 +236,14 @@ public:
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
         auto const& isa = functions();
-        auto outputs = g->out_channels, vectors = ceil_div(g->out[2], isa.width);
+        Channels const channels(*g);
+        auto outputs = channels.out, vectors = ceil_div(g->out[2], isa.width);
         auto sums = static_cast<double>(outputs * std::min<int64_t>(vectors, isa.vectors[outputs - 1]));
         auto speed = std::min({0.8, 0.35 + 0.15 * static_cast<double>(outputs), sums / 8});
-        auto rows = static_cast<double>(g->batch * g->out[0] * g->out[1]);
-        auto products = static_cast<double>(vectors * outputs * g->in_channels * g->taps());
+        auto rows = static_cast<double>(g->batch * g->group * g->out[0] * g->out[1]);
+        auto products = static_cast<double>(vectors * outputs * channels.in * g->taps());
         auto copied = g->stride[2] > 1 || g->pad[2] > 0
-                          ? static_cast<double>(vectors * g->in_channels * g->kernel[0] * g->kernel[1] * g->stride[2])
+                          ? static_cast<double>(vectors * channels.in * g->kernel[0] * g->kernel[1] * g->stride[2])
                           : 0;
         auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
         auto tiles = rows * static_cast<double>(ceil_div(vectors, isa.vectors[outputs - 1]));
@@ -243,8 +257,9 @@ public:
         if (!g) return Err{g.error()};
         std::shared_ptr<mem_manager::Blob const> packed;
         if (weights_) {
-            auto floats = g->in_channels * g->taps() * g->out_channels;
-            packed = args.packs.get(*weights_, "columns", static_cast<size_t>(floats) * sizeof(float),
+            auto floats = Channels(*g).in * g->taps() * g->out_channels;
+            auto format = "columns:g" + std::to_string(g->group);
+            packed = args.packs.get(*weights_, format, static_cast<size_t>(floats) * sizeof(float),
                                     [&](void const* from, void* to) {
                                         pack(static_cast<float const*>(from), *g, static_cast<float*>(to));
                                     });
@@ -261,12 +276,12 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, std::st
     if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
     if (x.layout != Layout::Plain || y.layout != Layout::Plain)
         return Err{Rejection{"expects X and Y in the Plain layout"}};
-    if (info.group != 1 || info.epilogue.residual) return Err{Rejection{"is for one group and no residual"}};
-    auto outputs = w.dims[0];
+    if (info.epilogue.residual) return Err{Rejection{"is for no residual"}};
+    auto outputs = w.dims[0] / info.group;
     auto most = (isa == Isa::Avx512 ? columns_avx512() : columns_avx2()).outputs;
     if (outputs < 1 || outputs > most)
-        return Err{
-            Rejection{"is for 1 to " + std::to_string(most) + " output channels, got " + std::to_string(outputs)}};
+        return Err{Rejection{"is for 1 to " + std::to_string(most) + " output channels in a group, got " +
+                             std::to_string(outputs)}};
     return std::unique_ptr<Kernel>(std::make_unique<ColumnsKernel>(std::move(id), info, isa, w.constant));
 }
 

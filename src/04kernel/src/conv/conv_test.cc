@@ -127,7 +127,8 @@ TEST_F(ConvTest, Depthwise) {
         cases.push_back(random_case(rng_, static_cast<size_t>(i % 3 + 1), pick(rng_, 2, 50), 1, 1));
     for (auto kernel : {3, 5, 6, 7, 8, 11, 13})
         for (auto stride : {1, 2}) cases.push_back(square_case(rng_, kernel, stride, pick(rng_, 2, 50), 1, 1));
-    cases.push_back(random_case(rng_, 2, 5, 1, 3));
+    for (auto outputs : {2, 3, 5, 16, 20})
+        cases.push_back(random_case(rng_, static_cast<size_t>(outputs % 3 + 1), pick(rng_, 3, 40), 1, outputs));
     check_all(cases, rng_);
 }
 
@@ -208,6 +209,9 @@ TEST_F(ConvTest, ColumnsOfFewOutputs) {
     sparse.x[3] = 90, sparse.w[3] = 2, sparse.info.window.strides[1] = 8, sparse.info.window.dilations[1] = 3;
     far.x[2] = 1400, far.x[3] = 300, far.w[2] = 3, far.info.window.strides = {1, 3}, far.info.window.dilations[0] = 690;
     for (auto const& c : {sparse, far}) cases.push_back(c);
+    for (int64_t group : {2, 3, 7})
+        for (size_t rank : {1, 2, 3})
+            cases.push_back(random_case(rng_, rank, group, pick(rng_, 1, 4), pick(rng_, 1, 5)));
     for (auto& c : cases) c.info.epilogue.residual = false;
     auto ran = check_all(cases, rng_);
     EXPECT_EQ(ran.contains("conv:cpu:columns:f32:avx2"), cpu_features().isa >= Isa::Avx2);

@@ -55,7 +55,14 @@ public:
         // Of bf16 each input is widened first.
         auto share = form_.dtype == DataType::BF16 ? (width > 1 ? 0.5 : 0.3) : (width > 1 ? 0.7 : 0.4);
         auto work = 2 * outputs * static_cast<double>(g->taps() * width) / (share * cost.flops);
-        return (work + bytes / cost.bandwidth(bytes)) / cost.threads;
+        auto speed = cost.bandwidth(bytes);
+        if (g->out_channels > g->in_channels) {
+            // Inputs are put under each of their outputs, in L2. The peer, whole tiles of inputs, is estimated with
+            // twice the bandwidth.
+            auto positions = static_cast<double>(g->in_size()) / static_cast<double>(g->out_size());
+            work += bits_of(form_.dtype) / 8 * outputs * positions / cost.l2, speed *= 2;
+        }
+        return (work + bytes / speed) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {

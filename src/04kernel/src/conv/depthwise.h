@@ -25,11 +25,23 @@ struct DepthwiseJobOf {
 
 using DepthwiseJob = DepthwiseJobOf<float>;
 
+/// A plane of a block whose channels are some of two neighbouring blocks, where each serves several outputs.
+template <class T>
+struct SpreadJobOf {
+    static constexpr int kMostLanes = 32;
+    T const* x;       ///< plane of the first block
+    int64_t x_block;  ///< elements to that of the second
+    int64_t positions;
+    int32_t from[kMostLanes];  ///< by lane: its channel, counted from the first block's first
+    T* y;
+};
+
 /// One instruction set.
 template <class T>
 struct DepthwiseIsaOf {
     int block;
     void (*rows)(DepthwiseJobOf<T> const&);
+    void (*spread)(SpreadJobOf<T> const&);
 };
 using DepthwiseIsa = DepthwiseIsaOf<float>;
 DepthwiseIsa const& depthwise_avx2();

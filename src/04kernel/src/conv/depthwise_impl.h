@@ -1,4 +1,5 @@
 #pragma once
+#include "conv/depthwise_spread_impl.h"
 #include "conv/depthwise_strips_impl.h"
 #include "conv/window_impl.h"
 
@@ -100,7 +101,7 @@ void run_rows(Job const& j) {
          [&](int64_t row, int64_t col, int64_t count, bool down) { run_strip(j, row, col, count, down); });
 }
 
-constexpr DepthwiseIsaOf<Stored> kDepthwiseIsa{kLanes, run_rows};
+constexpr DepthwiseIsaOf<Stored> kDepthwiseIsa{kLanes, run_rows, spread};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -31,15 +31,17 @@ class DepthwiseTask final : public runtime::Task {
 
     /// The input plane of every channel of block b of the outputs, where each input channel serves several.
     void expand(T const* x, int64_t image, int64_t b, T* plane) const {
-        int64_t const block = isa_->block;
-        SmallVector<int64_t, 32> from;
-        for (int64_t lane = 0; lane < block; ++lane) {
-            auto c = std::min((b * block + lane) / multiplier_, g_.in_channels - 1);
-            from.push_back(c / block * plane_elements() + c % block);
-        }
-        x += image * ((g_.in_channels + block - 1) / block) * plane_elements();
-        for (int64_t s = 0; s < g_.in_size(); ++s, x += block, plane += block)
-            for (int64_t lane = 0; lane < block; ++lane) plane[lane] = x[from[static_cast<size_t>(lane)]];
+        int64_t const block = isa_->block, blocks = (g_.in_channels + block - 1) / block;
+        auto channel = [&](int64_t lane) { return std::min((b * block + lane) / multiplier_, g_.in_channels - 1); };
+        auto first = channel(0) / block, last = channel(block - 1) / block;
+        SpreadJobOf<T> job{x + (image * blocks + first) * plane_elements(),
+                           (last - first) * plane_elements(),
+                           g_.in_size(),
+                           {},
+                           plane};
+        for (int64_t lane = 0; lane < block; ++lane)
+            job.from[lane] = static_cast<int32_t>(channel(lane) - first * block);
+        isa_->spread(job);
     }
 
     /// `whole`: where the planes of input, weights and outputs begin.

@@ -5,6 +5,7 @@
 #include "mem_manager/device.h"
 #include "passes/constants.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace refactor::computation {
@@ -69,8 +70,10 @@ bool untranspose(Graph& graph, NodePtr node) {
     if (!w->value.constant || !whole || w->value.shape.size() < 3) return false;
     auto weights = weights_of(w->value.shape, info->group);
     if (!weights || weights->inputs < 1 || weights->outputs < 1 || weights->taps < 1) return false;
+    auto const& x = node->input(0)->value.shape;
+    bool single = std::all_of(x.begin() + 2, x.end(), [](auto const& size) { return size == DimExpr(1); });
     auto window = window_of(node, info->window);
-    if (!window) return false;
+    if (!window || single) return false;
     auto inputs = std::vector<EdgePtr>(node->inputs().begin(), node->inputs().end());
     inputs[1] = turned(graph, w, *weights);
     kernel::ConvInfo conv{std::move(*window), info->group, info->epilogue, false, info->may_round};
