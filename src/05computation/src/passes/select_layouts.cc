@@ -143,10 +143,12 @@ Ability reduce_ability(NodePtr node, int64_t block) {
     return ability;
 }
 
-/// Groups of so few channels in all that most lanes of a block would be empty: lanes are columns of row-major tensors.
-bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
+/// Groups of so few channels in all (filters of images) that most lanes of a block would be empty: lanes are columns of
+/// row-major tensors.
+bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv) {
+    constexpr int64_t kMost = 4;
     auto in = node->input(0)->value.shape[1].constant(), out = node->output()->value.shape[1].constant();
-    return conv.group > 1 && !conv.epilogue.residual && in && out && std::max(*in, *out) <= block / 2;
+    return conv.group > 1 && !conv.epilogue.residual && in && out && std::max(*in, *out) <= kMost;
 }
 
 Ability ability_of(NodePtr node, int64_t block) {
@@ -163,7 +165,7 @@ Ability ability_of(NodePtr node, int64_t block) {
         if (conv->epilogue.residual) ability.follows.back() = 1;
         auto channels = node->input(0)->value.shape[1].constant();
         if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
-        if (has_few_channels_in_groups(node, *conv, block)) ability.follows[0] = 0, ability.plain_output = true;
+        if (has_few_channels_in_groups(node, *conv)) ability.follows[0] = 0, ability.plain_output = true;
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {

@@ -98,6 +98,29 @@ TEST(SelectLayouts, LeavesRowsBetweenFewChannels) {
     EXPECT_EQ(count(types, "Reorder"), 0);
 }
 
+TEST(SelectLayouts, LeavesRowsThatFewOutputsRead) {
+    TestGraph g(22);
+    g.output(convolve(g, g.input({1, 40, 14, 14}), 2, 3));
+    auto types = compare_passes(g, {{1, 40, 14, 14}}, 600 * kEps);
+    EXPECT_EQ(count(types, "Reorder"), 0);
+    // With 16 registers, sums of many products are faster over channels.
+    TestGraph wide(23);
+    wide.output(convolve(wide, wide.input({1, 40, 14, 14}), 3, 9));
+    types = compare_passes(wide, {{1, 40, 14, 14}}, 4000 * kEps);
+    EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 && cpu_features().isa < Isa::Avx512 ? 1 : 0);
+}
+
+TEST(SelectLayouts, LeavesRowsOfFewChannelsInGroups) {
+    for (int64_t channels : {3, 16}) {
+        TestGraph g(24);
+        kernel::ConvInfo info;
+        info.window = {{1, 1}, {1, 1}, {1, 1}, {1, 1}}, info.group = channels;
+        g.output(g.add(info, {g.input({1, channels, 14, 14}), g.weights({channels, 1, 3, 3})}, {1, channels, 14, 14}));
+        auto types = compare_passes(g, {{1, channels, 14, 14}}, 600 * kEps);
+        EXPECT_EQ(count(types, "Reorder"), channels == 3 ? 0 : two_reorders());
+    }
+}
+
 /// Masks, noise, attention over positions: one channel for all.
 TEST(SelectLayouts, KeepsBlocksBesideOneChannel) {
     for (Dims const& mask : {Dims{1, 1, 15, 13}, Dims{2, 1, 15, 13}, Dims{15, 13}, Dims{1, 15, 1}}) {
