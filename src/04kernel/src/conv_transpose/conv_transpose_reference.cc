@@ -1,6 +1,8 @@
 #include "conv/reference_task.h"
 #include "conv_transpose/conv_transpose.h"
 
+#include <numeric>
+
 namespace refactor::kernel {
 
 namespace {
@@ -14,12 +16,16 @@ struct ConvTransposeSum {
                static_cast<double>(g.out_channels / g.group);
     }
 
-    /// Input index that tap `k` of `axis` reads for output index `o`; -1 where there is none.
-    int64_t source(int axis, int64_t o, int64_t k) const {
-        auto i = o + g.pad[axis] - k * g.dilation[axis];
-        if (i < 0 || i % g.stride[axis] != 0) return -1;
-        i /= g.stride[axis];
-        return i < g.in[axis] ? i : -1;
+    /// Calls `each(k, i)` for the taps of `axis` that read inputs for output index `o`, and these.
+    template <class Each>
+    void each_source(int axis, int64_t o, Each&& each) const {
+        auto from = o + g.pad[axis], stride = g.stride[axis], dilation = g.dilation[axis];
+        auto step = stride / std::gcd(stride, dilation);
+        int64_t k = 0;
+        while (k < step && (from - k * dilation) % stride != 0) ++k;
+        if (k == step) return;
+        for (; k < g.kernel[axis] && from >= k * dilation; k += step)
+            if (auto i = (from - k * dilation) / stride; i < g.in[axis]) each(k, i);
     }
 
     template <class T>
@@ -27,16 +33,16 @@ struct ConvTransposeSum {
         auto in_group = g.in_channels / g.group, out_group = g.out_channels / g.group;
         auto first = m / out_group * in_group, column = m % out_group;
         double total = 0;
-        for (int64_t d = 0; d < g.kernel[0]; ++d)
-            for (int64_t h = 0; h < g.kernel[1]; ++h)
-                for (int64_t v = 0; v < g.kernel[2]; ++v) {
-                    auto z = source(0, at[0], d), i = source(1, at[1], h), j = source(2, at[2], v);
-                    if (z < 0 || i < 0 || j < 0) continue;
+        each_source(0, at[0], [&](int64_t d, int64_t z) {
+            each_source(1, at[1], [&](int64_t h, int64_t i) {
+                each_source(2, at[2], [&](int64_t v, int64_t j) {
                     auto tap = (d * g.kernel[1] + h) * g.kernel[2] + v, position = (z * g.in[1] + i) * g.in[2] + j;
                     for (int64_t c = first; c < first + in_group; ++c)
                         total +=
                             widen(w[(c * out_group + column) * g.taps() + tap]) * widen(x[of_x.at(n, c, position)]);
-                }
+                });
+            });
+        });
         return total;
     }
 };

@@ -153,6 +153,16 @@ TEST(ConvTranspose, PhasesMayHaveNoTaps) {
     }
 }
 
+/// As a bilinear interpolation of scores is written; taps are apart where strides and dilations share divisors.
+TEST(ConvTranspose, WideStrides) {
+    std::mt19937 rng(3);
+    Case wide{{1, 5, 3, 2}, {5, 3, 40, 40}, {1, 3, 80, 60}, {}};
+    wide.info.window = {{20, 20}, {1, 1}, {10, 10}, {10, 10}};
+    Case dilated{{1, 5, 9}, {5, 3, 7}, {1, 3, 73}, {}};
+    dilated.info.window = {{6}, {4}, {0}, {0}};
+    for (auto const& c : {wide, dilated}) check(c, rng);
+}
+
 /// A window of 3 × 3 makes two rows of nothing; tensors of bf16 have a kernel for it.
 TEST(ConvTranspose, OfNothing) {
     std::mt19937 rng(1);

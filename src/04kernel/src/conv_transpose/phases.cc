@@ -9,7 +9,7 @@ namespace refactor::kernel {
 
 namespace {
 
-constexpr int64_t kMostPhases = 256;
+constexpr int64_t kMostPhases = 4096;
 
 /// Bytes of a panel of weights in parts, of which L2 holds two beside the input.
 constexpr int64_t kMostPanelBytes = 256 << 10;
