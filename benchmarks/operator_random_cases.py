@@ -69,12 +69,12 @@ class Random:
 Draw = Callable[[Random], tuple[str, Callable[[], Case]]]
 
 
-def _named(operator: str, *words: object, **attributes: object) -> str:
+def named(operator: str, *words: object, **attributes: object) -> str:
     given = (f"{name}={value}".replace(" ", "") for name, value in attributes.items())
     return " ".join([operator, *(sized(word) if isinstance(word, tuple) else str(word) for word in words), *given])
 
 
-def _window(r: Random, rank: int, kernel: tuple[int, ...]) -> dict[str, list[int]]:
+def shaped_window(r: Random, rank: int, kernel: tuple[int, ...]) -> dict[str, list[int]]:
     attributes: dict[str, list[int]] = {}
     if r.chance(0.3):
         attributes["strides"] = [r.of((2, 2, 3))] * rank
@@ -101,15 +101,15 @@ def _convolution(r: Random) -> tuple[str, Callable[[], Case]]:
     positions = min(MACS / (inputs * outputs / group * math.prod(kernel)), ELEMENTS / max(inputs, outputs))
     positions = math.exp(r.generator.uniform(math.log(max(positions, 2)) / 3, math.log(max(positions, 2))))
     sizes = tuple(max(r.integer(-1, 1) + round(positions ** (1 / rank)), 2 * k) for k in kernel)
-    attributes: dict[str, object] = dict(_window(r, rank, kernel))
+    attributes: dict[str, object] = dict(shaped_window(r, rank, kernel))
     if group > 1:
         attributes["group"] = group
     batch = r.of((1, 1, 1, 4))
     shape = (batch, inputs, *sizes)
     if r.chance(0.2) and "dilations" not in attributes and group == 1:
-        name = _named("ConvTranspose", shape, outputs, kernel, **attributes)
+        name = named("ConvTranspose", shape, outputs, kernel, **attributes)
         return name, lambda: one("ConvTranspose", x(*shape), w(inputs, outputs, *kernel), w(outputs), **attributes)
-    name = _named("Conv", shape, outputs, kernel, **attributes)
+    name = named("Conv", shape, outputs, kernel, **attributes)
     return name, lambda: one("Conv", x(*shape), w(outputs, inputs // group, *kernel), w(outputs), **attributes)
 
 
@@ -119,11 +119,11 @@ def _pool(r: Random) -> tuple[str, Callable[[], Case]]:
     channels = r.size(512)
     side = (r.generator.uniform(2e3, ELEMENTS) / channels) ** (1 / rank)
     shape = (r.of((1, 1, 4)), channels, *(max(round(side), 2 * k) for k in kernel))
-    attributes: dict[str, object] = {**_window(r, rank, kernel), "kernel_shape": list(kernel)}
+    attributes: dict[str, object] = {**shaped_window(r, rank, kernel), "kernel_shape": list(kernel)}
     if r.chance(0.2):
         attributes["ceil_mode"] = 1
     operator = r.of(("MaxPool", "AveragePool"))
-    return _named(operator, shape, **attributes), lambda: one(operator, x(*shape), **attributes)
+    return named(operator, shape, **attributes), lambda: one(operator, x(*shape), **attributes)
 
 
 def _product(r: Random) -> tuple[str, Callable[[], Case]]:
@@ -136,11 +136,11 @@ def _product(r: Random) -> tuple[str, Callable[[], Case]]:
         b = (columns, depth) if flags["transB"] else (depth, columns)
         right, biases = r.of((w, x)), ((columns,), (rows, 1), (1,))
         bias = biases[r.integer(0, 2)]
-        name = _named("Gemm", a, b, bias, "constant" if right is w else "", **flags)
+        name = named("Gemm", a, b, bias, "constant" if right is w else "", **flags)
         return name, lambda: one("Gemm", x(*a), right(*b), w(*bias), **flags)
     right = r.of((w, x))
     b = (*(batch if r.chance(0.5) else ()), depth, columns)
-    name = _named("MatMul", (*batch, rows, depth), b, "constant" if right is w else "")
+    name = named("MatMul", (*batch, rows, depth), b, "constant" if right is w else "")
     return name, lambda: one("MatMul", x(*batch, rows, depth), right(*b))
 
 
@@ -149,10 +149,10 @@ def _binary(r: Random) -> tuple[str, Callable[[], Case]]:
     operands = [tuple(1 if r.chance(0.25) else size for size in shape) for _ in range(2)]
     if r.chance(0.3):
         operands[1] = operands[1][r.integer(0, len(shape) - 1) :]
-    name = _named(operator, dtype, *operands)
+    name = named(operator, dtype, *operands)
     low = 1 if operator == "Div" else -100
     if r.chance(0.15):
-        return _named("Where", dtype, shape, *operands), lambda: one(
+        return named("Where", dtype, shape, *operands), lambda: one(
             "Where", x(*shape, dtype="?"), *(x(*operand, dtype=dtype) for operand in operands)
         )
     return name, lambda: one(operator, *(x(*operand, dtype=dtype, low=low) for operand in operands))
@@ -162,8 +162,8 @@ def _unary(r: Random) -> tuple[str, Callable[[], Case]]:
     shape, operator, dtype = r.shape(), r.of(_UNARY), r.of(_FLOATS)
     if r.chance(0.2):
         source, target = r.of(("f4", "f2", "i4", "i8", "u1", "?")), r.of((1, 10, 6, 7, 2, 9))
-        return _named("Cast", source, shape, target), lambda: one("Cast", x(*shape, dtype=source, low=0), to=target)
-    return _named(operator, dtype, shape), lambda: one(operator, x(*shape, dtype=dtype))
+        return named("Cast", source, shape, target), lambda: one("Cast", x(*shape, dtype=source, low=0), to=target)
+    return named(operator, dtype, shape), lambda: one(operator, x(*shape, dtype=dtype))
 
 
 def _reduction(r: Random) -> tuple[str, Callable[[], Case]]:
@@ -172,8 +172,8 @@ def _reduction(r: Random) -> tuple[str, Callable[[], Case]]:
     kind = kind if dtype == "f4" else r.of(("Sum", "Mean", "Max"))
     if r.chance(0.2):
         axis = r.of(axes)
-        return _named("ArgMax", dtype, shape, axis=axis), lambda: one("ArgMax", x(*shape, dtype=dtype), axis=axis)
-    return _named(f"Reduce{kind}", dtype, shape, axes=axes), lambda: one(
+        return named("ArgMax", dtype, shape, axis=axis), lambda: one("ArgMax", x(*shape, dtype=dtype), axis=axis)
+    return named(f"Reduce{kind}", dtype, shape, axes=axes), lambda: one(
         f"Reduce{kind}", x(*shape, dtype=dtype), c(axes), keepdims=0
     )
 
@@ -184,12 +184,12 @@ def _normalisation(r: Random) -> tuple[str, Callable[[], Case]]:
     if "Softmax" in kind or kind == "Lp":
         axis = r.integer(0, len(shape) - 1)
         operator = kind if kind != "Lp" else "LpNormalization"
-        return _named(operator, shape, axis=axis), lambda: one(operator, x(*shape), axis=axis)
+        return named(operator, shape, axis=axis), lambda: one(operator, x(*shape), axis=axis)
     if kind in ("Layer", "RMS"):
         axis = r.integer(1, len(shape) - 1)
         scales = shape[axis:]
         extra = [w(*scales)] if kind == "Layer" else []
-        return _named(f"{kind}Normalization", shape, axis=axis), lambda: one(
+        return named(f"{kind}Normalization", shape, axis=axis), lambda: one(
             f"{kind}Normalization", x(*shape), w(*scales), *extra, axis=axis, opset=23
         )
     channels = r.of((1, 3, 8, 24, 32, 64, 100, 320))
@@ -197,11 +197,11 @@ def _normalisation(r: Random) -> tuple[str, Callable[[], Case]]:
     of_channels = [w(channels), w(channels)]
     if kind == "Batch":
         variance = Operand(lambda g: g.uniform(0.5, 2, channels).astype("f4"), constant=True)
-        return _named("BatchNormalization", whole), lambda: one(
+        return named("BatchNormalization", whole), lambda: one(
             "BatchNormalization", x(*whole), *of_channels, w(channels), variance
         )
     groups = {"num_groups": math.gcd(channels, r.of((1, 4, 8, 32)))} if kind == "Group" else {}
-    return _named(f"{kind}Normalization", whole, **groups), lambda: one(
+    return named(f"{kind}Normalization", whole, **groups), lambda: one(
         f"{kind}Normalization", x(*whole), *of_channels, **groups
     )
 
@@ -209,7 +209,7 @@ def _normalisation(r: Random) -> tuple[str, Callable[[], Case]]:
 def _transpose(r: Random) -> tuple[str, Callable[[], Case]]:
     shape, dtype = r.shape((2, 3, 3, 4, 4, 5)), r.of(_MOVED)
     order = [int(axis) for axis in r.generator.permutation(len(shape))]
-    return _named("Transpose", dtype, shape, perm=order), lambda: one("Transpose", x(*shape, dtype=dtype), perm=order)
+    return named("Transpose", dtype, shape, perm=order), lambda: one("Transpose", x(*shape, dtype=dtype), perm=order)
 
 
 def _join(r: Random) -> tuple[str, Callable[[], Case]]:
@@ -217,11 +217,11 @@ def _join(r: Random) -> tuple[str, Callable[[], Case]]:
     axis, parts = r.integer(0, len(shape) - 1), r.integer(2, 5)
     if r.chance(0.4):
         whole = tuple(size * parts if i == axis else size for i, size in enumerate(shape))
-        return _named("Split", dtype, whole, axis=axis, num_outputs=parts), lambda: one(
+        return named("Split", dtype, whole, axis=axis, num_outputs=parts), lambda: one(
             "Split", x(*whole, dtype=dtype), outputs=parts, axis=axis, num_outputs=parts
         )
     shapes = [tuple(r.size(size) if i == axis else size for i, size in enumerate(shape)) for _ in range(parts)]
-    return _named("Concat", dtype, *shapes, axis=axis), lambda: one(
+    return named("Concat", dtype, *shapes, axis=axis), lambda: one(
         "Concat", *(x(*part, dtype=dtype) for part in shapes), axis=axis
     )
 
@@ -236,12 +236,12 @@ def _part(r: Random) -> tuple[str, Callable[[], Case]]:
         if r.chance(0.2):
             starts[axis], ends[axis], steps[axis] = shape[axis] - 1, -shape[axis] - 1, -1
         bounds = [starts, ends, list(range(len(shape))), steps]
-        return _named("Slice", dtype, shape, *map(tuple, (starts, ends, steps))), lambda: one(
+        return named("Slice", dtype, shape, *map(tuple, (starts, ends, steps))), lambda: one(
             "Slice", x(*shape, dtype=dtype), *map(c, bounds)
         )
     pads = [r.integer(0, min(3, size - 1)) for size in (*shape, *shape)]
     mode = r.of(("constant", "constant", "reflect", "edge"))
-    return _named("Pad", dtype, shape, tuple(pads), mode=mode), lambda: one(
+    return named("Pad", dtype, shape, tuple(pads), mode=mode), lambda: one(
         "Pad", x(*shape, dtype=dtype), c(pads), mode=mode
     )
 
@@ -252,19 +252,19 @@ def _lookup(r: Random) -> tuple[str, Callable[[], Case]]:
     kind = r.of(("Gather", "GatherElements", "ScatterElements", "CumSum", "TopK"))
     if kind == "Gather":
         count = r.size(shape[axis])
-        return _named(kind, dtype, shape, count, axis=axis), lambda: one(
+        return named(kind, dtype, shape, count, axis=axis), lambda: one(
             kind, x(*shape, dtype=dtype), index(shape[axis], count), axis=axis
         )
     if kind == "CumSum":
-        return _named(kind, shape, axis=axis), lambda: one(kind, x(*shape), c(axis))
+        return named(kind, shape, axis=axis), lambda: one(kind, x(*shape), c(axis))
     if kind == "TopK":
         count = r.size(shape[axis])
-        return _named(kind, shape, count, axis=axis), lambda: one(kind, x(*shape), c([count]), outputs=2, axis=axis)
+        return named(kind, shape, count, axis=axis), lambda: one(kind, x(*shape), c([count]), outputs=2, axis=axis)
     if kind == "GatherElements":
-        return _named(kind, dtype, shape, axis=axis), lambda: one(
+        return named(kind, dtype, shape, axis=axis), lambda: one(
             kind, x(*shape, dtype=dtype), index(shape[axis], *shape), axis=axis
         )
-    return _named(kind, dtype, shape, axis=axis), lambda: one(
+    return named(kind, dtype, shape, axis=axis), lambda: one(
         kind, x(*shape, dtype=dtype), order_along(axis, *shape), x(*shape, dtype=dtype), axis=axis
     )
 
@@ -274,17 +274,17 @@ def _spread(r: Random) -> tuple[str, Callable[[], Case]]:
     if r.chance(0.4):
         whole = r.shape((2, 3, 4))
         part = tuple(1 if r.chance(0.4) else size for size in whole)
-        return _named("Expand", dtype, part, whole), lambda: one("Expand", x(*part, dtype=dtype), c(whole))
+        return named("Expand", dtype, part, whole), lambda: one("Expand", x(*part, dtype=dtype), c(whole))
     if r.chance(0.4):
         shape = r.shape((1, 2, 3, 4), ELEMENTS / 8)
         times = [r.of((1, 1, 2, 3)) for _ in shape]
-        return _named("Tile", dtype, shape, tuple(times)), lambda: one("Tile", x(*shape, dtype=dtype), c(times))
+        return named("Tile", dtype, shape, tuple(times)), lambda: one("Tile", x(*shape, dtype=dtype), c(times))
     channels = r.of((1, 3, 16, 40, 64))
     sides = r.shape((2,), max(4e3, ELEMENTS / channels / 4))
     scales, mode = [r.of((0.5, 0.7, 1.5, 2.0, 3.0)) for _ in sides], r.of(("nearest", "linear", "linear", "cubic"))
     rule = r.of(("half_pixel", "align_corners", "asymmetric"))
     sizes = [1, channels, *(max(1, round(side * scale)) for side, scale in zip(sides, scales, strict=True))]
-    return _named("Resize", (1, channels, *sides), tuple(sizes), mode, rule), lambda: one(
+    return named("Resize", (1, channels, *sides), tuple(sizes), mode, rule), lambda: one(
         "Resize", x(1, channels, *sides), None, None, c(sizes), mode=mode, coordinate_transformation_mode=rule
     )
 
@@ -297,9 +297,9 @@ DRAWS: tuple[Draw, ...] = (
 )
 
 
-def cases(seed: int, count: int) -> Cases:
+def cases(seed: int, count: int, draws: Sequence[Draw] = DRAWS) -> Cases:
     """Draw `count` cases; number `i` of a seed is the same for every count."""
     for number in range(count):
         r = Random(seed, number)
-        name, make = r.of(DRAWS)(r)
+        name, make = r.of(draws)(r)
         yield name, make

@@ -1,7 +1,7 @@
 """Single operators beside onnxruntime, in turns: which are slower, and whether the outputs agree.
 
     python benchmarks/operators.py [--only TEXT ...] [--threads 1] [--rounds 5] [--burst 0.02] [--below 1.0]
-                                   [--json FILE] [--baseline FILE] [--random COUNT] [--seed 0]
+                                   [--json FILE] [--baseline FILE] [--random COUNT [--others] [--seed 0]]
 
 Every row is a model of one node in a size that networks have, called from Python as users call it. A round times both
 engines for `--burst` seconds, one after the other; the least time of a call counts, because neighbours of a shared
@@ -29,6 +29,7 @@ import operator_language_cases
 import operator_movement_cases
 import operator_numeric_cases
 import operator_random_cases
+import operator_random_other_cases
 import run
 
 # f32 sums of thousands of terms in another order; integers and moved elements agree to the last bit.
@@ -95,6 +96,7 @@ def main() -> int:
     parser.add_argument(
         "--random", type=int, default=0, metavar="COUNT", help="so many operators of random sizes instead"
     )
+    parser.add_argument("--others", action="store_true", help="of bytes, halves, sequences and equations")
     parser.add_argument("--seed", type=int, default=0, help="of the random operators")
     arguments = parser.parse_args()
     baseline = json.loads(arguments.baseline.read_text()) if arguments.baseline else {}
@@ -102,7 +104,8 @@ def main() -> int:
     failed: list[str] = []
     print(f"{'operator':48} {'ours µs':>10} {'theirs µs':>10} {'ratio':>7}")
     usual = (pair for family in FAMILIES for pair in family())
-    cases = operator_random_cases.cases(arguments.seed, arguments.random) if arguments.random else usual
+    draws = (operator_random_other_cases if arguments.others else operator_random_cases).DRAWS
+    cases = operator_random_cases.cases(arguments.seed, arguments.random, draws) if arguments.random else usual
     for name, make in cases:
         if not any(text in name for text in arguments.only):
             continue
