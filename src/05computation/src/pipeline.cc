@@ -34,6 +34,7 @@
 #include "passes/modulate_channels.h"
 #include "passes/move_quantization.h"
 #include "passes/multiply_positions.h"
+#include "passes/multiply_taps.h"
 #include "passes/multiply_windows.h"
 #include "passes/narrow_blocks.h"
 #include "passes/narrow_halves.h"
@@ -97,6 +98,7 @@ constexpr Pass kPasses[] = {
     {"untranspose_convolutions", untranspose_convolutions},
     {"fold_affine", fold_affine},
     {"merge_branches", merge_branches},
+    {"multiply_taps", multiply_taps},
     {"merge_phases", merge_phases},
     {"mix_heads", mix_heads},
     {"fuse_group_norm", fuse_group_norm},

@@ -22,6 +22,11 @@ EdgePtr deconvolve(TestGraph& g, EdgePtr x, Dims const& w, kernel::Window window
     return g.add(info, inputs, shape);
 }
 
+/// Whether there is a convolution of phases.
+bool merged(std::vector<std::string> const& types) {
+    return std::find(types.begin(), types.end(), "Conv") != types.end();
+}
+
 bool transposed(std::vector<std::string> const& types) {
     return std::find(types.begin(), types.end(), "ConvTranspose") != types.end();
 }
@@ -61,7 +66,7 @@ TEST(MergePhases, LeavesOthersAlone) {
         kernel::ConvTransposeInfo info;
         info.window = {{2}, {dilation}, {0}, {0}};
         g.output(g.add(info, {x, g.weights(w)}, {1, w[1], 16 + dilation * (w[2] - 1) + 1}));
-        EXPECT_TRUE(transposed(compare_passes(g, {{1, 4, 9}}, kSums)));
+        EXPECT_FALSE(merged(compare_passes(g, {{1, 4, 9}}, kSums)));
     }
 }
 
