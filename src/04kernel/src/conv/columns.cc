@@ -208,6 +208,17 @@ public:
     }
 };
 
+/// ns to copy rows, those that windows of neighbouring rows share once: phase by phase, from strides of three on
+/// element by element.
+double copying(Geometry const& g) {
+    auto stride = g.stride[2];
+    if (stride == 1 && g.pad[2] == 0) return 0;
+    constexpr double kRow = 8, kPhase = 6;
+    auto lines = g.batch * g.in_channels * g.kernel[0] * g.out[0] * g.out[1] * std::min(g.kernel[1], g.stride[1]);
+    auto element = stride == 1 ? 0.03 : stride == 2 ? 0.1 : 0.35, phases = static_cast<double>(stride);
+    return static_cast<double>(lines) * (kRow + phases * kPhase + element * static_cast<double>(g.in[2]));
+}
+
 class ColumnsKernel final : public NamedKernel {
     ConvInfo info_;
     Isa isa_;
@@ -230,7 +241,7 @@ public:
         : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
 
     /// A vector of X is loaded for each multiply-add of one output, of which every other load takes two lines; sums
-    /// that are fewer than the latency hides wait for each other.
+    /// that are fewer than the latency hides wait for each other, and 16 registers leave room for few.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
@@ -239,15 +250,12 @@ public:
         Channels const channels(*g);
         auto outputs = channels.out, vectors = ceil_div(g->out[2], isa.width);
         auto sums = static_cast<double>(outputs * std::min<int64_t>(vectors, isa.vectors[outputs - 1]));
-        auto speed = std::min({0.8, 0.35 + 0.15 * static_cast<double>(outputs), sums / 8});
+        auto speed = std::min({isa.width == 16 ? 0.8 : 0.65, 0.35 + 0.15 * static_cast<double>(outputs), sums / 8});
         auto rows = static_cast<double>(g->batch * g->group * g->out[0] * g->out[1]);
         auto products = static_cast<double>(vectors * outputs * channels.in * g->taps());
-        auto copied = g->stride[2] > 1 || g->pad[2] > 0
-                          ? static_cast<double>(vectors * channels.in * g->kernel[0] * g->kernel[1] * g->stride[2])
-                          : 0;
         auto bytes = 4 * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
         auto tiles = rows * static_cast<double>(ceil_div(vectors, isa.vectors[outputs - 1]));
-        return (rows * (products / speed + 2 * copied) * 2 * isa.width / cost.flops + kTile * tiles +
+        return (rows * products / speed * 2 * isa.width / cost.flops + kTile * tiles + copying(*g) +
                 bytes / (cost.bandwidth(bytes) * 2)) /
                cost.threads;
     }

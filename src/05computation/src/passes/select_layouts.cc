@@ -4,6 +4,7 @@
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
+#include "passes/estimates.h"
 #include "passes/minimum_cut.h"
 
 #include <algorithm>
@@ -143,12 +144,14 @@ Ability reduce_ability(NodePtr node, int64_t block) {
     return ability;
 }
 
-/// Groups of so few channels in all (filters of images) that most lanes of a block would be empty: lanes are columns of
-/// row-major tensors.
-bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv) {
-    constexpr int64_t kMost = 4;
-    auto in = node->input(0)->value.shape[1].constant(), out = node->output()->value.shape[1].constant();
-    return conv.group > 1 && !conv.epilogue.residual && in && out && std::max(*in, *out) <= kMost;
+/// Groups of so few channels in all (filters of images and sounds) that lanes of a block would be empty: lanes are
+/// columns of row-major tensors. Short rows repay that only where most lanes would be.
+bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
+    constexpr int64_t kFew = 4, kLongRow = 256;
+    auto const &x = node->input(0)->value.shape, &y = node->output()->value.shape;
+    auto in = x[1].constant(), out = y[1].constant();
+    if (conv.group <= 1 || conv.epilogue.residual || !in || !out || *out / conv.group > block / 2) return false;
+    return std::max(*in, *out) < block && (*out <= kFew || y.back().constant().value_or(0) >= kLongRow);
 }
 
 Ability ability_of(NodePtr node, int64_t block) {
@@ -165,7 +168,7 @@ Ability ability_of(NodePtr node, int64_t block) {
         if (conv->epilogue.residual) ability.follows.back() = 1;
         auto channels = node->input(0)->value.shape[1].constant();
         if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
-        if (has_few_channels_in_groups(node, *conv)) ability.follows[0] = 0, ability.plain_output = true;
+        if (has_few_channels_in_groups(node, *conv, block)) ability.follows[0] = 0, ability.plain_output = true;
         return ability;
     }
     if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
@@ -221,21 +224,27 @@ bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t blo
     return saving > 0;
 }
 
-/// What a convolution of row-major X costs more than one of blocks, in reorders of X. With few outputs it makes lanes
-/// of columns, as fast with 32 registers; with 16 it takes a third longer, which is a reorder for 40 products of a
-/// float.
-double reordered_share(NodePtr node, Ability const& ability, int64_t block) {
-    if (!ability.plain_output) return 1;
-    if (block == 16) return 0;
-    double products = 1;
-    auto const& weights = node->input(1)->value.shape;
-    for (size_t axis = 0; axis < weights.size(); ++axis)
-        if (axis != 1) products *= static_cast<double>(weights[axis].constant().value_or(1));
-    return std::min(1., products / 40);
+/// What a convolution of few outputs takes longer with X row-major, lanes being columns, than with blocks, lanes being
+/// channels, in bytes that are reordered in that time; at most those of X.
+double row_major_price(NodePtr node, Layout layout, PassContext const& context) {
+    constexpr double kBytesPerNs = 16;
+    std::vector<kernel::Operand> inputs;
+    for (auto* input : node->inputs()) inputs.push_back(operand_of(input, large_dims(input)));
+    auto output = operand_of(node->output(), large_dims(node->output()));
+    auto time = [&](Layout of_x) {
+        inputs[0].layout = of_x;
+        auto found = node->value.op->candidates(
+            {inputs, {&output, 1}, "cpu", context.isa, context.threads, context.options.precision});
+        return fastest(found, inputs, output, context.threads);
+    };
+    auto rows = time(Layout::Plain), blocks = time(layout);
+    auto whole = bytes_of(node->input(0));
+    return rows && blocks ? std::clamp((*rows - *blocks) * kBytesPerNs, 0., whole) : whole;
 }
 
 class Selection {
     Model& model_;
+    PassContext const& context_;
     Layout layout_;
     std::unordered_map<NodePtr, Ability> abilities_;
     std::unordered_map<NodePtr, uint32_t> vertices_;
@@ -263,9 +272,12 @@ class Selection {
         if (!ability.blocked) {
             cut_.add_arc(vertex, MinimumCut::kSink, MinimumCut::kUncuttable);
         } else if (ability.convolution) {
-            // Row-major convolutions reorder what they read and write themselves; a little more breaks ties.
-            auto inside = (ability.plain_output ? 0 : bytes_of(node->output())) +
-                          (ability.follows[0] ? bytes_of(node->input(0)) * reordered_share(node, ability, block) : 0);
+            // Row-major convolutions reorder what they read and write themselves, unless there are few outputs; a
+            // little more breaks ties.
+            auto of_x = !ability.follows[0]    ? 0
+                        : ability.plain_output ? row_major_price(node, layout_, context_)
+                                               : bytes_of(node->input(0));
+            auto inside = of_x + (ability.plain_output ? 0 : bytes_of(node->output()));
             cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
         } else if (ability.parts_of_blocks) {
             double copied = 0;
@@ -314,7 +326,10 @@ class Selection {
     }
 
 public:
-    Selection(Model& model, Layout layout) : model_(model), layout_(layout) {}
+    Selection(Model& model, PassContext const& context)
+        : model_(model),
+          context_(context),
+          layout_(context.isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8) {}
 
     int run() {
         auto nodes = model_.graph.topological();
@@ -337,7 +352,7 @@ public:
 
 int select_layouts(Model& model, PassContext const& context) {
     if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
-    return Selection(model, context.isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8).run();
+    return Selection(model, context).run();
 }
 
 }  // namespace refactor::computation
