@@ -47,6 +47,7 @@
 #include "passes/reorder_channels_last.h"
 #include "passes/round_operands.h"
 #include "passes/round_products.h"
+#include "passes/scale_channels.h"
 #include "passes/select_layouts.h"
 #include "passes/sink_concats.h"
 #include "passes/sink_reshapes.h"
@@ -96,6 +97,7 @@ constexpr Pass kPasses[] = {
     {"remove_dead_nodes", remove_dead_nodes},
     {"sink_concats", sink_concats},
     {"untranspose_convolutions", untranspose_convolutions},
+    {"scale_channels", scale_channels},
     {"fold_affine", fold_affine},
     {"merge_branches", merge_branches},
     {"multiply_taps", multiply_taps},
