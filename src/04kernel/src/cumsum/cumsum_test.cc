@@ -47,6 +47,26 @@ TEST(CumSum, VectorsOfAllWidths) {
         }
 }
 
+/// Sets of a few elements, which are turned, and more rows than stay in L1.
+TEST(CumSum, SetsOfAllSizes) {
+    std::mt19937 random(seed_of(64));
+    Dims const shapes[]{{83, 2, 1}, {700, 3, 1},  {19, 7, 2},  {41, 9, 15},
+                        {33, 1, 5}, {17, 128, 2}, {16, 85, 3}, {2, 140, 75}};
+    for (auto const& dims : shapes)
+        for (int bits = 0; bits < 4; ++bits) {
+            CumSumInfo info{1, (bits & 1) != 0, (bits & 2) != 0};
+            auto x = random_f32(dims, random);
+            // Rounded additions of partial sums of at most `size`.
+            auto size = static_cast<double>(dims[1]);
+            check_candidates(info, {x}, {x}, {size * std::sqrt(size) * 6e-8, 0});
+            for (auto type : {DataType::I32, DataType::I64}) {
+                Tensor whole(type, dims);
+                for (auto& byte : whole.bytes) byte = static_cast<std::byte>(random());
+                check_candidates(info, {whole}, {whole}, {});
+            }
+        }
+}
+
 TEST(CumSum, WideIntegersWrap) {
     std::mt19937 random(seed_of(63));
     for (int64_t inner : {1, 2, 3, 4, 5, 16, 23, 600})
