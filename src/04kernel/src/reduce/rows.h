@@ -49,6 +49,8 @@ struct RowFunctionsOf {
     void (*softmax_columns)(T const* x, T* y, int64_t size, int64_t stride, int64_t columns, bool log,
                             bool nan_to_zero);
     void (*layer_norm)(NormRowOf<T> const&);
+    /// The same of `rows` rows, whose elements k are at k * rows of X and Y, without a residual or sum.
+    void (*layer_norm_lanes)(NormRowOf<T> const&, int64_t rows);
     /// One set of `channels` × `positions`, scaled and shifted by channel.
     void (*group_norm)(T const* x, T const* scale, T const* bias, T* y, int64_t channels, int64_t positions,
                        float epsilon);

@@ -10,8 +10,8 @@ namespace refactor::kernel {
 namespace {
 
 constexpr RowFunctionsOf<Element> kFunctions{
-    kWidth,  kColumnVectors* kWidth, partial,    columns,    short_rows, column_sets, finish,
-    softmax, softmax_columns,        layer_norm, group_norm, lane_sums,  lane_affine};
+    kWidth,  kColumnVectors* kWidth, partial,    columns,          short_rows, column_sets, finish,
+    softmax, softmax_columns,        layer_norm, layer_norm_lanes, group_norm, lane_sums,   lane_affine};
 
 }  // namespace
 }  // namespace refactor::kernel

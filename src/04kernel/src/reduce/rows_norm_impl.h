@@ -53,6 +53,47 @@ void layer_norm(NormRowOf<Element> const& r) {
     }
 }
 
+/// `vectors` vectors of rows side by side, of which the last has `tail` lanes.
+template <int vectors>
+void layer_norm_lanes(NormRowOf<Element> const& r, int64_t rows, int64_t first, int tail) {
+    auto at = [&](Element const* p, int64_t k, int v) __attribute__((always_inline)) {
+        return load_part(p + k * rows + first + v * kWidth, v + 1 == vectors ? tail : kWidth);
+    };
+    Vec const size = Vec::set(static_cast<Element>(r.size));
+    Vec mean[vectors], factor[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) mean[v] = factor[v] = Vec::zero();
+    if (!r.rms) {
+        for (int64_t k = 0; k < r.size; ++k)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v) mean[v] = mean[v] + at(r.x, k, v);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) mean[v] = mean[v] / size;
+    }
+    for (int64_t k = 0; k < r.size; ++k)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+            Vec d = at(r.x, k, v) - mean[v];
+            factor[v] = fma(d, d, factor[v]);
+        }
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v)
+        factor[v] = Vec::set(1) / sqrt(factor[v] / size + Vec::set(static_cast<Element>(r.epsilon)));
+    for (int64_t k = 0; k < r.size; ++k) {
+        Vec const scale = Vec::set(r.scale[k * r.scale_step]);
+        Vec const bias = r.bias ? Vec::set(r.bias[k * r.bias_step]) : Vec::zero();
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+            store_part(fma((at(r.x, k, v) - mean[v]) * factor[v], scale, bias), r.y + k * rows + first + v * kWidth,
+                       v + 1 == vectors ? tail : kWidth);
+    }
+}
+void layer_norm_lanes(NormRowOf<Element> const& r, int64_t rows) {
+    int64_t i = 0;
+    for (; i + kLanes * kWidth <= rows; i += kLanes * kWidth) layer_norm_lanes<kLanes>(r, rows, i, kWidth);
+    for (; i < rows; i += kWidth) layer_norm_lanes<1>(r, rows, i, left_of(rows - i));
+}
+
 void group_norm(Element const* x, Element const* scale, Element const* bias, Element* y, int64_t channels,
                 int64_t positions, float epsilon) {
     auto size = static_cast<Element>(channels * positions);
