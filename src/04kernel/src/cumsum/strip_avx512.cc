@@ -5,10 +5,12 @@
 namespace refactor::kernel {
 namespace {
 
+/// `kMany` of them, and what is converted, fit the registers.
 struct F32Sums {
     using Element = float;
     using Scalar = double;
     static constexpr int64_t kLanes = 8;
+    static constexpr int kMany = 8;
     __m512d sums;
     static __mmask8 first(int lanes) { return static_cast<__mmask8>((1 << lanes) - 1); }
     void load_totals(double const* totals) { sums = _mm512_load_pd(totals); }
@@ -24,6 +26,7 @@ struct I32Sums {
     using Element = int32_t;
     using Scalar = uint32_t;
     static constexpr int64_t kLanes = 16;
+    static constexpr int kMany = 8;
     __m512i sums;
     static __mmask16 first(int lanes) { return static_cast<__mmask16>((1 << lanes) - 1); }
     void load_totals(uint32_t const* totals) { sums = _mm512_load_si512(totals); }
@@ -39,6 +42,7 @@ struct I64Sums {
     using Element = int64_t;
     using Scalar = uint64_t;
     static constexpr int64_t kLanes = 8;
+    static constexpr int kMany = 8;
     __m512i sums;
     static __mmask8 first(int lanes) { return static_cast<__mmask8>((1 << lanes) - 1); }
     void load_totals(uint64_t const* totals) { sums = _mm512_load_si512(totals); }

@@ -53,7 +53,7 @@ void carry_few(int64_t vectors, typename Sums::Element const* x, typename Sums::
 template <class Sums, bool exclusive>
 void carry_all(CumSumStrip<typename Sums::Element> const& s) {
     constexpr int64_t kLanes = Sums::kLanes;
-    constexpr int kMany = 8, kFew = 4;
+    constexpr int kMany = Sums::kMany, kFew = 4;
     alignas(64) typename Sums::Scalar totals[kCumSumStrip + kLanes];
     for (int64_t i = 0; i < s.count + kLanes; ++i) totals[i] = 0;
     auto const vectors = (s.count + kLanes - 1) / kLanes;
