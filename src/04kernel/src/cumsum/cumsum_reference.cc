@@ -12,6 +12,8 @@ namespace {
 constexpr double kNsPerElement = 1.5;
 /// Neighbouring sums that are carried together: their additions are independent and overlap.
 constexpr int64_t kStrip = kCumSumStrip;
+/// Neighbours that a thread has at least, and multiples of: two lines of f32.
+constexpr int64_t kShare = 32;
 /// Sums of rows of this many neighbours do not fill vectors: sets of so few elements are turned, if there are enough.
 constexpr int64_t kFewNeighbours = 16, kTurnedSet = 256, kFewestSets = 16;
 
@@ -23,6 +25,7 @@ class CumSumTask final : public runtime::Task {
     using Body = void (*)(CumSumTask const&, void const*, void*, int64_t, std::byte*);
     CumSumInfo info_;
     AxisSplit split_;
+    int64_t strip_;                    ///< neighbours of a strip at most
     int64_t strips_, items_, chunks_;  ///< of one outer index, of all: strips or some turned sets
     bool is_turned_ = false;
     TurnedSets sets_;
@@ -62,8 +65,8 @@ class CumSumTask final : public runtime::Task {
     template <class T, bool product, bool exclusive>
     static void accumulate(CumSumTask const& self, void const* source, void* target, int64_t strip, std::byte*) {
         auto [_, size, inner] = self.split_;
-        auto outer = strip / self.strips_, column = strip % self.strips_ * kStrip;
-        auto count = std::min(kStrip, inner - column), step = self.info_.reverse ? -inner : inner;
+        auto outer = strip / self.strips_, column = strip % self.strips_ * self.strip_;
+        auto count = std::min(self.strip_, inner - column), step = self.info_.reverse ? -inner : inner;
         auto first = outer * size * inner + (self.info_.reverse ? (size - 1) * inner : 0) + column;
         auto const* x = static_cast<T const*>(source) + first;
         auto* y = static_cast<T*>(target) + first;
@@ -90,16 +93,26 @@ class CumSumTask final : public runtime::Task {
         return is_turned_ ? accumulate_turned<T, product, exclusive> : accumulate<T, product, exclusive>;
     }
 
+    /// Narrow enough for all threads to have one, but not below a line or two.
+    static int64_t strip_of(AxisSplit const& split, int threads) {
+        auto shares = (threads + split.outer - 1) / std::max<int64_t>(1, split.outer);
+        auto wanted = (split.inner + shares * kShare - 1) / std::max<int64_t>(1, shares * kShare) * kShare;
+        return std::clamp(wanted, kShare, kStrip);
+    }
+
 public:
     CumSumTask(CumSumInfo const& info, BindArgs const& args)
-        : info_(info), split_(args.inputs[0]->dims, info.axis), strips_((split_.inner + kStrip - 1) / kStrip) {
+        : info_(info),
+          split_(args.inputs[0]->dims, info.axis),
+          strip_(strip_of(split_, args.threads)),
+          strips_((split_.inner + strip_ - 1) / strip_) {
         auto [outer, size, inner] = split_;
         int64_t const length = size * inner, bytes = bits_of(args.inputs[0]->dtype) / 8;
         is_turned_ =
             isa != Isa::Scalar && inner < kFewNeighbours && size > 1 && length <= kTurnedSet && outer >= kFewestSets;
         if (is_turned_) sets_ = {length, length, bytes, bytes, isa};
         items_ = is_turned_ ? (outer + sets_.most() - 1) / sets_.most() : outer * strips_;
-        auto elements = is_turned_ ? sets_.most() * length : size * std::min(kStrip, inner);
+        auto elements = is_turned_ ? sets_.most() * length : size * std::min(strip_, inner);
         chunks_ = chunks_of(items_, static_cast<double>(elements) * ns_per_element(), args.threads);
         visit_numeric(args.inputs[0]->dtype, [&](auto tag) {
             using T = typename decltype(tag)::type;
