@@ -287,14 +287,6 @@ void RowsPass<T>::run(T const* x, T* y, runtime::RunContext const& context, std:
         for (auto i = all * c / chunks_; i < all * (c + 1) / chunks_; ++i) block(x, y, i, scratch);
     });
 }
-template <class T>
-size_t RowsPass<T>::workspace_bytes() const {
-    return static_cast<size_t>(shape_.kept_count * segments_) * sizeof(double);
-}
-template <class T>
-size_t RowsPass<T>::scratch_bytes() const {
-    return way_ == Way::Turned ? sets_.turned_bytes() + sets_.result_bytes() : 0;
-}
 
 template class RowsPass<float>;
 template class RowsPass<double>;

@@ -19,8 +19,8 @@ public:
     RowsPass(RowFunctionsOf<T> const& functions, RowsStep step, ReduceShape shape, int threads);
     /// `workspace`: at least `workspace_bytes()`, of all threads.
     void run(T const* x, T* y, runtime::RunContext const& context, std::byte* workspace) const;
-    size_t workspace_bytes() const;
-    size_t scratch_bytes() const;
+    size_t workspace_bytes() const { return static_cast<size_t>(shape_.kept_count * segments_) * sizeof(double); }
+    size_t scratch_bytes() const { return way_ == Way::Turned ? sets_.turned_bytes() + sets_.result_bytes() : 0; }
 
 private:
     enum class Way : uint8_t {
