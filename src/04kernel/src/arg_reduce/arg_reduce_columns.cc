@@ -1,5 +1,6 @@
 #include "arg_reduce/arg_columns.h"
 #include "arg_reduce/arg_reduce.h"
+#include "arg_reduce/turned_search.h"
 #include "common/thread_pool.h"
 
 #include <algorithm>
@@ -13,18 +14,39 @@ namespace {
 constexpr double kNsPerElement = 0.4;
 /// Columns that are searched together: runs of 2 KB, which the prefetchers follow.
 constexpr int64_t kTile = 512;
+/// Of a vector.
+constexpr int64_t kLanes = 8;
 
 /// Keeps the extreme values of neighbouring columns in registers and goes down the rows.
 class ArgReduceColumns final : public runtime::Task {
     ArgReduceInfo info_;
     AxisSplit split_;
-    int64_t tiles_, chunks_;
+    bool is_turned_;
+    TurnedSearch turned_;
+    int64_t tiles_, items_, chunks_;
+
+    void tile(float const* x, int64_t* y, int64_t item) const {
+        auto [_, size, inner] = split_;
+        auto o = item / tiles_, column = item % tiles_ * kTile;
+        arg_columns_avx2({x + o * size * inner + column, y + o * inner + column, size, inner,
+                          std::min(kTile, inner - column), info_.min, info_.select_last_index});
+    }
+    void some_sets(float const* x, int64_t* y, int64_t item, std::byte* scratch) const {
+        turned_.run(x, y, item, scratch, [&](std::byte const* turned, int64_t* to, int64_t columns) {
+            arg_columns_avx2({reinterpret_cast<float const*>(turned), to, split_.size, columns, columns, info_.min,
+                              info_.select_last_index});
+        });
+    }
 
 public:
     ArgReduceColumns(ArgReduceInfo const& info, BindArgs const& args)
         : info_(info), split_(args.inputs[0]->dims, info.axis), tiles_((split_.inner + kTile - 1) / kTile) {
-        auto ns = static_cast<double>(split_.size * std::min(split_.inner, kTile)) * kNsPerElement;
-        chunks_ = chunks_of(split_.outer * tiles_, ns, args.threads);
+        auto [outer, size, inner] = split_;
+        is_turned_ = TurnedSearch::is_for(outer, size, inner, kLanes);
+        if (is_turned_) turned_ = {outer, size, inner, sizeof(float)};
+        items_ = is_turned_ ? turned_.items() : outer * tiles_;
+        auto columns = is_turned_ ? turned_.sets() * inner : std::min(inner, kTile);
+        chunks_ = chunks_of(items_, static_cast<double>(size * columns) * kNsPerElement, args.threads);
     }
     static MaybeTask make(ArgReduceInfo const& info, BindArgs const& args) {
         AxisSplit split(args.inputs[0]->dims, info.axis);
@@ -38,18 +60,17 @@ public:
         return 20 + static_cast<double>(args.inputs[0]->count()) * kNsPerElement / args.threads;
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        auto [outer, size, inner] = split_;
         auto const* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<int64_t*>(arguments[1]);
-        auto items = outer * tiles_;
-        context.pool.parallel_for(chunks_, [&](int64_t c, int) {
-            for (auto i = items * c / chunks_; i < items * (c + 1) / chunks_; ++i) {
-                auto o = i / tiles_, column = i % tiles_ * kTile;
-                arg_columns_avx2({x + o * size * inner + column, y + o * inner + column, size, inner,
-                                  std::min(kTile, inner - column), info_.min, info_.select_last_index});
-            }
+        context.pool.parallel_for(chunks_, [&](int64_t c, int worker) {
+            for (auto i = items_ * c / chunks_; i < items_ * (c + 1) / chunks_; ++i)
+                if (is_turned_)
+                    some_sets(x, y, i, context.scratch_of(worker));
+                else
+                    tile(x, y, i);
         });
     }
+    size_t scratch_bytes() const override { return is_turned_ ? turned_.scratch_bytes() : 0; }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "arg_reduce/arg_columns.h"
 #include "arg_reduce/arg_reduce.h"
 #include "arg_reduce/position.h"
+#include "arg_reduce/turned_search.h"
 #include "common/thread_pool.h"
 #include "reduce/rows_choice.h"
 
@@ -8,18 +9,14 @@ namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 0.3;
-#if RG_X86
-/// Longest rows that are turned, half a nanosecond an element: a row by itself takes 20 ns, for a branch or two that
-/// are not foreseen.
-constexpr int64_t kLongestTurned = 36;
-#endif
-
 /// Finds the extreme value of a row, then its position.
 template <class T>
 class ArgReduceRows final : public runtime::Task {
     RowFunctionsOf<T> const& functions_;
     ArgReduceInfo info_;
     AxisSplit split_;
+    bool is_turned_ = false;
+    TurnedSearch turned_;
     int64_t chunks_;
 
     int64_t search(T const* x) const {
@@ -30,17 +27,11 @@ class ArgReduceRows final : public runtime::Task {
     }
 
 #if RG_X86
-    /// Rows of a few elements: 32 at a time are turned, so that a row becomes a lane.
-    void search_short(float const* x, int64_t* y, int64_t rows) const {
-        constexpr int64_t kRows = 32;
-        float turned[kLongestTurned * kRows];
-        for (int64_t first = 0; first < rows; first += kRows) {
-            auto count = std::min(kRows, rows - first);
-            auto const* from = x + first * split_.size;
-            for (int64_t k = 0; k < split_.size; ++k)
-                for (int64_t r = 0; r < count; ++r) turned[k * kRows + r] = from[r * split_.size + k];
-            arg_columns_avx2({turned, y + first, split_.size, kRows, count, info_.min, info_.select_last_index});
-        }
+    void search_turned(float const* x, int64_t* y, int64_t item, std::byte* scratch) const {
+        turned_.run(x, y, item, scratch, [&](std::byte const* turned, int64_t* to, int64_t columns) {
+            arg_columns_avx2({reinterpret_cast<float const*>(turned), to, split_.size, columns, columns, info_.min,
+                              info_.select_last_index});
+        });
     }
 #endif
 
@@ -54,19 +45,30 @@ public:
         : functions_(functions),
           info_(info),
           split_(args.inputs[0]->dims, info.axis),
-          chunks_(chunks_of(split_.outer, static_cast<double>(split_.size) * kNsPerElement, args.threads)) {}
+          chunks_(chunks_of(split_.outer, static_cast<double>(split_.size) * kNsPerElement, args.threads)) {
+        if (sizeof(T) != sizeof(float) || !TurnedSearch::is_for(split_.outer, split_.size, 1, functions.width)) return;
+        is_turned_ = true;
+        turned_ = {split_.outer, split_.size, 1, sizeof(T)};
+        auto ns = static_cast<double>(turned_.sets() * split_.size) * kNsPerElement;
+        chunks_ = chunks_of(turned_.items(), ns, args.threads);
+    }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto const* x = static_cast<T const*>(arguments[0]);
         auto* y = static_cast<int64_t*>(arguments[1]);
-        context.pool.parallel_for(chunks_, [&](int64_t c, int) {
-            auto begin = split_.outer * c / chunks_, end = split_.outer * (c + 1) / chunks_;
+        auto all = is_turned_ ? turned_.items() : split_.outer;
+        context.pool.parallel_for(chunks_, [&](int64_t c, [[maybe_unused]] int worker) {
+            auto begin = all * c / chunks_, end = all * (c + 1) / chunks_;
 #if RG_X86
             if constexpr (sizeof(T) == sizeof(float))
-                if (split_.size <= kLongestTurned) return search_short(x + begin * split_.size, y + begin, end - begin);
+                if (is_turned_) {
+                    for (auto i = begin; i < end; ++i) search_turned(x, y, i, context.scratch_of(worker));
+                    return;
+                }
 #endif
             for (auto i = begin; i < end; ++i) y[i] = search(x + i * split_.size);
         });
     }
+    size_t scratch_bytes() const override { return is_turned_ ? turned_.scratch_bytes() : 0; }
 };
 
 }  // namespace

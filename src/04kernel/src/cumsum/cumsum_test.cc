@@ -47,6 +47,49 @@ TEST(CumSum, VectorsOfAllWidths) {
         }
 }
 
+/// Sets of a few elements, which are turned, and more rows than stay in L1.
+TEST(CumSum, SetsOfAllSizes) {
+    std::mt19937 random(seed_of(64));
+    Dims const shapes[]{{83, 2, 1}, {700, 3, 1},  {19, 7, 2},  {41, 9, 15},
+                        {33, 1, 5}, {17, 128, 2}, {16, 85, 3}, {2, 140, 75}};
+    for (auto const& dims : shapes)
+        for (int bits = 0; bits < 4; ++bits) {
+            CumSumInfo info{1, (bits & 1) != 0, (bits & 2) != 0};
+            auto x = random_f32(dims, random);
+            // Rounded additions of partial sums of at most `size`.
+            auto size = static_cast<double>(dims[1]);
+            check_candidates(info, {x}, {x}, {size * std::sqrt(size) * 6e-8, 0});
+            for (auto type : {DataType::I32, DataType::I64}) {
+                Tensor whole(type, dims);
+                for (auto& byte : whole.bytes) byte = static_cast<std::byte>(random());
+                check_candidates(info, {whole}, {whole}, {});
+            }
+        }
+}
+
+/// Sums that leave the range of f32, and come back, and what is no number.
+TEST(CumSum, SumsThatAreNotFinite) {
+    std::mt19937 random(seed_of(65));
+    for (int64_t inner : {5, 75, 300})
+        for (int bits = 0; bits < 4; ++bits) {
+            auto x = random_f32({1, 90, inner}, random);
+            auto put = [&](int64_t row, int64_t column, float value) { x.as<float>()[row * inner + column] = value; };
+            put(20, 0, INFINITY), put(70, 0, -INFINITY), put(50, 1, NAN), put(89, 2, -INFINITY);
+            for (int64_t i = 0; i < 8; ++i) put(30 + i, 3, i < 4 ? 2e38f : -2e38f);
+            check_candidates(CumSumInfo{1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, {90 * 12 * 6e-8, 1e-6});
+        }
+}
+
+/// As exact as sums in f64 where partial sums are large, and taken away again.
+TEST(CumSum, LongSumsLoseNothing) {
+    constexpr int64_t kSize = 20000, kInner = 40;
+    std::mt19937 random(seed_of(66));
+    auto x = random_f32({kSize, kInner}, random);
+    for (int64_t i = 0; i < x.desc.count(); ++i) x.as<float>()[i] += i < x.desc.count() / 2 ? 1000 : -1000;
+    // Of both only the last rounding is left.
+    check_candidates(CumSumInfo{0}, {x}, {x}, {1e-6, 1.2e-7});
+}
+
 TEST(CumSum, WideIntegersWrap) {
     std::mt19937 random(seed_of(63));
     for (int64_t inner : {1, 2, 3, 4, 5, 16, 23, 600})

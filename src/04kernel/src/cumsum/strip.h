@@ -3,8 +3,12 @@
 
 namespace refactor::kernel {
 
-/// `size` rows, `step` apart, of `count` neighbouring sums; those of f32 are carried in f64. Y is X or apart from it.
-/// `exclusive`: of what lies in front.
+/// Neighbouring sums of one strip at most: 4 KiB of them stay in L1, and runs of 2 KiB of f32 are long enough to be
+/// fetched ahead.
+inline constexpr int64_t kCumSumStrip = 512;
+
+/// `size` rows, `step` apart, of `count` ≤ `kCumSumStrip` neighbouring sums; those of f32 are carried in f64. Y is X or
+/// apart from it. `exclusive`: of what lies in front.
 template <class T>
 struct CumSumStrip {
     T const* x;

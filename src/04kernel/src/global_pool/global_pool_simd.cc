@@ -3,6 +3,7 @@
 #include "conv/geometry.h"
 #include "global_pool/global_pool.h"
 #include "pool/pool_blocked.h"
+#include "reduce/rows.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,12 +14,20 @@ namespace {
 
 /// Of a task.
 constexpr int64_t kTaskElements = 16384;
+/// Most positions of planes that are lanes of a vector, as many planes as it has: others are worth a call each.
+constexpr int64_t kShortPlane = 128;
 
 class SimdTask final : public runtime::Task {
     PoolIsa const* isa_;
     bool maximum_, plain_;
     int64_t planes_, positions_;  ///< planes: of channels if Plain, else of blocks
 
+    /// `count` planes behind each other.
+    void short_planes(float const* x, float* y, int64_t count) const {
+        auto const& rows = isa_->block == 16 ? row_functions_avx512() : row_functions_avx2();
+        rows.short_rows(maximum_ ? RowOp::Max : RowOp::Sum, x, count, positions_, nullptr, y);
+        if (!maximum_) rows.finish(RowEnd::Divide, y, count, static_cast<float>(positions_), nullptr);
+    }
     /// Planes a task.
     int64_t group() const {
         return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, positions_ * (plain_ ? 1 : isa_->block)));
@@ -40,6 +49,9 @@ public:
         auto* y = static_cast<float*>(arguments[1]);
         int64_t const unit = plain_ ? 1 : isa_->block, count = group();
         context.pool.parallel_for((planes_ + count - 1) / count, [&](int64_t task, int) {
+            if (plain_ && positions_ <= kShortPlane)
+                return short_planes(x + task * count * positions_, y + task * count,
+                                    std::min(count, planes_ - task * count));
             for (auto p = task * count; p < std::min(planes_, (task + 1) * count); ++p) {
                 GlobalPoolJob job{x + p * positions_ * unit, y + p * unit, positions_, maximum_};
                 (plain_ ? isa_->whole_plain : isa_->whole_blocked)(job);

@@ -2,11 +2,14 @@
 #include "layer_norm/layer_norm.h"
 #include "matmul/rounded_product.h"
 #include "reduce/rows_choice.h"
+#include "reduce/turned_sets.h"
 
 namespace refactor::kernel {
 namespace {
 
 constexpr double kNsPerElement = 0.25;
+/// Longest rows that become lanes, if there are enough: a row by itself takes 25 ns, as much as that of turning these.
+constexpr int64_t kLongestTurned = 48, kFewestTurned = 16;
 
 template <class T>
 class LayerNormRows final : public runtime::Task {
@@ -15,7 +18,9 @@ class LayerNormRows final : public runtime::Task {
     AxisSplit split_;
     NormRowOf<T> row_{};     // with the pointers still open
     bool has_sum_, narrow_;  // narrow: Y is bf16
-    int64_t chunks_;
+    bool is_turned_ = false;
+    TurnedSets sets_;
+    int64_t items_, chunks_;  // rows, or some turned ones
 
     static constexpr int64_t kLine = 64 / sizeof(T);
     /// Of a row, made for each thread where Y is narrow.
@@ -37,10 +42,30 @@ public:
           split_(args.inputs[0]->dims, info.axis, static_cast<int64_t>(args.inputs[0]->dims.size()) - info.axis),
           has_sum_(args.outputs.size() > 1 && args.outputs[1]),
           narrow_(args.outputs[0]->dtype == DataType::BF16),
-          chunks_(chunks_of(split_.outer, static_cast<double>(split_.size) * kNsPerElement, args.threads)) {
+          items_(split_.outer) {
         row_.size = split_.size, row_.epsilon = info.epsilon, row_.rms = info.rms;
         row_.scale_step = args.inputs[1]->count() == 1 ? 0 : 1;
         row_.bias_step = info.has_bias && args.inputs[2]->count() == 1 ? 0 : 1;
+        is_turned_ = !narrow_ && !has_sum_ && !info.residual && split_.size > 0 && split_.size <= kLongestTurned &&
+                     split_.outer >= kFewestTurned;
+        auto ns = static_cast<double>(split_.size) * kNsPerElement;
+        if (is_turned_) {
+            sets_ = {split_.size, split_.size, sizeof(T), sizeof(T),
+                     functions.width * sizeof(T) == 64 ? Isa::Avx512 : Isa::Avx2};
+            items_ = (split_.outer + sets_.most() - 1) / sets_.most(), ns *= static_cast<double>(sets_.most());
+        }
+        chunks_ = chunks_of(items_, ns, args.threads);
+    }
+    /// Some rows, each of which is a lane.
+    void turned_rows(NormRowOf<T> row, int64_t item, std::byte* scratch) const {
+        auto first = item * sets_.most(), rows = std::min(sets_.most(), split_.outer - first);
+        row.x += first * split_.size, row.y += first * split_.size;
+        if (split_.size == 1) return functions_.layer_norm_lanes(row, rows);
+        sets_.turn(row.x, rows, scratch);
+        auto* turned = reinterpret_cast<T*>(scratch);
+        row.x = turned, std::swap(row.y, turned);
+        functions_.layer_norm_lanes(row, rows);
+        sets_.turn_back(scratch, rows, turned);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto const* x = static_cast<T const*>(arguments[0]);
@@ -53,6 +78,12 @@ public:
         context.pool.parallel_for(chunks_, [&](int64_t c, int worker) {
             auto row = row_;
             row.scale = scale, row.bias = bias;
+            if (is_turned_) {
+                row.x = x, row.y = static_cast<T*>(y);
+                for (auto i = items_ * c / chunks_; i < items_ * (c + 1) / chunks_; ++i)
+                    turned_rows(row, i, context.scratch_of(worker));
+                return;
+            }
             if (narrow_) row.y = reinterpret_cast<T*>(context.scratch_of(worker));
             for (auto i = split_.outer * c / chunks_; i < split_.outer * (c + 1) / chunks_; ++i) {
                 auto at = i * split_.size;
@@ -64,7 +95,10 @@ public:
             }
         });
     }
-    size_t scratch_bytes() const override { return narrow_ ? static_cast<size_t>(row_step()) * sizeof(T) : 0; }
+    size_t scratch_bytes() const override {
+        if (is_turned_) return sets_.turned_bytes();
+        return narrow_ ? static_cast<size_t>(row_step()) * sizeof(T) : 0;
+    }
     uint64_t in_place_inputs() const override { return has_sum_ || narrow_ ? 0 : 1; }
     double operations() const override { return 8. * static_cast<double>(split_.outer * split_.size); }
 };

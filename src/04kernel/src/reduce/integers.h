@@ -23,4 +23,16 @@ void fold_columns_avx2(FoldColumns<int64_t> const& columns);
 void fold_columns_avx2(FoldColumns<uint32_t> const& columns);
 void fold_columns_avx2(FoldColumns<uint64_t> const& columns);
 
+/// Sums of 64 bits.
+struct WidenColumns {
+    int32_t const* x;
+    int64_t* y;
+    int64_t size, stride, columns;
+};
+void widen_columns_avx2(WidenColumns const& columns);
+
+/// Quotients of `count` sums, rounded towards zero.
+void divide_sums_avx2(int64_t const* sums, int64_t count, int64_t divisor, int32_t* y);
+void divide_sums_avx2(int64_t const* sums, int64_t count, int64_t divisor, int64_t* y);
+
 }  // namespace refactor::kernel

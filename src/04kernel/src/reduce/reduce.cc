@@ -2,6 +2,8 @@
 
 #include "cuda/kernels.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 ReduceShape::ReduceShape(std::span<int64_t const> dims, std::span<int64_t const> axes) {
@@ -29,6 +31,23 @@ ReduceShape::ReduceShape(std::span<int64_t const> dims, std::span<int64_t const>
         (run.reduced ? reduced : kept).push_back({run.size, run.stride});
         (run.reduced ? reduced_count : kept_count) *= run.size;
     }
+}
+
+SmallVector<ReducePass, 4> passes_of(ReduceShape const& shape) {
+    SmallVector<ReducePass, 4> passes;
+    auto runs = shape.reduced;
+    auto count = shape.kept_count * shape.reduced_count;
+    while (count > 0 && !runs.empty()) {
+        auto longest = std::max_element(runs.begin(), runs.end(), [](auto& a, auto& b) { return a.size < b.size; });
+        auto [size, inner] = *longest;
+        passes.push_back({count / (size * inner), size, inner});
+        count /= size;
+        for (auto& run : runs)
+            if (run.stride > inner) run.stride /= size;
+        runs.erase(longest);
+    }
+    if (passes.empty()) passes.push_back({1, 1, shape.kept_count});
+    return passes;
 }
 
 std::string_view name_of(ReduceKind kind) {

@@ -2,6 +2,7 @@
 // Written against `Vec`; include `vec_*.h` and `math.h`, or those for f64, first.
 #include "reduce/rows_norm_impl.h"
 #include "reduce/rows_reduce_impl.h"
+#include "reduce/rows_sets_impl.h"
 #include "reduce/rows_short_impl.h"
 #include "reduce/rows_softmax_impl.h"
 
@@ -9,8 +10,8 @@ namespace refactor::kernel {
 namespace {
 
 constexpr RowFunctionsOf<Element> kFunctions{
-    kWidth,  kColumnVectors* kWidth, partial,    columns,    short_rows, divide,
-    softmax, softmax_columns,        layer_norm, group_norm, lane_sums,  lane_affine};
+    kWidth,  kColumnVectors* kWidth, partial,    columns,          short_rows, column_sets, finish,
+    softmax, softmax_columns,        layer_norm, layer_norm_lanes, group_norm, lane_sums,   lane_affine};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -58,13 +58,5 @@ void short_rows(RowOp op, Element const* x, int64_t rows, int64_t size, Element 
     }
 }
 
-void divide(Element* y, int64_t count, Element divisor) {
-    auto const by = Vec::set(divisor);
-    for (int64_t i = 0; i < count; i += kWidth) {
-        int const left = left_of(count - i);
-        store_part(load_part(y + i, left) / by, y + i, left);
-    }
-}
-
 }  // namespace
 }  // namespace refactor::kernel

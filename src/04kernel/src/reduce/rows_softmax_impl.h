@@ -161,46 +161,79 @@ void softmax_columns(Element const* x, Element* y, int64_t size, int64_t stride,
     }
 }
 
-/// Lane l becomes the sum (or the maximum) of the lanes l, l ± n, l ± 2n …; n divides the width.
+/// Most vectors after which few columns begin at a lane 0 again.
+constexpr int kPeriod = kWidth - 1;
+
+/// Lane i of all vectors, one behind the other, becomes the sum (or the maximum) of the lanes i, i ± n, i ± 2n …; n
+/// divides their number.
 template <bool maximum>
-Vec fold_lanes(Vec value, int64_t n) {
-    alignas(64) Element lanes[kWidth];
-    value.store(lanes);
-    for (int64_t i = n; i < kWidth; ++i) {
-        Element &to = lanes[i % n], from = lanes[i];
-        to = maximum ? (to > from ? to : from) : to + from;
+void fold_lanes(Vec* vectors, int count, int64_t n) {
+    alignas(64) Element lanes[(kPeriod + 1) * kWidth];
+    int64_t const all = count * kWidth;
+    for (int v = 0; v < count; ++v) vectors[v].store(lanes + v * kWidth);
+    vectors[0].store(lanes + all);  // behind the last columns, where what is read does not matter
+    Vec folded = vectors[0];
+    for (int64_t i = n; i < all; i += n) {
+        Vec next = Vec::load(lanes + i);
+        folded = maximum ? max(next, folded) : folded + next;
     }
-    for (int64_t i = n; i < kWidth; ++i) lanes[i] = lanes[i % n];
-    return Vec::load(lanes);
+    for (int64_t i = 0; i < all; i += n) folded.store(lanes + i);
+    for (int v = 0; v < count; ++v) vectors[v] = Vec::load(lanes + v * kWidth);
 }
 
-/// Columns that fill a part of a vector, which is `n` of them over and over: all `count` elements are read as one row.
-void softmax_periodic(Element const* x, Element* y, int64_t count, int64_t n, bool is_log, bool nan_to_zero) {
-    Vec top = Vec::set(-kInf), sums = Vec::zero();
-    for (int64_t i = 0; i < count; i += kWidth) {
-        int left = left_of(count - i);
-        top = max(select(first_lanes(left), load_part(x + i, left), Vec::set(-kInf)), top);
+/// Calls `f(at, left, vector)` for vectors of `count` elements, whose numbers begin again after `period`.
+template <class F>
+RG_SIMD void each_vector(int64_t count, int period, F f) {
+    int64_t i = 0;
+    for (; i + period * kWidth <= count; i += period * kWidth)
+        for (int v = 0; v < period; ++v) f(i + v * kWidth, kWidth, v);
+    for (int v = 0; i < count; ++v, i += kWidth) f(i, left_of(count - i), v);
+}
+
+/// Columns that fill a part of a vector, which some vectors hold over and over: all `count` elements are read as one
+/// row.
+template <bool is_log>
+void softmax_periodic(Element const* x, Element* y, int64_t count, int64_t n, int period, bool nan_to_zero) {
+    Vec top[kPeriod], sums[kPeriod], factor[kPeriod];
+    for (int v = 0; v < period; ++v) top[v] = Vec::set(-kInf), sums[v] = Vec::zero();
+    each_vector(
+        count, period, [&](int64_t i, int left, int v) __attribute__((always_inline)) {
+            top[v] = max(select(first_lanes(left), load_part(x + i, left), Vec::set(-kInf)), top[v]);
+        });
+    fold_lanes<true>(top, period, n);
+    each_vector(
+        count, period, [&](int64_t i, int left, int v) __attribute__((always_inline)) {
+            Vec e = exp_of_negative(load_part(x + i, left) - top[v]);
+            sums[v] = sums[v] + select(first_lanes(left), e, Vec::zero());
+            if (!is_log) store_part(e, y + i, left);
+        });
+    fold_lanes<false>(sums, period, n);
+    bool has_none = false;
+    for (int v = 0; v < period; ++v) {
+        factor[v] = is_log ? log(sums[v]) : Vec::set(1) / sums[v];
+        has_none |= any((top[v] == Vec::set(-kInf)) | is_nan(sums[v]));
     }
-    top = fold_lanes<true>(top, n);
-    for (int64_t i = 0; i < count; i += kWidth) {
-        int left = left_of(count - i);
-        Vec e = exp(load_part(x + i, left) - top);
-        sums = sums + select(first_lanes(left), e, Vec::zero());
-        if (!is_log) store_part(e, y + i, left);
-    }
-    sums = fold_lanes<false>(sums, n);
-    Mask none = (top == Vec::set(-kInf)) | is_nan(sums);
-    Vec factor = is_log ? log(sums) : Vec::set(1) / sums;
-    for (int64_t i = 0; i < count; i += kWidth) {
-        int left = left_of(count - i);
-        Vec value = is_log ? load_part(x + i, left) - top - factor : load_part(y + i, left) * factor;
-        store_part(nan_to_zero ? select(none, Vec::zero(), value) : value, y + i, left);
-    }
+    has_none &= nan_to_zero;
+    each_vector(
+        count, period, [&](int64_t i, int left, int v) __attribute__((always_inline)) {
+            Vec value = is_log ? load_part(x + i, left) - top[v] - factor[v] : load_part(y + i, left) * factor[v];
+            if (has_none) value = select((top[v] == Vec::set(-kInf)) | is_nan(sums[v]), Vec::zero(), value);
+            store_part(value, y + i, left);
+        });
+}
+
+/// Vectors after which columns of `n` begin at a lane 0 again.
+int period_of(int64_t n) {
+    int period = 1;
+    while (period * kWidth % n) ++period;
+    return period;
 }
 
 void softmax_columns(Element const* x, Element* y, int64_t size, int64_t stride, int64_t n, bool log,
                      bool nan_to_zero) {
-    if (n == stride && n < kWidth && kWidth % n == 0) return softmax_periodic(x, y, size * n, n, log, nan_to_zero);
+    if (n == stride && n < kWidth && (kWidth % n == 0 || size >= 2 * kWidth))
+        return log ? softmax_periodic<true>(x, y, size * n, n, period_of(n), nan_to_zero)
+                   : softmax_periodic<false>(x, y, size * n, n, period_of(n), nan_to_zero);
     auto vectors = (n + kWidth - 1) / kWidth;
     auto tail = static_cast<int>(n - (vectors - 1) * kWidth);
     switch (vectors) {

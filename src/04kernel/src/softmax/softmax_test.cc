@@ -25,10 +25,12 @@ TEST(Softmax, CandidatesAgree) {
         Dims dims;
         int64_t axis, axes;
     };
-    Case const cases[]{{{7, 129}, 1, 1},     {{3, 1}, 1, 1},     {{129, 37}, 0, 1},     {{3, 65, 19}, 1, 1},
-                       {{2, 5, 3, 7}, 1, 3}, {{2, 50257}, 1, 1}, {{12, 33, 128}, 2, 1}, {{2, 21, 20, 20}, 1, 1},
-                       {{5, 8}, 1, 1},       {{3, 67, 4}, 1, 1}, {{2, 9, 2}, 1, 1},     {{131, 8}, 0, 1},
-                       {{131, 2}, 1, 1},     {{70, 3}, 1, 1},    {{35, 4}, 1, 1},       {{33, 1}, 1, 1}};
+    Case const cases[]{{{7, 129}, 1, 1},     {{3, 1}, 1, 1},      {{129, 37}, 0, 1},     {{3, 65, 19}, 1, 1},
+                       {{2, 5, 3, 7}, 1, 3}, {{2, 50257}, 1, 1},  {{12, 33, 128}, 2, 1}, {{2, 21, 20, 20}, 1, 1},
+                       {{5, 8}, 1, 1},       {{3, 67, 4}, 1, 1},  {{2, 9, 2}, 1, 1},     {{131, 8}, 0, 1},
+                       {{131, 2}, 1, 1},     {{70, 3}, 1, 1},     {{35, 4}, 1, 1},       {{33, 1}, 1, 1},
+                       {{1, 300, 9}, 1, 1},  {{2, 33, 15}, 1, 1}, {{3, 77, 3}, 1, 1},    {{2, 101, 7}, 1, 1},
+                       {{1, 64, 6}, 1, 1}};
     for (auto const& c : cases)
         for (int bits = 0; bits < 4; ++bits) {
             auto x = random_f32(c.dims, random, 4);
@@ -45,6 +47,12 @@ TEST(Softmax, InfiniteScores) {
         for (int i = 0; i < 4; ++i) x.as<float>()[11 * 4 + i] = -INFINITY;
         for (int64_t axis = 0; axis < 2; ++axis)
             check_floats(SoftmaxInfo{axis, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
+    }
+    for (int bits = 0; bits < 4; ++bits) {  // columns that fill parts of vectors
+        auto x = random_f32({75, 7}, random, 4);
+        for (int i = 0; i < 75; ++i) x.as<float>()[i * 7 + 2] = -INFINITY;
+        x.as<float>()[9 * 7 + 4] = NAN, x.as<float>()[74 * 7 + 5] = -INFINITY;
+        check_floats(SoftmaxInfo{0, 1, (bits & 1) != 0, (bits & 2) != 0}, {x}, {x}, kTolerance);
     }
     for (int64_t axis = 0; axis < 2; ++axis)
         for (int bits = 0; bits < 4; ++bits) {

@@ -4,6 +4,8 @@
 
 namespace refactor::kernel {
 
+/// f32, with AVX2: columns of an axis, or many short rows, of few that are kept.
+MaybeKernel make_top_k_lanes(TopKInfo const&, Request const&);
 /// f32, with AVX2.
 MaybeKernel make_top_k_filter(TopKInfo const&, Request const&);
 /// Integers, any axis; portable.

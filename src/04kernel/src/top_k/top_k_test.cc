@@ -18,9 +18,10 @@ TEST(TopK, CandidatesFollowTheDefinition) {
         Dims dims;
         int64_t axis, k;
     };
-    Case const cases[]{{{5, 131}, 1, 7}, {{131, 5}, 0, 131},    {{3, 17, 35}, 1, 1},
-                       {{2, 9}, 1, 0},   {{3, 1003}, 1, 32},    {{2, 1003}, 1, 33},
-                       {{4, 95}, 1, 1},  {{1, 5000, 2}, 1, 40}, {{7, 7}, 1, 7}};
+    Case const cases[]{{{5, 131}, 1, 7},   {{131, 5}, 0, 131}, {{3, 17, 35}, 1, 1},  {{2, 9}, 1, 0},
+                       {{3, 1003}, 1, 32}, {{2, 1003}, 1, 33}, {{4, 95}, 1, 1},      {{1, 5000, 2}, 1, 40},
+                       {{7, 7}, 1, 7},     {{700, 18}, 1, 8},  {{19, 15, 3}, 1, 15}, {{2, 90, 21}, 1, 30},
+                       {{9, 2, 1}, 1, 2}};
     for (auto const& c : cases)
         for (bool largest : {true, false}) {
             TopKInfo info{c.axis, largest, true};
@@ -49,6 +50,8 @@ TEST(TopK, CandidatesFollowTheDefinition) {
             PackCache packs;
             ThreadPool pool(2);
             for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 2)).kernels) {
+                Descriptions of(inputs, outputs);
+                if (!kernel->estimate({of.in, of.out, {}, packs, 2}).ok()) continue;
                 run(*kernel, inputs, outputs, packs, pool);
                 expect_close(outputs[0], values, {}, kernel->id() + info.attributes());
                 expect_close(outputs[1], indices, {}, kernel->id() + info.attributes());
@@ -96,32 +99,39 @@ TEST(TopK, OrdersSpecialNumbers) {
     constexpr int64_t kSize = 300;
     auto const nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     for (int64_t k : {1, 5, 40, 300})
-        for (bool largest : {true, false}) {
-            Tensor x(DataType::F32, {2, kSize});
+        for (int bits = 0; bits < 4; ++bits) {
+            bool largest = bits & 1, columns = bits & 2;
+            auto dims = [&](int64_t size) { return columns ? Dims{size, 2} : Dims{2, size}; };
+            auto at = [&](int64_t row, int64_t i, int64_t size) { return columns ? i * 2 + row : row * size + i; };
+            Tensor x(DataType::F32, dims(kSize));
             auto* p = x.as<float>();
             float const special[]{-infinity, 0.f, -0.f, nan, infinity, -nan};
-            for (int64_t i = 0; i < kSize; ++i)
-                p[i] = i % 7 == 3 ? special[i / 7 % 6] : static_cast<float>(i / 2) * (largest ? 1.f : -1.f);
-            std::fill_n(p + kSize, kSize, -infinity);
-            Tensor values(DataType::F32, {2, k}), indices(DataType::I64, {2, k});
+            for (int64_t i = 0; i < kSize; ++i) {
+                p[at(0, i, kSize)] =
+                    i % 7 == 3 ? special[i / 7 % 6] : static_cast<float>(i / 2) * (largest ? 1.f : -1.f);
+                p[at(1, i, kSize)] = -infinity;
+            }
+            Tensor values(DataType::F32, dims(k)), indices(DataType::I64, dims(k));
             for (int64_t row = 0; row < 2; ++row) {
-                auto const* r = p + row * kSize;
+                auto r = [&](int64_t i) { return p[at(row, i, kSize)]; };
                 std::vector<int64_t> order(kSize);
                 std::iota(order.begin(), order.end(), 0);
                 std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-                    if (r[a] != r[a] || r[b] != r[b])
-                        return largest ? r[a] != r[a] && r[b] == r[b] : r[a] == r[a] && r[b] != r[b];
-                    return largest ? r[a] > r[b] : r[a] < r[b];
+                    auto u = r(a), v = r(b);
+                    if (u != u || v != v) return largest ? u != u && v == v : u == u && v != v;
+                    return largest ? u > v : u < v;
                 });
                 for (int64_t j = 0; j < k; ++j)
-                    values.as<float>()[row * k + j] = r[order[j]], indices.as<int64_t>()[row * k + j] = order[j];
+                    values.as<float>()[at(row, j, k)] = r(order[j]), indices.as<int64_t>()[at(row, j, k)] = order[j];
             }
             std::vector<Tensor> inputs{x}, outputs{values, indices};
             auto in = operands_of(inputs), results = operands_of(outputs);
             PackCache packs;
             ThreadPool pool(1);
-            TopKInfo info{1, largest, true};
+            TopKInfo info{columns ? 0 : 1, largest, true};
             for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels) {
+                Descriptions of(inputs, outputs);
+                if (!kernel->estimate({of.in, of.out, {}, packs, 1}).ok()) continue;
                 run(*kernel, inputs, outputs, packs, pool);
                 expect_close(outputs[1], indices, {}, kernel->id() + info.attributes());
                 for (int64_t j = 0; j < 2 * k; ++j)
@@ -161,6 +171,35 @@ TEST(TopK, IntegersRefuse) {
     TensorDesc const *input = &x, *both[]{&values, &indices};
     EXPECT_EQ((*kernel)->bind({{&input, 1}, both, {}, packs, 1}).error().reason,
               "k is 4, expected 0 to 3 (the size of axis 0)");
+}
+
+TEST(TopK, LanesRefuse) {
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {3})},
+        outputs{Tensor(DataType::F32, {1}), Tensor(DataType::I64, {1})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    EXPECT_EQ(make_top_k_lanes({0, true, true}, request_of(in, results, Isa::Scalar, 1)).error().reason,
+              "needs avx2, allowed is scalar");
+    std::vector<Tensor> integers{Tensor(DataType::I32, {3})};
+    auto of_integers = operands_of(integers);
+    EXPECT_EQ(make_top_k_lanes({0, true, true}, request_of(of_integers, results, Isa::Avx2, 1)).error().reason,
+              "x is i32, expected f32");
+    auto reason = [&](Dims dims, int64_t axis, int64_t k) {
+        auto out = dims;
+        out[axis] = k;
+        TensorDesc x{DataType::F32, Layout::Plain, dims}, values{DataType::F32, Layout::Plain, out},
+            indices{DataType::I64, Layout::Plain, out};
+        TensorDesc const *input = &x, *both[]{&values, &indices};
+        PackCache packs;
+        auto kernel = make_top_k_lanes({axis, true, true}, request_of(in, results, Isa::Avx2, 1));
+        auto task = (*kernel)->bind({{&input, 1}, both, {}, packs, 1});
+        return task.ok() ? std::string() : task.error().reason;
+    };
+    EXPECT_EQ(reason({300, 2}, 0, 256), "");
+    EXPECT_EQ(reason({300, 2}, 0, 257), "k is 257, expected 0 to 256");
+    EXPECT_EQ(reason({8, 256}, 1, 3), "");
+    EXPECT_EQ(reason({7, 256}, 1, 3), "there is one row, or long ones");
+    EXPECT_EQ(reason({8, 257}, 1, 3), "there is one row, or long ones");
+    EXPECT_EQ(reason({int64_t{1} << 31, 8}, 0, 1), "the axis has 2147483648 elements, expected 0 to 2147483647");
 }
 
 TEST(TopK, FilterRefuses) {
