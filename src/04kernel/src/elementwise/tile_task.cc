@@ -149,6 +149,8 @@ void TileTask::run_rows(void* const* arguments, std::byte** slots, int64_t begin
             else if (fresh && fill.access != Access::Uniform)
                 fill_row(fill, input, slots[fill.slot], at);
         }
+        for (auto const& op : row_prologue_)
+            if (fresh) op.run(op, slots, kRepeat);
         for (auto const& operand : spreads_)
             operand.spread.run(static_cast<std::byte*>(arguments[operand.input]), slots[operand.slot],
                                (row * nest_.row + column) / nest_.block, n / nest_.block);

@@ -75,7 +75,7 @@ private:
     std::vector<SpreadInput> spreads_;   ///< Position; packed nests: Row and RowScalar
     SmallVector<uint16_t, 24> slot_of_;  ///< of every value
     SmallVector<uint8_t, 24> repeated_, padded_;
-    SmallVector<TileOp, 2> prologue_;
+    SmallVector<TileOp, 4> prologue_, row_prologue_;  ///< of what is repeated everywhere, and along a row
     SmallVector<TileOp, 4> body_;
 };
 
