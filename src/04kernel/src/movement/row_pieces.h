@@ -7,7 +7,10 @@ namespace refactor::kernel::movement {
 using CopyRuns = void (*)(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count,
                           int64_t bytes);
 /// The one for runs of so many bytes: short ones need no call each.
-CopyRuns copy_runs_of(int64_t bytes);
+CopyRuns copy_runs_of(int64_t bytes, Isa isa);
+/// Of at least 64 bytes.
+void copy_runs_avx2(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count,
+                    int64_t bytes);
 
 /// How a tensor is made of pieces along one axis, for Concat and Split: each of `rows` rows of `row_bytes` holds one
 /// run of bytes of every piece. Blocked layouts fit if the axis is the channels and all sizes are multiples of the

@@ -74,6 +74,15 @@ struct Shapes {
         strides = strides_of(in);
     }
 
+    /// Makes elements of a last axis that nothing is added to; the constant is one of the others.
+    void widen_elements() {
+        auto wide = bytes * in.back();
+        if (mode == PadMode::Constant || in.size() < 2 || !keeps(in.size() - 1) || !is_word(wide)) return;
+        bytes = wide;
+        for (auto* list : {&in, &out, &begins}) list->pop_back();
+        strides = strides_of(in);
+    }
+
     void find_sources() {
         auto size = in.back(), n = out.back(), begin = begins.back();
         first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
@@ -109,22 +118,17 @@ Result<Shapes, Rejection> shapes_of(PadInfo const& info, BindArgs const& args) {
 /// The padding value's address: input 1 or zero.
 std::byte const* value_of(Shapes const& s, void* const* a) {
     static constexpr std::byte kZero[16]{};
-    return s.has_value && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
-}
-
-template <class T>
-void fill(std::byte* y, int64_t count, T value) {
-    for (int64_t i = 0; i < count; ++i) store(y + i * int64_t{sizeof(T)}, value);
+    return s.has_value && s.mode == PadMode::Constant && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
 }
 
 /// One row of the innermost axis; `x` is the input's row, or null if the whole row lies outside.
 template <class T>
 void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
     constexpr int64_t kBytes = sizeof(T);
-    if (!x) return fill(y, s.out.back(), value);
+    if (!x) return fill_words(y, value, s.out.back());
     auto edge = [&](std::vector<int64_t> const& sources, int64_t begin, int64_t end) {
         auto* to = y + begin * kBytes;
-        if (s.mode == PadMode::Constant) return fill(to, end - begin, value);
+        if (s.mode == PadMode::Constant) return fill_words(to, value, end - begin);
         for (auto at : sources) store(to, load<T>(x + at * kBytes)), to += kBytes;
     };
     edge(s.front, 0, s.first);
@@ -157,6 +161,7 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
     if (shapes->in.empty()) shapes->in = shapes->out = {1}, shapes->begins = {0}, shapes->strides = {1};
+    shapes->widen_elements();
     shapes->merge_axes();
     shapes->find_sources();
     auto output = args.inputs.size();
