@@ -63,15 +63,15 @@ void TileTask::assign_inputs() {
         streams_.push_back({static_cast<uint16_t>(p.input_bytes.size() + i), static_cast<uint16_t>(p.output_bytes[i])});
 }
 
-void TileTask::assign_steps() {
+/// Gives a block to every step whose operands are repeated; `uniform` becomes true of values that are the same
+/// everywhere, `repeats` of steps that are made once for a row at most.
+void TileTask::assign_blocks(Flags& uniform, Flags& repeats) {
     auto const& p = *program_;
-    SmallVector<uint8_t, 64> uniform(p.values.size());
     for (size_t v = 0; v < p.values.size(); ++v) {
         auto const& value = p.values[v];
         uniform[v] = value.kind == Value::Kind::Constant ||
                      (value.kind == Value::Kind::Input && nest_.inputs[value.index].access == Access::Uniform);
     }
-    SmallVector<uint8_t, 64> repeats(p.values.size());  // everywhere, or for each row
     for (auto const& step : p.steps) {
         bool all = p.values[step.result].output < 0, everywhere = all;
         for (int k = 0; k < step.arity; ++k) {
@@ -83,6 +83,12 @@ void TileTask::assign_steps() {
         repeated_[step.result] = padded_[step.result] = true;
         slot_of_[step.result] = add_block();
     }
+}
+
+void TileTask::assign_steps() {
+    auto const& p = *program_;
+    Flags uniform(p.values.size()), repeats(p.values.size());
+    assign_blocks(uniform, repeats);
     first_buffer_ = first_block_ + blocks_;
     for (auto& [input, slot, once, spread] : spreads_) {
         auto value = slot;

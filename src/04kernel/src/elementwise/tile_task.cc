@@ -1,6 +1,7 @@
 #include "elementwise/tile_task.h"
 
 #include "common/thread_pool.h"
+#include "movement/movement.h"
 
 #include <cstring>
 
@@ -8,24 +9,17 @@ namespace refactor::kernel::elementwise {
 
 namespace {
 
-template <class T>
-void repeat(std::byte* to, std::byte const* from, int64_t n) {
-    T value;
-    std::memcpy(&value, from, sizeof(T));
-    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * sizeof(T), &value, sizeof(T));
-}
-
 /// `n` copies of one element of 1, 2, 4 or 8 bytes.
 void repeat(std::byte* to, std::byte const* from, int64_t n, int size) {
     switch (size) {
         case 1:
             return static_cast<void>(std::memset(to, static_cast<int>(*from), n));
         case 2:
-            return repeat<uint16_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint16_t>(from), n);
         case 4:
-            return repeat<uint32_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint32_t>(from), n);
         default:
-            return repeat<uint64_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint64_t>(from), n);
     }
 }
 

@@ -39,6 +39,8 @@ private:
     double work() const;  ///< ns, estimated
     bool has_planes(int threads) const;
     void assign_inputs();
+    using Flags = SmallVector<uint8_t, 64>;  ///< of values
+    void assign_blocks(Flags& uniform, Flags& repeats);
     void assign_steps();
     uint16_t add_block() { return static_cast<uint16_t>(first_block_ + blocks_++); }
     void find_in_place();

@@ -50,6 +50,8 @@ void fill_units(ShuffleTable& table, Bytes const& places) {
     for (int unit = 0; unit < table.units; ++unit) {
         auto to = std::min(unit * kUnit, table.out - kUnit);
         table.to[unit] = static_cast<uint16_t>(to);
+        for (int half = 0; half < 2; ++half)
+            table.halves[unit][half] = static_cast<uint8_t>(places[static_cast<size_t>(to + half * kUnit / 2)]);
         fill_unit(table, unit, std::span(places).subspan(static_cast<size_t>(to), kUnit));
     }
 }
@@ -82,6 +84,7 @@ BlockShuffle::BlockShuffle(std::span<int64_t const> sizes, std::span<int64_t con
         function_ = shuffle_blocks_avx512;
     } else if (isa >= Isa::Avx2 && table->in >= ShuffleTable::kUnit && table->out >= ShuffleTable::kUnit) {
         fill_units(*table, places);
+        table->by_halves = element % 8 == 0;
         function_ = shuffle_blocks_avx2;
     }
 #endif

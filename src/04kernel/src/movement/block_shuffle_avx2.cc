@@ -22,6 +22,18 @@ void shuffle(ShuffleTable const& table, std::byte const* src, int64_t src_step, 
         }
 }
 
+void shuffle_halves(ShuffleTable const& table, std::byte const* src, int64_t src_step, std::byte* dst, int64_t dst_step,
+                    int64_t count) {
+    for (; count > 0; --count, src += src_step, dst += dst_step)
+        for (int unit = 0; unit < table.units; ++unit) {
+            auto half = [&](int i) __attribute__((always_inline)) {
+                return reinterpret_cast<double const*>(src + table.halves[unit][i]);
+            };
+            __m128d y = _mm_loadh_pd(_mm_load_sd(half(0)), half(1));
+            _mm_storeu_pd(reinterpret_cast<double*>(dst + table.to[unit]), y);
+        }
+}
+
 }  // namespace
 
 // Declared in block_shuffle.h, which an ISA file must not include: it brings shared inline functions.
@@ -30,7 +42,8 @@ void shuffle_blocks_avx2(ShuffleTable const& table, std::byte const* src, int64_
 
 void shuffle_blocks_avx2(ShuffleTable const& table, std::byte const* src, int64_t src_step, std::byte* dst,
                          int64_t dst_step, int64_t count) {
-    auto of = table.pieces == 1   ? shuffle<1>
+    auto of = table.by_halves     ? shuffle_halves
+              : table.pieces == 1 ? shuffle<1>
               : table.pieces == 2 ? shuffle<2>
               : table.pieces == 3 ? shuffle<3>
                                   : shuffle<4>;

@@ -50,7 +50,7 @@ void StridedCopy::run_parts(std::byte const* src, std::byte* dst, int64_t begin,
         if (plane) {
             run_plane(place.src, place.dst, part * strip_);
         } else {
-            auto from = element_ * part / parts_, to = element_ * (part + 1) / parts_;
+            auto from = part_begin(element_, part, parts_), to = part_begin(element_, part + 1, parts_);
             std::memcpy(place.dst + from, place.src + from, static_cast<size_t>(to - from));
         }
         if (++part == parts_) part = 0, place.next();

@@ -64,7 +64,9 @@ TEST(Pad, LastAxesThatStayAndLongEdges) {
                                                         {{9, 4}, {3, 0}, {5, 0}},
                                                         {{6, 3}, {1, 0}, {2, 0}},
                                                         {{3, 40}, {2, 35}, {0, 39}},
-                                                        {{2, 3, 300}, {1, 1, 0}, {1, 2, 0}}})
+                                                        {{2, 3, 300}, {1, 1, 0}, {1, 2, 0}},
+                                                        {{2100, 2}, {2, 0}, {3, 0}},
+                                                        {{3, 1100, 5}, {1, -2, 0}, {0, 3, 0}}})
             for (int threads : {1, 3}) {
                 ThreadPool pool(threads);
                 auto x = Tensor::random(padding.dims, rng);
