@@ -77,12 +77,13 @@ BlockShuffle::BlockShuffle(std::span<int64_t const> sizes, std::span<int64_t con
     if (table->in > ShuffleTable::kMostIn || table->out > ShuffleTable::kMostOut) return;
     begin_ = lowest;
 #if RG_X86
-    bool words = element % 2 == 0;
+    // Elements of a vector and more are as soon copied by themselves.
+    bool words = element % 2 == 0, small = element < ShuffleTable::kUnit;
     for (auto step : steps) words = words && step % 2 == 0;
     if (isa >= Isa::Avx512 && words) {
         fill_words(*table, places);
         function_ = shuffle_blocks_avx512;
-    } else if (isa >= Isa::Avx2 && table->in >= ShuffleTable::kUnit && table->out >= ShuffleTable::kUnit) {
+    } else if (isa >= Isa::Avx2 && small && table->in >= ShuffleTable::kUnit && table->out >= ShuffleTable::kUnit) {
         fill_units(*table, places);
         table->by_halves = element % 8 == 0;
         function_ = shuffle_blocks_avx2;
