@@ -48,16 +48,16 @@ std::optional<Rejection> refuse_parts_of_blocks(Request const& request) {
     return std::nullopt;
 }
 
-TaskResult bind_rows(ConcatInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_rows(ConcatInfo const& info, BindArgs const& args, Isa isa) {
     auto pieces = RowPieces::make(*args.outputs[0], args.inputs, info.axis);
     if (!pieces) return Err{pieces.error()};
     if (pieces->short_runs())
-        return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
+        return make_task([p = *pieces, isa](void* const* a, runtime::RunContext const& c) {
             auto* y = static_cast<std::byte*>(a[p.begin.size() - 1]);
             p.for_each_strip(c.pool, [&](size_t i, int64_t first, int64_t count) {
                 auto run = p.run_bytes(i);
-                copy_runs_of(run)(static_cast<std::byte*>(a[i]) + first * run, run,
-                                  y + first * p.row_bytes + p.begin[i], p.row_bytes, count, run);
+                copy_runs_of(run, isa)(static_cast<std::byte*>(a[i]) + first * run, run,
+                                       y + first * p.row_bytes + p.begin[i], p.row_bytes, count, run);
             });
         });
     return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {

@@ -67,6 +67,20 @@ class StepFuser {
         return std::nullopt;
     }
 
+    std::optional<Step> product_and_sum(Step const& sum) const {
+        if (!is_step(sum, ExprOp::Add) || sum.key.has_bf16() || is_integer(sum.key.operand)) return std::nullopt;
+        for (int side = 0; side < 2; ++side) {
+            auto const* product = made_by(sum.operands[side], ExprOp::Mul);
+            if (!product || product->key.has_bf16()) continue;
+            Step fused = sum;
+            fused.key.code = TileCode::MulAdd;
+            fused.operands[0] = product->operands[0], fused.operands[1] = product->operands[1];
+            fused.operands[2] = sum.operands[1 - side], fused.arity = 3;
+            return fused;
+        }
+        return std::nullopt;
+    }
+
 public:
     explicit StepFuser(TileProgram& program)
         : program_(program), makers_(program.values.size()), uses_(program.values.size()) {
@@ -75,24 +89,28 @@ public:
             for (int k = 0; k < step.arity; ++k) ++uses_[step.operands[k]];
         }
     }
-    std::optional<Step> fused(Step const& step) const {
+    std::optional<Step> of_bytes(Step const& step) const {
         auto result = dequantize(step);
         return result ? result : round_to_byte(step);
     }
+    std::optional<Step> of_sum(Step const& step) const { return product_and_sum(step); }
 };
 
-}  // namespace
-
-void fuse_steps(TileProgram& program, Isa isa, FindTile find) {
+void fuse(TileProgram& program, Isa isa, FindTile find, std::optional<Step> (StepFuser::*fused_of)(Step const&) const) {
     auto steps = program.steps;
     StepFuser fuser(program);
     for (auto& step : steps) {
-        auto fused = fuser.fused(step);
+        auto fused = (fuser.*fused_of)(step);
         bool vectorised = false;
         if (!fused || !(fused->run = find(fused->key, isa, vectorised))) continue;
         step = *fused;
     }
     program.steps = std::move(steps);
 }
+
+}  // namespace
+
+void fuse_steps(TileProgram& program, Isa isa, FindTile find) { fuse(program, isa, find, &StepFuser::of_bytes); }
+void fuse_sums(TileProgram& program, Isa isa, FindTile find) { fuse(program, isa, find, &StepFuser::of_sum); }
 
 }  // namespace refactor::kernel::elementwise

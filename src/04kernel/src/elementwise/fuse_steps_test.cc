@@ -111,6 +111,49 @@ TEST(FuseSteps, QuotientsAreThoseOfADivision) {
             }
 }
 
+/// One value of a long row serves all of it, and what is made of it is made once.
+TEST(FuseSteps, ZeroPointsOfLongRows) {
+    std::mt19937 random(seed_of(334));
+    for (auto type : {DataType::U8, DataType::I8}) {
+        auto scale = random_f32({7, 1}, random);
+        for (int64_t i = 0; i < 7; ++i) scale.as<float>()[i] = 0.01f + std::abs(scale.as<float>()[i]);
+        auto zero = random_bytes(type, {7, 1}, random);
+        auto x = random_f32({3, 7, 9001}, random, 3);
+        for (int64_t i = 0; i < 9; ++i) x.as<float>()[random() % 189021] = std::numeric_limits<float>::quiet_NaN();
+        check_candidates(quantize_scaled(type), {x, zero, scale}, {Tensor(type, {3, 7, 9001})}, {});
+        check_candidates(dequantize(type), {random_bytes(type, {3, 7, 401}, random), zero, scale},
+                         {Tensor(DataType::F32, {3, 7, 401})}, {});
+    }
+}
+
+/// x * scale + shift, or shift + x * scale.
+ElementwiseInfo scaled(DataType type, bool sum_first) {
+    uint16_t product = 3, shift = 2;
+    return {
+        {Code{.op = ExprOp::Input, .dtype = type, .operands = {0}},
+         Code{.op = ExprOp::Input, .dtype = type, .operands = {1}},
+         Code{.op = ExprOp::Input, .dtype = type, .operands = {2}},
+         Code{.op = ExprOp::Mul, .dtype = type, .operands = {0, 1}},
+         Code{
+             .op = ExprOp::Add, .dtype = type, .operands = {sum_first ? shift : product, sum_first ? product : shift}}},
+        {4}};
+}
+
+/// Rounded twice, as by two steps: the same bits.
+TEST(FuseSteps, ProductsAreRoundedBeforeTheSum) {
+    std::mt19937 random(seed_of(335));
+    for (auto const& shape : std::vector<Dims>{{}, {7, 1}, {401}, {5, 7, 401}})
+        for (bool sum_first : {false, true}) {
+            auto x = random_f32({5, 7, 401}, random), scale = random_f32(shape, random);
+            auto shift = random_f32(shape, random);
+            constexpr auto kInf = std::numeric_limits<float>::infinity();
+            for (auto v : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 3e38f, 1e-40f, -0.f})
+                x.as<float>()[random() % 14035] = v;
+            check_candidates(scaled(DataType::F32, sum_first), {x, scale, shift}, {Tensor(DataType::F32, {5, 7, 401})},
+                             {});
+        }
+}
+
 /// Steps of the program for an instruction set.
 size_t steps_of(ElementwiseInfo const& info, std::vector<Tensor> const& inputs, Tensor const& y, Isa isa) {
     auto in = operands_of(inputs), out = operands_of({y});
@@ -127,6 +170,8 @@ TEST(FuseSteps, StepsBecomeOne) {
     EXPECT_EQ(steps_of(dequantize(DataType::U8), {x, zero, scale}, y, Isa::Scalar), 4u);
     EXPECT_EQ(steps_of(quantize(DataType::U8, 0, 255), {y, zero}, x, Isa::Avx2), 2u);
     EXPECT_EQ(steps_of(quantize_scaled(DataType::U8), {y, zero, scale}, x, Isa::Avx2), 2u);
+    EXPECT_EQ(steps_of(scaled(DataType::F32, true), {y, scale, scale}, y, Isa::Avx2), 1u);
+    EXPECT_EQ(steps_of(scaled(DataType::F32, true), {y, scale, scale}, y, Isa::Scalar), 2u);
     // Another range is no saturation.
     EXPECT_EQ(steps_of(quantize(DataType::U8, 0, 127), {y, zero}, x, Isa::Avx2), 5u);
     auto both = dequantize(DataType::U8);

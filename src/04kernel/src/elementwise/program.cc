@@ -57,6 +57,7 @@ public:
         if (!error_.empty()) return Rejection{error_};
         fuse_steps(*program, program->isa, find_tile);
         fuse_bf16(*program, program->isa, find_tile);
+        fuse_sums(*program, program->isa, find_tile);
         remove_dead();
         finish();
         return std::nullopt;

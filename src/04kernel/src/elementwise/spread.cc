@@ -26,6 +26,27 @@ Spread::Spread(LoopNest const& nest, LoopNest::Input const& input, Isa isa)
             sizes_.push_back(size), strides_.push_back(stride);
         }
     }
+    // Short rows, several at once.
+    constexpr int64_t kShort = 32;
+    auto stride = sizes_.empty() ? -1 : strides_.back();
+    if (input.access == Access::Position || stride < 0 || row_bytes_ > kShort) return;
+    auto width = input.access == Access::Row ? row_bytes_ : input.bytes;
+    auto together = std::min(sizes_.back(), movement::ShuffleTable::kMostOut / row_bytes_);
+    if (stride > 0) together = std::min(together, (movement::ShuffleTable::kMostIn - width) / stride + 1);
+    if (together * row_bytes_ < kShort) return;
+    shuffle_ = {Dims{together, nest.row}, Dims{stride, input.access == Access::Row ? input.bytes : 0}, input.bytes,
+                isa};
+    if (shuffle_) together_ = together;
+}
+
+/// Rows whose sources are `stride` bytes apart.
+void Spread::run_along(std::byte const* from, std::byte* to, int64_t stride, int64_t rows) const {
+    if (auto blocks = rows / together_; shuffle_ && blocks > 0) {
+        shuffle_.run(from, together_ * stride, to, together_ * row_bytes_, blocks);
+        auto done = blocks * together_;
+        from += done * stride, to += done * row_bytes_, rows -= done;
+    }
+    function_(to, from, stride, rows, row_bytes_);
 }
 
 int64_t Spread::period() const {
@@ -45,7 +66,7 @@ void Spread::run(std::byte const* from, std::byte* to, int64_t row, int64_t rows
     auto const last = sizes_.size() - 1;
     for (;;) {
         auto run = std::min(rows, sizes_[last] - at[last]);
-        function_(to, from, strides_[last], run, row_bytes_);
+        run_along(from, to, strides_[last], run);
         if ((rows -= run) == 0) return;
         to += run * row_bytes_;
         from -= at[last] * strides_[last];

@@ -1,6 +1,7 @@
 #pragma once
 #include "elementwise/loop_nest.h"
 #include "elementwise/tile.h"
+#include "movement/block_shuffle.h"
 
 namespace refactor::kernel::elementwise {
 
@@ -22,6 +23,10 @@ private:
     Dims sizes_, strides_;  ///< of the axes of rows, merged where the operand allows; strides in bytes
     int64_t row_bytes_;     ///< in the tile
     SpreadFunction function_;
+    int64_t together_ = 1;  ///< rows that `shuffle_` makes at once
+    movement::BlockShuffle shuffle_;
+
+    void run_along(std::byte const* from, std::byte* to, int64_t stride, int64_t rows) const;
 };
 
 }  // namespace refactor::kernel::elementwise

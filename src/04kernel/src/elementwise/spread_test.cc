@@ -62,6 +62,8 @@ TEST(Spread, RowsOfEveryLengthAndElement) {
                     check({{4, 3, 2}, {3 * width, width, 0}}, row, bytes, single, isa);
                     check({{3, 2, 4}, {0, 0, width}}, row, bytes, single, isa);
                     check({{2, 3, 4}, {4 * width, 0, width}}, row, bytes, single, isa);
+                    check({{2, 67}, {67 * width, width}}, row, bytes, single, isa);
+                    check({{2, 67}, {width, 0}}, row, bytes, single, isa);
                     if (HasFatalFailure()) return;
                 }
     }

@@ -42,6 +42,7 @@ enum class TileCode : uint8_t {
     Dequantize,       ///< (x - zero) * scale: u8 or i8, f32, f32
     RoundToByte,      ///< round(x) + zero within the range of u8 or i8: f32, f32
     QuantizeToByte,   ///< the same of x / scale: f32, f32 (zero), f32
+    MulAdd,           ///< x * y, rounded, + z
 };
 constexpr TileCode code_of(ExprOp op) { return static_cast<TileCode>(op); }
 constexpr ExprOp op_of(TileCode code) { return static_cast<ExprOp>(code); }

@@ -63,21 +63,32 @@ void TileTask::assign_inputs() {
         streams_.push_back({static_cast<uint16_t>(p.input_bytes.size() + i), static_cast<uint16_t>(p.output_bytes[i])});
 }
 
-void TileTask::assign_steps() {
+/// Gives a block to every step whose operands are repeated; `uniform` becomes true of values that are the same
+/// everywhere, `repeats` of steps that are made once for a row at most.
+void TileTask::assign_blocks(Flags& uniform, Flags& repeats) {
     auto const& p = *program_;
-    SmallVector<uint8_t, 64> uniform(p.values.size());
     for (size_t v = 0; v < p.values.size(); ++v) {
         auto const& value = p.values[v];
         uniform[v] = value.kind == Value::Kind::Constant ||
                      (value.kind == Value::Kind::Input && nest_.inputs[value.index].access == Access::Uniform);
     }
     for (auto const& step : p.steps) {
-        bool all = p.values[step.result].output < 0;
-        for (int k = 0; k < step.arity; ++k) all = all && uniform[step.operands[k]];
+        bool all = p.values[step.result].output < 0, everywhere = all;
+        for (int k = 0; k < step.arity; ++k) {
+            all = all && repeated_[step.operands[k]];
+            everywhere = everywhere && uniform[step.operands[k]];
+        }
         if (!all) continue;
-        uniform[step.result] = repeated_[step.result] = padded_[step.result] = true;
+        uniform[step.result] = everywhere, repeats[step.result] = true;
+        repeated_[step.result] = padded_[step.result] = true;
         slot_of_[step.result] = add_block();
     }
+}
+
+void TileTask::assign_steps() {
+    auto const& p = *program_;
+    Flags uniform(p.values.size()), repeats(p.values.size());
+    assign_blocks(uniform, repeats);
     first_buffer_ = first_block_ + blocks_;
     for (auto& [input, slot, once, spread] : spreads_) {
         auto value = slot;
@@ -90,14 +101,14 @@ void TileTask::assign_steps() {
         auto const& result = p.values[step.result];
         auto release = [&](uint16_t v, bool same_size) {
             auto const& value = p.values[v];
-            if (value.kind != Value::Kind::Step || value.output >= 0 || uniform[v]) return;
+            if (value.kind != Value::Kind::Step || value.output >= 0 || repeats[v]) return;
             if (value.last_use != static_cast<int32_t>(i)) return;
             if ((bits_of(value.type) == bits_of(result.type)) != same_size) return;
             for (auto buffer : idle)
                 if (buffer == slot_of_[v]) return;
             idle.push_back(slot_of_[v]);
         };
-        if (!uniform[step.result]) {
+        if (!repeats[step.result]) {
             // An operand of the same size that ends here may be overwritten block by block.
             for (int k = 0; k < step.arity; ++k) release(step.operands[k], true);
             padded_[step.result] = result.output < 0;
@@ -117,10 +128,7 @@ void TileTask::assign_steps() {
             op.repeated |= static_cast<uint8_t>((repeated_[step.operands[k]] ? 1 : 0) << k);
             op.padded = op.padded && padded_[step.operands[k]];
         }
-        if (uniform[step.result])
-            prologue_.push_back(op);
-        else
-            body_.push_back(op);
+        (uniform[step.result] ? prologue_ : repeats[step.result] ? row_prologue_ : body_).push_back(op);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "elementwise/tile_task.h"
 
 #include "common/thread_pool.h"
+#include "movement/movement.h"
 
 #include <cstring>
 
@@ -8,24 +9,17 @@ namespace refactor::kernel::elementwise {
 
 namespace {
 
-template <class T>
-void repeat(std::byte* to, std::byte const* from, int64_t n) {
-    T value;
-    std::memcpy(&value, from, sizeof(T));
-    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * sizeof(T), &value, sizeof(T));
-}
-
 /// `n` copies of one element of 1, 2, 4 or 8 bytes.
 void repeat(std::byte* to, std::byte const* from, int64_t n, int size) {
     switch (size) {
         case 1:
             return static_cast<void>(std::memset(to, static_cast<int>(*from), n));
         case 2:
-            return repeat<uint16_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint16_t>(from), n);
         case 4:
-            return repeat<uint32_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint32_t>(from), n);
         default:
-            return repeat<uint64_t>(to, from, n);
+            return movement::fill_words(to, movement::load<uint64_t>(from), n);
     }
 }
 
@@ -149,6 +143,8 @@ void TileTask::run_rows(void* const* arguments, std::byte** slots, int64_t begin
             else if (fresh && fill.access != Access::Uniform)
                 fill_row(fill, input, slots[fill.slot], at);
         }
+        for (auto const& op : row_prologue_)
+            if (fresh) op.run(op, slots, kRepeat);
         for (auto const& operand : spreads_)
             operand.spread.run(static_cast<std::byte*>(arguments[operand.input]), slots[operand.slot],
                                (row * nest_.row + column) / nest_.block, n / nest_.block);

@@ -39,6 +39,8 @@ private:
     double work() const;  ///< ns, estimated
     bool has_planes(int threads) const;
     void assign_inputs();
+    using Flags = SmallVector<uint8_t, 64>;  ///< of values
+    void assign_blocks(Flags& uniform, Flags& repeats);
     void assign_steps();
     uint16_t add_block() { return static_cast<uint16_t>(first_block_ + blocks_++); }
     void find_in_place();
@@ -75,7 +77,7 @@ private:
     std::vector<SpreadInput> spreads_;   ///< Position; packed nests: Row and RowScalar
     SmallVector<uint16_t, 24> slot_of_;  ///< of every value
     SmallVector<uint8_t, 24> repeated_, padded_;
-    SmallVector<TileOp, 2> prologue_;
+    SmallVector<TileOp, 4> prologue_, row_prologue_;  ///< of what is repeated everywhere, and along a row
     SmallVector<TileOp, 4> body_;
 };
 

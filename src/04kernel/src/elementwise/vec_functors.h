@@ -2,6 +2,7 @@
 // Operators of floats, each a functor on vectors; include a `simd/vec_*.h`, `simd/math.h` and `vec_math.h` first, or
 // those for f64. Internal linkage.
 #include "elementwise/tile.h"
+#include "simd/held.h"
 
 namespace refactor::kernel::elementwise {
 namespace {
@@ -100,6 +101,11 @@ RG_VEC_BINARY(PRelu, select(x < Vec::zero(), x* y, x))
 struct ClipV {
     RG_SIMD explicit ClipV(TileOp const&) {}
     RG_SIMD Vec operator()(Vec x, Vec low, Vec high) const { return nan_min(nan_max(x, low), high); }
+};
+/// As by two steps, the first of which rounds the product.
+struct MulAddV {
+    RG_SIMD explicit MulAddV(TileOp const&) {}
+    RG_SIMD Vec operator()(Vec x, Vec y, Vec z) const { return held(x * y) + z; }
 };
 struct FmaV {
     RG_SIMD explicit FmaV(TileOp const&) {}

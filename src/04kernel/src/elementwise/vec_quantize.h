@@ -71,9 +71,33 @@ RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_
     return i;
 }
 #else
+/// The same of 32 numbers at a time.
 template <bool kSigned, class F>
-RG_SIMD int64_t quantize_packed(float const*, float, uint8_t*, int64_t, F&&) {
-    return 0;
+RG_SIMD int64_t quantize_packed(float const* a, float zero, uint8_t* out, int64_t n, F&& quotient) {
+    __m256i const order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i const words = _mm256_set1_epi16(static_cast<int16_t>(zero));
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        Vec value[4];
+        __m256i x[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) {
+            value[k] = quotient(Vec::load(a + i + k * 8));
+            x[k] = _mm256_cvtps_epi32(value[k].v);
+        }
+        __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(x[0], x[1]), words);
+        __m256i high = _mm256_adds_epi16(_mm256_packs_epi32(x[2], x[3]), words);
+        __m256i bytes = kSigned ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+        // NaN converts to the least i32, which is zero as u8.
+        __m256 nan = _mm256_or_ps(_mm256_cmp_ps(value[0].v, value[1].v, _CMP_UNORD_Q),
+                                  _mm256_cmp_ps(value[2].v, value[3].v, _CMP_UNORD_Q));
+        if (kSigned && _mm256_movemask_ps(nan)) [[unlikely]] {
+            for (int k = 0; k < 4; ++k) store_rounded(value[k], Vec::set(zero), kSigned, out + i + k * 8);
+            continue;
+        }
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm256_permutevar8x32_epi32(bytes, order));
+    }
+    return i;
 }
 #endif
 

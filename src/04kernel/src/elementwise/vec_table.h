@@ -52,6 +52,8 @@ TileFunction vec_function(TileCode code) {
             return vec_unary<CubeV>;
         case TileCode::SquareRootPower:
             return vec_unary<SquareRootPowerV>;
+        case TileCode::MulAdd:
+            return vec_ternary<MulAddV>;
         default:
             break;
     }

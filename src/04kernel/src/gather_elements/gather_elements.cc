@@ -27,6 +27,17 @@ struct Shapes {
     Dims in, out, strides;
     int64_t axis, bytes;
     DataType index;
+
+    /// Without axes of one element, which make for short rows. Returns the number of the indexed axis.
+    int64_t drop_ones() {
+        auto kept = axis;
+        for (auto i = std::ssize(in); i-- > 0;) {
+            if (i == axis || in[static_cast<size_t>(i)] != 1 || out[static_cast<size_t>(i)] != 1) continue;
+            for (auto* list : {&in, &out, &strides}) list->erase(list->begin() + i);
+            kept -= i < axis ? 1 : 0;
+        }
+        return kept;
+    }
 };
 
 Result<Shapes, Rejection> shapes_of(GatherElementsInfo const& info, BindArgs const& args) {
@@ -50,8 +61,10 @@ struct Rows {
     explicit Rows(Shapes const& s)
         : shapes(s),
           axis{"GatherElements", s.index, s.axis, {s.in[s.axis]}, {s.strides[s.axis] * s.bytes}},
-          along(s.axis + 1 == static_cast<int64_t>(s.out.size()) ? 0 : s.bytes),
-          look_up(look_up_of(s.bytes, s.index)) {}
+          look_up(look_up_of(s.bytes, s.index)) {
+        shapes.axis = shapes.drop_ones();
+        along = shapes.axis + 1 == std::ssize(shapes.out) ? 0 : s.bytes;
+    }
 
     /// Bytes to where the row begins, without what the indices add.
     int64_t offset(int64_t row) const {
@@ -72,7 +85,8 @@ TaskResult bind_direct(GatherElementsInfo const& info, BindArgs const& args, Isa
     if (!shapes) return Err{shapes.error()};
     return make_task([r = Rows(*shapes)](void* const* a, runtime::RunContext const& c) {
         auto rows = count_of(r.shapes.out, 0, r.shapes.out.size() - 1), n = r.shapes.out.back();
-        parallel_bytes(c.pool, rows, rows * n * r.shapes.bytes, [&](int64_t begin, int64_t end) {
+        auto read = bits_of(r.shapes.index) / 8;
+        parallel_bytes(c.pool, rows, rows * n * (r.shapes.bytes + read), [&](int64_t begin, int64_t end) {
             r.gather(static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]), begin, end);
         });
     });

@@ -38,7 +38,7 @@ void ChannelCopy::copy_block(void const* const* sources, std::byte* y, int64_t i
         if (run.lanes == block_)
             std::memcpy(y, x, static_cast<size_t>(block_bytes()));
         else
-            copy_runs_of(bytes)(x, step, y + run.to_lane * lane_bytes_, step, positions_, bytes);
+            copy_runs_of(bytes, Isa::Scalar)(x, step, y + run.to_lane * lane_bytes_, step, positions_, bytes);
     }
     for (int64_t i = 0; filled < block_ && i < positions_; ++i)
         std::memset(y + i * step + filled * lane_bytes_, 0, static_cast<size_t>((block_ - filled) * lane_bytes_));

@@ -56,6 +56,20 @@ TEST(Gather, ManyIndicesAndManyRows) {
     });
 }
 
+TEST(Gather, ElementsBesideAxesOfOne) {
+    for_seeds(1, [](auto& random, DataType type) {
+        for (auto const& x : {Dims{45, 31, 1}, Dims{1, 45, 1, 1, 7}, Dims{1, 1, 9}, Dims{1}, Dims{6, 1, 1}})
+            for (int64_t axis = 0; axis < std::ssize(x); ++axis) {
+                auto y = x;
+                y[static_cast<size_t>(axis)] = 5;
+                auto size = x[static_cast<size_t>(axis)];
+                expect_equal(GatherElementsInfo{axis},
+                             {Tensor(type, x).fill(random), indices(DataType::I64, y, -size, size - 1, random)},
+                             {Tensor(type, y)});
+            }
+    });
+}
+
 TEST(Gather, ConstantIndicesThatCount) {
     for_seeds(2, [](auto& random, DataType type) {
         // All rows, every other one, backwards, from the end, windows that overlap, the same row again; then others.

@@ -141,6 +141,19 @@ void store(std::byte* p, T value) {
     std::memcpy(p, &value, sizeof(T));
 }
 
+/// `count` times the same value: whole cache lines, then the rest, for loops of single elements are not made vectors
+/// of.
+template <class T>
+void fill_words(std::byte* to, T value, int64_t count) {
+    constexpr int64_t kLine = 64, kBytes = sizeof(T), kElements = kLine / kBytes;
+    if (kElements > 1 && count >= kElements) {
+        std::byte line[kLine];
+        for (int64_t i = 0; i < kElements; ++i) store(line + i * kBytes, value);
+        for (; count >= kElements; count -= kElements, to += kLine) std::memcpy(to, line, kLine);
+    }
+    for (int64_t i = 0; i < count; ++i) store(to + i * kBytes, value);
+}
+
 inline bool is_word(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
 /// Calls `f` with a value of the unsigned type of `bytes` bytes (1, 2, 4, 8, or 16 as a struct), for copies of any

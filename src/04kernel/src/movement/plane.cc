@@ -61,6 +61,10 @@ void transpose_by_shuffles(std::byte* dst, int64_t dst_stride, std::byte const* 
     } else if (is_few(rows, kBytes) && src_stride == rows * kBytes) {
         auto done = split_pixels_avx2(kBytes, dst, dst_stride, src, rows, columns);
         dst += done * kBytes, src += done * src_stride, columns -= done;
+    } else if (kBytes <= 2 && columns > 4 && columns < 16 && dst_stride == columns * kBytes) {
+        return interleave_few_avx2(kBytes, dst, src, src_stride, columns, rows);
+    } else if (kBytes <= 2 && rows > 4 && rows < 16 / kBytes && src_stride == rows * kBytes) {
+        return split_few_avx2(kBytes, dst, dst_stride, src, rows, columns);
     } else if (kBytes != 4 && rows >= 16 / kBytes && columns >= least_columns(kBytes)) {
         return transpose_squares_avx2(kBytes, dst, dst_stride, src, src_stride, rows, columns);
     }

@@ -22,4 +22,11 @@ int64_t interleave_planes_avx2(int bytes, std::byte* dst, std::byte const* src, 
 int64_t split_pixels_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
                           int64_t pixels);
 
+/// Planes of elements of 1 or 2 bytes as pixels of as many, whose number is less than 16, or, of the reverse, than
+/// 16 / bytes; at least one pixel.
+void interleave_few_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
+                         int64_t pixels);
+void split_few_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
+                    int64_t pixels);
+
 }  // namespace refactor::kernel::movement

@@ -25,6 +25,19 @@ RG_SIMD void interleave(__m256i a, __m256i b, __m256i& low, __m256i& high) {
         low = _mm256_unpacklo_epi64(a, b), high = _mm256_unpackhi_epi64(a, b);
 }
 
+/// Rounds of interleaving vectors that are farthest apart.
+template <int bytes, int vectors>
+RG_SIMD void interleave_all(__m256i (&a)[vectors]) {
+    __m256i b[vectors];
+#pragma GCC unroll 3
+    for (int apart = 1; apart < vectors; apart *= 2) {
+#pragma GCC unroll 4
+        for (int i = 0; i < vectors / 2; ++i) interleave<bytes>(a[i], a[i + vectors / 2], b[2 * i], b[2 * i + 1]);
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; ++i) a[i] = b[i];
+    }
+}
+
 /// Pieces of 16 bytes of `kColumns` rows become `kRows` rows of as many elements. Half of the pieces are in each half
 /// of the vectors, where rounds of interleaving those that are farthest apart turn them.
 template <int bytes>
@@ -32,25 +45,24 @@ struct Square {
     static constexpr int kRows = kPiece / bytes, kColumns = bytes == 8 ? 4 : 16, kVectors = kColumns / 2;
 
     RG_SIMD static void turn(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride) {
-        __m256i a[kVectors], b[kVectors];
+        turn(dst, dst_stride, kRows, [=](int i) __attribute__((always_inline)) { return src + i * src_stride; });
+    }
+    /// Of `column(i)` for each; only the first `rows` rows are stored.
+    template <class F>
+    RG_SIMD static void turn(std::byte* dst, int64_t dst_stride, int rows, F column) {
+        __m256i a[kVectors];
 #pragma GCC unroll 8
-        for (int i = 0; i < kVectors; ++i) a[i] = two_pieces(src + i * src_stride, src + (i + kVectors) * src_stride);
-#pragma GCC unroll 3
-        for (int apart = 1; apart < kVectors; apart *= 2) {
-#pragma GCC unroll 4
-            for (int i = 0; i < kVectors / 2; ++i) interleave<bytes>(a[i], a[i + kVectors / 2], b[2 * i], b[2 * i + 1]);
-#pragma GCC unroll 8
-            for (int i = 0; i < kVectors; ++i) a[i] = b[i];
-        }
+        for (int i = 0; i < kVectors; ++i) a[i] = two_pieces(column(i), column(i + kVectors));
+        interleave_all<bytes>(a);
 #pragma GCC unroll 8
         for (int i = 0; i < kVectors; ++i)
             if constexpr (bytes == 1) {  // two rows, half of each in each half
-                __m256i rows = _mm256_permute4x64_epi64(a[i], 0xd8);
+                __m256i both = _mm256_permute4x64_epi64(a[i], 0xd8);
                 auto put = [&](int row, __m128i v) {
-                    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + row * dst_stride), v);
+                    if (row < rows) _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + row * dst_stride), v);
                 };
-                put(2 * i, _mm256_castsi256_si128(rows)), put(2 * i + 1, _mm256_extracti128_si256(rows, 1));
-            } else {
+                put(2 * i, _mm256_castsi256_si128(both)), put(2 * i + 1, _mm256_extracti128_si256(both, 1));
+            } else if (i < rows) {
                 store(dst + i * dst_stride, a[i]);
             }
     }
@@ -70,6 +82,68 @@ void transpose(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t
                 Of::turn(dst + r * dst_stride + c * bytes, dst_stride, src + c * src_stride + r * bytes, src_stride);
             }
         }
+}
+
+/// Less columns than a square has, whose rows lie behind each other: what is written behind a row is overwritten by the
+/// next ones, and the last square goes through a buffer.
+template <int bytes>
+void interleave_few(std::byte* dst, std::byte const* src, int64_t src_stride, int64_t rows, int columns) {
+    using Of = Square<bytes>;
+    int64_t const row = columns * bytes;
+    int64_t at[Of::kColumns];
+    for (int i = 0; i < Of::kColumns; ++i) at[i] = (i < columns ? i : columns - 1) * src_stride;
+    for (int64_t r = 0; r < rows; r += Of::kRows) {
+        int64_t const left = rows - r;
+        std::byte const* from = src + r * bytes;
+        if ((left - Of::kRows) * row >= Of::kColumns * bytes) {
+            Of::turn(dst + r * row, row, Of::kRows, [&](int i) __attribute__((always_inline)) { return from + at[i]; });
+            continue;
+        }
+        int64_t const count = left < Of::kRows ? left : Of::kRows;
+        std::byte part[Of::kColumns * kPiece] = {}, turned[Of::kRows * 2 * kPiece];
+        for (int c = 0; c < columns; ++c) __builtin_memcpy(part + c * kPiece, from + at[c], count * bytes);
+        Of::turn(turned, row, part, kPiece);
+        __builtin_memcpy(dst + r * row, turned, count * row);
+    }
+}
+
+/// The reverse: pixels of less elements than a square has, which lie behind each other. What is read behind a pixel is
+/// not stored; the last pixels go through buffers. Begins with pixel `done`.
+template <int bytes>
+void split_few(std::byte* dst, int64_t dst_stride, std::byte const* src, int rows, int64_t columns, int64_t done) {
+    using Of = Square<bytes>;
+    int64_t const pixel = rows * bytes;
+    auto turn = [=](std::byte * to, int64_t to_stride, std::byte const* from) __attribute__((always_inline)) {
+        Of::turn(to, to_stride, rows, [=](int i) __attribute__((always_inline)) { return from + i * pixel; });
+    };
+    for (; (columns - done - Of::kColumns) * pixel >= kPiece; done += Of::kColumns)
+        turn(dst + done * bytes, dst_stride, src + done * pixel);
+    for (; done < columns; done += Of::kColumns) {
+        int64_t const count = columns - done < Of::kColumns ? columns - done : Of::kColumns;
+        std::byte pixels[(Of::kColumns + 1) * kPiece] = {}, planes[Of::kRows * 2 * kPiece];
+        __builtin_memcpy(pixels, src + done * pixel, count * pixel);
+        turn(planes, 2 * kPiece, pixels);
+        for (int r = 0; r < rows; ++r)
+            __builtin_memcpy(dst + r * dst_stride + done * bytes, planes + r * 2 * kPiece, count * bytes);
+    }
+}
+
+/// Pixels of eight bytes to eight planes, 32 at a time; returns how many.
+int64_t split_eights(std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t pixels) {
+    constexpr int kPixels = 32, kPlanes = 8;
+    __m256i const pairs = _mm256_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15, 0, 8, 1, 9, 2, 10, 3,
+                                           11, 4, 12, 5, 13, 6, 14, 7, 15);
+    int64_t done = 0;
+    for (; done + kPixels <= pixels; done += kPixels, src += kPixels * kPlanes) {
+        __m256i a[kPlanes];
+#pragma GCC unroll 8
+        for (int i = 0; i < kPlanes; ++i)
+            a[i] = _mm256_shuffle_epi8(two_pieces(src + i * kPiece, src + (kPlanes + i) * kPiece), pairs);
+        interleave_all<2>(a);
+#pragma GCC unroll 8
+        for (int i = 0; i < kPlanes; ++i) store(dst + i * dst_stride + done, a[i]);
+    }
+    return done;
 }
 
 /// Which bytes of 16 of the source, part by part, become 16 of the target; negative: none.
@@ -171,6 +245,21 @@ int64_t interleave_planes_avx2(int bytes, std::byte* dst, std::byte const* src, 
                                int64_t pixels);
 int64_t split_pixels_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
                           int64_t pixels);
+void interleave_few_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
+                         int64_t pixels);
+void split_few_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
+                    int64_t pixels);
+
+void interleave_few_avx2(int bytes, std::byte* dst, std::byte const* src, int64_t src_stride, int64_t planes,
+                         int64_t pixels) {
+    (bytes == 1 ? interleave_few<1> : interleave_few<2>)(dst, src, src_stride, pixels, static_cast<int>(planes));
+}
+
+void split_few_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t planes,
+                    int64_t pixels) {
+    int64_t const done = bytes == 1 && planes == 8 ? split_eights(dst, dst_stride, src, pixels) : 0;
+    (bytes == 1 ? split_few<1> : split_few<2>)(dst, dst_stride, src, static_cast<int>(planes), pixels, done);
+}
 
 void transpose_squares_avx2(int bytes, std::byte* dst, int64_t dst_stride, std::byte const* src, int64_t src_stride,
                             int64_t rows, int64_t columns) {

@@ -20,12 +20,18 @@ constexpr auto copies(std::index_sequence<bytes...>) {
 }
 /// Up to a cache line.
 constexpr auto kCopies = copies(std::make_index_sequence<65>());
+/// Where a call of memcpy is less than a tenth of what it does.
+constexpr int64_t kLong = 1024;
 
 }  // namespace
 
-CopyRuns copy_runs_of(int64_t bytes) {
+CopyRuns copy_runs_of(int64_t bytes, [[maybe_unused]] Isa isa) {
     auto size = static_cast<size_t>(bytes);
-    return kCopies[size < kCopies.size() ? size : 0];
+    if (size < kCopies.size()) return kCopies[size];
+#if RG_X86
+    if (isa >= Isa::Avx2 && bytes <= kLong) return copy_runs_avx2;
+#endif
+    return kCopies[0];
 }
 
 Result<RowPieces, Rejection> RowPieces::make(TensorDesc const& whole, std::span<TensorDesc const* const> pieces,

@@ -3,11 +3,20 @@
 
 namespace refactor::kernel::movement {
 
+/// Where part `part` of `parts` of so many bytes begins: at a line of the cache, for the sake of memcpy.
+inline int64_t part_begin(int64_t bytes, int64_t part, int64_t parts) {
+    constexpr int64_t kLine = 64;
+    return part == parts ? bytes : bytes * part / parts / kLine * kLine;
+}
+
 /// Copies `count` runs of `bytes` bytes from places `from_step` bytes apart to places `to_step` bytes apart.
 using CopyRuns = void (*)(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count,
                           int64_t bytes);
 /// The one for runs of so many bytes: short ones need no call each.
-CopyRuns copy_runs_of(int64_t bytes);
+CopyRuns copy_runs_of(int64_t bytes, Isa isa);
+/// Of at least 64 bytes.
+void copy_runs_avx2(std::byte const* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count,
+                    int64_t bytes);
 
 /// How a tensor is made of pieces along one axis, for Concat and Split: each of `rows` rows of `row_bytes` holds one
 /// run of bytes of every piece. Blocked layouts fit if the axis is the channels and all sizes are multiples of the
@@ -26,7 +35,7 @@ struct RowPieces {
         parallel_bytes(pool, rows * parts, rows * row_bytes, [&](int64_t unit, int64_t end) {
             for (; unit < end; ++unit) {
                 auto row = unit / parts, part = unit % parts;
-                run_row(row, row_bytes * part / parts, row_bytes * (part + 1) / parts, copy);
+                run_row(row, part_begin(row_bytes, part, parts), part_begin(row_bytes, part + 1, parts), copy);
             }
         });
     }

@@ -2,12 +2,12 @@
 
 #include "common/half.h"
 #include "cuda/movement_kernels.h"
-
-#include <vector>
+#include "pad/pad_shapes.h"
 
 namespace refactor::kernel {
 
 using namespace movement;
+using namespace padding;
 
 std::string PadInfo::attributes() const {
     constexpr char const* kNames[] = {"constant", "reflect", "edge", "wrap"};
@@ -27,66 +27,6 @@ Candidates candidates(PadInfo const& info, Request const& request) {
 }
 
 namespace {
-
-/// Coordinate of the input that output coordinate `i - begin` of an axis of `size` shows; -1: the constant.
-int64_t source_of(PadMode mode, int64_t i, int64_t size) {
-    if (i >= 0 && i < size) return i;
-    switch (mode) {
-        case PadMode::Constant:
-            return -1;
-        case PadMode::Edge:
-            return i < 0 ? 0 : size - 1;
-        case PadMode::Wrap:
-            return ((i % size) + size) % size;
-        case PadMode::Reflect:
-            break;
-    }
-    if (size == 1) return 0;
-    auto period = 2 * (size - 1), j = ((i % period) + period) % period;
-    return j < size ? j : period - j;
-}
-
-struct Shapes {
-    PadMode mode;
-    Dims in, out, begins, strides;
-    int64_t bytes;
-    bool has_value;
-    /// Of the last axis: outputs [first, last) are a run of the input; what the ones in front and behind show (but
-    /// for the constant).
-    int64_t first = 0, last = 0;
-    std::vector<int64_t> front = {}, behind = {};
-    std::vector<int64_t> rows = {};  ///< offset of the row that each output of the axis before it shows; -1: none
-
-    bool keeps(size_t axis) const { return in[axis] == out[axis] && begins[axis] == 0; }
-
-    /// Makes rows of axes that nothing is added to and of those before them, as long as a row stays short: a task has
-    /// one at least.
-    void merge_axes() {
-        constexpr int64_t kLongest = 4096;
-        for (auto axis = in.size(); axis-- > 1;) {
-            bool nothing = keeps(axis - 1) && in[axis - 1] == 1, one = in[axis] == 1;
-            bool merged = keeps(axis) && (mode == PadMode::Constant || keeps(axis - 1) || one);
-            if (!nothing && (!merged || out[axis - 1] * out[axis] > kLongest)) continue;
-            in[axis - 1] *= in[axis], out[axis - 1] *= out[axis];
-            begins[axis - 1] = nothing ? begins[axis] : begins[axis - 1] * in[axis];
-            for (auto* list : {&in, &out, &begins}) list->erase(list->begin() + static_cast<std::ptrdiff_t>(axis));
-        }
-        strides = strides_of(in);
-    }
-
-    void find_sources() {
-        auto size = in.back(), n = out.back(), begin = begins.back();
-        first = std::clamp<int64_t>(begin, 0, n), last = std::clamp<int64_t>(begin + size, first, n);
-        bool shows = mode != PadMode::Constant;
-        for (int64_t i = 0; shows && i < first; ++i) front.push_back(source_of(mode, i - begin, size));
-        for (auto i = last; shows && i < n; ++i) behind.push_back(source_of(mode, i - begin, size));
-        auto rank = in.size();
-        for (int64_t i = 0; rank > 1 && i < out[rank - 2]; ++i) {
-            auto source = source_of(mode, i - begins[rank - 2], in[rank - 2]);
-            rows.push_back(source < 0 ? -1 : source * strides[rank - 2]);
-        }
-    }
-};
 
 Result<Shapes, Rejection> shapes_of(PadInfo const& info, BindArgs const& args) {
     auto const &x = *args.inputs[0], &y = *args.outputs[0];
@@ -109,22 +49,17 @@ Result<Shapes, Rejection> shapes_of(PadInfo const& info, BindArgs const& args) {
 /// The padding value's address: input 1 or zero.
 std::byte const* value_of(Shapes const& s, void* const* a) {
     static constexpr std::byte kZero[16]{};
-    return s.has_value && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
-}
-
-template <class T>
-void fill(std::byte* y, int64_t count, T value) {
-    for (int64_t i = 0; i < count; ++i) store(y + i * int64_t{sizeof(T)}, value);
+    return s.has_value && s.mode == PadMode::Constant && a[1] ? static_cast<std::byte const*>(a[1]) : kZero;
 }
 
 /// One row of the innermost axis; `x` is the input's row, or null if the whole row lies outside.
 template <class T>
 void pad_row(Shapes const& s, std::byte const* x, T value, std::byte* y) {
     constexpr int64_t kBytes = sizeof(T);
-    if (!x) return fill(y, s.out.back(), value);
+    if (!x) return fill_words(y, value, s.out.back());
     auto edge = [&](std::vector<int64_t> const& sources, int64_t begin, int64_t end) {
         auto* to = y + begin * kBytes;
-        if (s.mode == PadMode::Constant) return fill(to, end - begin, value);
+        if (s.mode == PadMode::Constant) return fill_words(to, value, end - begin);
         for (auto at : sources) store(to, load<T>(x + at * kBytes)), to += kBytes;
     };
     edge(s.front, 0, s.first);
@@ -146,9 +81,15 @@ void pad_rows_of(Shapes const& s, std::byte const* x, T value, std::byte* y, int
             inside = inside && source >= 0;
             from += source * s.strides[i];
         }
-        for (; at < run && row < end; ++at, ++row) {
+        while (at < run && row < end) {
             bool shown = inside && s.rows[at] >= 0;
-            pad_row<T>(s, shown ? x + (from + s.rows[at]) * int64_t{sizeof(T)} : nullptr, value, y + row * row_bytes);
+            auto const* source = shown ? x + (from + s.rows[at]) * int64_t{sizeof(T)} : nullptr;
+            auto count = shown && s.keeps(outer + 1) ? s.rows_together(at, std::min(run, at + end - row)) : 1;
+            if (count > 1)
+                std::memcpy(y + row * row_bytes, source, static_cast<size_t>(count * row_bytes));
+            else
+                pad_row<T>(s, source, value, y + row * row_bytes);
+            at += count, row += count;
         }
     }
 }
@@ -157,6 +98,7 @@ TaskResult bind_rows(PadInfo const& info, BindArgs const& args, Isa) {
     auto shapes = shapes_of(info, args);
     if (!shapes) return Err{shapes.error()};
     if (shapes->in.empty()) shapes->in = shapes->out = {1}, shapes->begins = {0}, shapes->strides = {1};
+    shapes->widen_elements();
     shapes->merge_axes();
     shapes->find_sources();
     auto output = args.inputs.size();

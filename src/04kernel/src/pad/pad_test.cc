@@ -55,6 +55,29 @@ TEST(Pad, BlockedLayoutsAgreeWithThePlainOne) {
             }
 }
 
+/// What nothing is added to becomes part of the elements, or of what is filled.
+TEST(Pad, LastAxesThatStayAndLongEdges) {
+    std::mt19937 rng(29);
+    auto value = Tensor::random({1}, rng);
+    for (auto mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
+        for (auto const& padding : std::vector<Padding>{{{5, 7, 2}, {0, 3, 0}, {2, 4, 0}},
+                                                        {{9, 4}, {3, 0}, {5, 0}},
+                                                        {{6, 3}, {1, 0}, {2, 0}},
+                                                        {{3, 40}, {2, 35}, {0, 39}},
+                                                        {{2, 3, 300}, {1, 1, 0}, {1, 2, 0}},
+                                                        {{2100, 2}, {2, 0}, {3, 0}},
+                                                        {{3, 1100, 5}, {1, -2, 0}, {0, 3, 0}}})
+            for (int threads : {1, 3}) {
+                ThreadPool pool(threads);
+                auto x = Tensor::random(padding.dims, rng);
+                auto [actual, failure] = padded(mode, x, value, padding, Layout::Plain, pool);
+                ASSERT_EQ(failure, "");
+                auto [expected, other] = padded(mode, x, value, padding, Layout::Plain, pool, true);
+                ASSERT_EQ(other, "");
+                ASSERT_EQ(actual.values, expected.values) << dims_text(padding.dims) << " " << static_cast<int>(mode);
+            }
+}
+
 /// Axes of one element, and neighbours that nothing is added to, in front, between and behind, and rows too long to be
 /// one.
 TEST(Pad, RowsOfSeveralAxesAgreeWithTheReference) {

@@ -104,17 +104,39 @@ AxisTaps AxisTaps::make(ResizeInfo const& info, size_t axis, size_t rank, int64_
         }
         for (int64_t k = 0; k < result.taps; ++k) weight[k] = static_cast<float>(weight[k] / sum);
     }
-    for (int64_t k = 0; k < result.taps; ++k)
+    result.order_by_tap();
+    return result;
+}
+
+void AxisTaps::order_by_tap() {
+    tap_index.clear(), tap_weight.clear();
+    for (int64_t k = 0; k < taps; ++k)
         for (int64_t o = 0; o < out; ++o) {
-            result.tap_index.push_back(result.index[o * result.taps + k]);
-            result.tap_weight.push_back(result.weight[o * result.taps + k]);
+            tap_index.push_back(index[o * taps + k]);
+            tap_weight.push_back(weight[o * taps + k]);
         }
+}
+
+AxisTaps AxisTaps::part(int64_t begin, int64_t end, int64_t& first) const {
+    AxisTaps result{0, end - begin, taps, {}, {}, {}, {}, {}};
+    result.index.assign(index.begin() + begin * taps, index.begin() + end * taps);
+    result.weight.assign(weight.begin() + begin * taps, weight.begin() + end * taps);
+    int64_t low = in, high = 0;
+    for (size_t i = 0; i < result.index.size(); ++i) {
+        if (result.weight[i] == 0) continue;
+        low = std::min<int64_t>(low, result.index[i]), high = std::max<int64_t>(high, result.index[i] + 1);
+    }
+    first = std::min(low, in - 1), result.in = std::max<int64_t>(1, high - first);
+    // Those without weight are not read.
+    for (auto& i : result.index) i = static_cast<int32_t>(std::clamp<int64_t>(i - first, 0, result.in - 1));
+    result.order_by_tap();
     return result;
 }
 
 ResizeFunctions const& resize_functions_of(Isa isa) {
 #if RG_X86
     if (isa >= Isa::Avx512Bf16) return resize_functions_avx512bf16();
+    if (isa >= Isa::Avx512) return resize_functions_avx512();
     if (isa >= Isa::Avx2) return resize_functions_avx2();
 #endif
     static_cast<void>(isa);

@@ -21,6 +21,11 @@ struct AxisTaps {
     /// Axis `axis` of `rank`.
     static AxisTaps make(ResizeInfo const& info, size_t axis, size_t rank, int64_t in, int64_t out);
 
+    /// Coordinates [begin, end) of the output alone, with indices that count from the `first` element they use.
+    AxisTaps part(int64_t begin, int64_t end, int64_t& first) const;
+
+    void order_by_tap();  ///< `tap_index` and `tap_weight` from `index` and `weight`
+
     /// The loops' view of it, for elements of `inner` numbers.
     ResizePass pass(int64_t inner) const {
         return {in, out, inner, taps, index.data(), weight.data(), tap_index.data(), tap_weight.data()};

@@ -13,6 +13,10 @@ void sample_row(ResizePass const& p, T const* x, T* y) {
     }
 }
 
+void pick_words(int32_t const* index, int64_t count, uint32_t const* x, int64_t, uint32_t* y) {
+    for (int64_t i = 0; i < count; ++i) y[i] = x[index[i]];
+}
+
 }  // namespace
 }  // namespace refactor::kernel
 
@@ -21,7 +25,7 @@ void sample_row(ResizePass const& p, T const* x, T* y) {
 namespace refactor::kernel {
 
 ResizeFunctions const& resize_functions() {
-    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow};
+    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow, pick_words};
     return kFunctions;
 }
 

@@ -23,10 +23,13 @@ struct ResizeFunctions {
     /// `blend` to the nearest bf16; `sum` has room for `size` floats.
     void (*blend_narrow)(int count, float const* const* rows, float const* weights, float* sum, uint16_t* y,
                          int64_t size);
+    /// y[i] = x[index[i]] of `count` words, whatever they mean; x has `size`.
+    void (*pick)(int32_t const* index, int64_t count, uint32_t const* x, int64_t size, uint32_t* y);
 };
 ResizeFunctions const& resize_functions();  ///< of any processor
 ResizeFunctions const& resize_functions_avx2();
-/// Those of AVX2, with the rounding of AVX512-BF16: denormals become zero.
+ResizeFunctions const& resize_functions_avx512();
+/// Those of AVX-512, with the rounding of AVX512-BF16: denormals become zero.
 ResizeFunctions const& resize_functions_avx512bf16();
 
 /// As `ResizeFunctions::resize`; sums in the order of taps and without fused operations, as the reference.

@@ -38,6 +38,16 @@ void sample_row(ResizePass const& p, float const* x, float* y) {
     }
 }
 
+void pick_words(int32_t const* index, int64_t count, uint32_t const* x, int64_t size, uint32_t* y) {
+    __m256 const all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256i at = _mm256_loadu_si256(reinterpret_cast<__m256i const*>(index + i));
+        _mm256_storeu_ps(reinterpret_cast<float*>(y + i), pick(reinterpret_cast<float const*>(x), size, at, all));
+    }
+    for (; i < count; ++i) y[i] = x[index[i]];
+}
+
 }  // namespace
 }  // namespace refactor::kernel
 
@@ -46,7 +56,7 @@ void sample_row(ResizePass const& p, float const* x, float* y) {
 namespace refactor::kernel {
 
 ResizeFunctions const& resize_functions_avx2() {
-    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow};
+    static constexpr ResizeFunctions kFunctions{resize<float>, blend<float>, widen_row, blend_narrow, pick_words};
     return kFunctions;
 }
 

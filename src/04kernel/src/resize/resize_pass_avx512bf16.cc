@@ -45,8 +45,8 @@ void blend_narrow(int count, float const* const* rows, float const* weights, flo
 }  // namespace
 
 ResizeFunctions const& resize_functions_avx512bf16() {
-    static ResizeFunctions const kFunctions{resize_functions_avx2().resize, resize_functions_avx2().blend, widen_row,
-                                            blend_narrow};
+    static ResizeFunctions const kFunctions{resize_functions_avx512().resize, resize_functions_avx512().blend,
+                                            widen_row, blend_narrow, resize_functions_avx512().pick};
     return kFunctions;
 }
 

@@ -1,5 +1,6 @@
 #include "resize/axis_taps.h"
 #include "resize/resize.h"
+#include "resize/resize_narrow.h"
 
 /// Resize by neighbours along any axes, and by interpolation along the last two (spatial) ones: planes of pixels, a
 /// pixel being an element or the channels of a block.
@@ -41,14 +42,16 @@ template <int64_t kBytes>
 void pick_row(AxisTaps const& columns, std::byte const* x, std::byte* y) {
     for (int64_t o = 0; o < columns.out; ++o) std::memcpy(y + o * kBytes, x + columns.index[o] * kBytes, kBytes);
 }
-void pick_row(AxisTaps const& columns, int64_t pixel, std::byte const* x, std::byte* y) {
+void pick_row(AxisTaps const& columns, int64_t pixel, ResizeFunctions const& functions, std::byte const* x,
+              std::byte* y) {
     switch (pixel) {
         case 1:
             return pick_row<1>(columns, x, y);
         case 2:
             return pick_row<2>(columns, x, y);
         case 4:
-            return pick_row<4>(columns, x, y);
+            return functions.pick(columns.index.data(), columns.out, reinterpret_cast<uint32_t const*>(x), columns.in,
+                                  reinterpret_cast<uint32_t*>(y));
         case 8:
             return pick_row<8>(columns, x, y);
         case 32:
@@ -79,6 +82,7 @@ struct Neighbours {
     AxisTaps columns;
     int64_t rows = 1, pixel;
     size_t output;
+    ResizeFunctions const& functions;
     bool doubles;  ///< a row shows each pixel of 1, 2 or 4 bytes twice
 
     static bool is_identity(AxisTaps const& axis) {
@@ -94,10 +98,25 @@ struct Neighbours {
         return axis;
     }
 
-    Neighbours(std::vector<AxisTaps> axes, int64_t element, size_t output_) : pixel(element), output(output_) {
+    /// Pixels of a row that costs more than they do, and of the longest that is made of short ones: their indices stay
+    /// in L2.
+    static constexpr int64_t kShortRow = 32, kLongestRow = 32 << 10;
+    static AxisTaps joined(AxisTaps const& rows, AxisTaps const& columns) {
+        AxisTaps all;
+        all.in = rows.in * columns.in, all.out = rows.out * columns.out;
+        for (auto row : rows.index)
+            for (auto column : columns.index) all.index.push_back(static_cast<int32_t>(row * columns.in + column));
+        return all;
+    }
+
+    Neighbours(std::vector<AxisTaps> axes, int64_t element, size_t output_, Isa isa)
+        : pixel(element), output(output_), functions(resize_functions_of(isa)) {
         while (!axes.empty() && is_identity(axes.back())) pixel *= axes.back().out, axes.pop_back();
         columns = axes.empty() ? unchanged(1) : std::move(axes.back());
         if (!axes.empty()) axes.pop_back();
+        while (!axes.empty() && !is_identity(axes.back()) && columns.out < kShortRow &&
+               axes.back().out * columns.out <= kLongestRow)
+            columns = joined(axes.back(), columns), axes.pop_back();
         size_t front = 0;
         int64_t planes = 1;
         while (front < axes.size() && is_identity(axes[front])) planes *= axes[front++].out;
@@ -113,7 +132,7 @@ struct Neighbours {
     int64_t out_row() const { return columns.out * pixel; }
 
     void fill_row(std::byte const* x, std::byte* y) const {
-        if (!doubles) return pick_row(columns, pixel, x, y);
+        if (!doubles) return pick_row(columns, pixel, functions, x, y);
         if (pixel == 1) return double_row<uint16_t>(columns.in, x, y);
         if (pixel == 2) return double_row<uint32_t>(columns.in, x, y);
         double_row<uint64_t>(columns.in, x, y);
@@ -139,10 +158,10 @@ struct Neighbours {
     }
 };
 
-TaskResult bind_nearest(ResizeInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_nearest(ResizeInfo const& info, BindArgs const& args, Isa isa) {
     auto axes = axes_of(info, args);
     if (!axes) return Err{axes.error()};
-    Neighbours all(std::move(*axes), element_bytes(args.inputs[0]->dtype), args.inputs.size());
+    Neighbours all(std::move(*axes), element_bytes(args.inputs[0]->dtype), args.inputs.size(), isa);
     return make_task([all = std::move(all)](void* const* a, runtime::RunContext const& c) {
         parallel_bytes(c.pool, all.rows, all.rows * all.out_row(), [&](int64_t begin, int64_t end) {
             all.run(static_cast<std::byte const*>(a[0]), static_cast<std::byte*>(a[all.output]), begin, end);
@@ -214,6 +233,8 @@ TaskResult bind_planes(ResizeInfo const& info, BindArgs const& args, Isa isa) {
     auto planes = planes_of(info, args);
     if (!planes) return Err{planes.error()};
     auto type = args.inputs[0]->dtype;
+    if (type == DataType::F32 && planes->pixel == 4 && is_narrow_resize(planes->rows, planes->columns))
+        return resize_narrow(planes->rows, std::move(planes->columns), planes->planes, planes->output, isa);
     auto pixel = planes->pixel / element_bytes(type);
     Interpolation all{std::move(*planes), resize_functions_of(isa), pixel, type == DataType::BF16};
     auto scratch = all.scratch_bytes();

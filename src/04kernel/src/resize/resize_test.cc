@@ -186,6 +186,55 @@ TEST(Resize, SeparableIsCloseToReference) {
     }
 }
 
+/// Images whose rows are short are turned, in strips; of the last there are several.
+TEST(Resize, NarrowImagesAreCloseToReference) {
+    for (uint32_t seed = 0; seed < 61; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Dims x{2, pick(random, 1, 5), pick(random, 1, 150), pick(random, 1, 40)}, y = x;
+        y[2] = pick(random, 32, 300), y[3] = pick(random, 1, 40);
+        if (seed == 60) x = {1, 2, 9001, 7}, y = {1, 2, 20003, 5};
+        Tensor data(DataType::F32, x);
+        std::normal_distribution<float> normal;
+        for (int64_t i = 0; i < data.count(); ++i) data.as<float>()[i] = normal(random);
+        std::vector<Tensor> inputs{data};
+        auto info = make(seed % 2 ? ResizeMode::Cubic : ResizeMode::Linear, static_cast<ResizeCoordinates>(seed % 5));
+        info.antialias = seed % 3 == 1, info.exclude_outside = seed % 7 == 1;
+        auto answers = run_all(info, inputs, {Tensor(DataType::F32, y)});
+        EXPECT_NE(answers.front().id.find("planes"), std::string::npos);
+        auto& expected = answers.back().outputs[0];
+        // A rounding for each of up to 32 taps of two axes, of values and partial sums below 10.
+        for (auto& answer : answers)
+            for (int64_t i = 0; i < expected.count(); ++i)
+                ASSERT_NEAR(answer.outputs[0].as<float>()[i], expected.as<float>()[i], 64 * 10 * 6e-8f)
+                    << answer.id << " " << i;
+    }
+}
+
+TEST(Resize, NearestOfNarrowImages) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+        std::mt19937 random(seed);
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        auto type = kWidths[seed % 4];
+        Dims x{pick(random, 1, 3), pick(random, 1, 100), pick(random, 1, 10)}, y = x;
+        y[1] = pick(random, 1, 400), y[2] = pick(random, 1, 20);
+        auto info =
+            make(ResizeMode::Nearest, static_cast<ResizeCoordinates>(seed % 5), static_cast<ResizeRounding>(seed % 4));
+        expect_equal(info, {Tensor(type, x).fill(random)}, {Tensor(type, y)});
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST(Resize, ElementsOfNoWeightAreNotReadOfNarrowImages) {
+    auto linear = make(ResizeMode::Linear, ResizeCoordinates::Asymmetric);
+    std::vector<float> values(64 * 3, 1);
+    values[30 * 3 + 1] = INFINITY;
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 1, 64, 3}).set(values)};
+    for (auto& answer : run_all(linear, inputs, {Tensor(DataType::F32, {1, 1, 64, 3})}))
+        for (int64_t i = 0; i < 64 * 3; ++i)
+            EXPECT_EQ(answer.outputs[0].as<float>()[i], values[static_cast<size_t>(i)]) << answer.id << " " << i;
+}
+
 TEST(Resize, ElementsOfNoWeightAreNotRead) {
     auto cubic = make(ResizeMode::Cubic, ResizeCoordinates::Asymmetric);
     std::vector<Tensor> inputs{Tensor(DataType::F32, {1, 4}).set(std::vector<float>{1, INFINITY, 3, 4})};

@@ -49,16 +49,16 @@ std::optional<Rejection> refuse_parts_of_blocks(Request const& request) {
     return std::nullopt;
 }
 
-TaskResult bind_rows(SplitInfo const& info, BindArgs const& args, Isa) {
+TaskResult bind_rows(SplitInfo const& info, BindArgs const& args, Isa isa) {
     auto pieces = RowPieces::make(*args.inputs[0], args.outputs, info.axis);
     if (!pieces) return Err{pieces.error()};
     if (pieces->short_runs())
-        return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
+        return make_task([p = *pieces, isa](void* const* a, runtime::RunContext const& c) {
             auto* x = static_cast<std::byte const*>(a[0]);
             p.for_each_strip(c.pool, [&](size_t i, int64_t first, int64_t count) {
                 auto run = p.run_bytes(i);
-                copy_runs_of(run)(x + first * p.row_bytes + p.begin[i], p.row_bytes,
-                                  static_cast<std::byte*>(a[i + 1]) + first * run, run, count, run);
+                copy_runs_of(run, isa)(x + first * p.row_bytes + p.begin[i], p.row_bytes,
+                                       static_cast<std::byte*>(a[i + 1]) + first * run, run, count, run);
             });
         });
     return make_task([p = *pieces](void* const* a, runtime::RunContext const& c) {
