@@ -109,8 +109,8 @@ TEST(NarrowBlocks, LeavesTransposedConvolutionsOfManyPhases) {
             conv.window = {{stride, stride}, {1, 1}, {0, 0}, {0, 0}};
             conv.may_round = true;
             auto* x = network.a;
-            auto* y = Network::blocked(network.g.add(conv, {x, network.g.weights({48, 4, stride, stride})},
-                                                     {1, 4, 20 * stride, 30 * stride}));
+            auto* y = Network::blocked(
+                network.g.add(conv, {x, network.g.weights({48, 4, stride, stride})}, {1, 4, 20 * stride, 30 * stride}));
             network.g.output(network.g.add(kernel::ReorderInfo{}, {y}, y->value.shape));
             return x;
         });
