@@ -69,11 +69,18 @@ class LinesKernel final : public NamedKernel {
     Isa isa_;
 
     int64_t lanes() const { return isa_ == Isa::Avx512 ? 16 : 8; }
+    Result<Geometry, Rejection> geometry(BindArgs const& args) const {
+        auto g = vector_geometry(info_, args);
+        if (!g) return g;
+        if (g->kernel[0] * g->in[0] * g->kernel[1] * g->in[1] == 1 && g->stride[2] <= 2)
+            return Err{Rejection{"takes windows of several rows, or every third column of one"}};
+        return g;
+    }
     PoolIsa const& functions() const { return isa_ == Isa::Avx512 ? pool_avx512() : pool_avx2(); }
 
     /// Nanoseconds of one core, with everything in caches.
     double compute(Geometry const& g, CostModel const& cost) const {
-        constexpr double kPlaneNs = 50, kRowNs = 4, kPickedNs = 0.3;
+        constexpr double kPlaneNs = 50, kScalesNs = 80, kRowNs = 4, kPickedNs = 0.3;
         auto across = [&](int64_t columns) { return static_cast<double>(round_up(columns, lanes())); };
         auto rows = static_cast<double>(g.out[1]), down = static_cast<double>(g.kernel[1]);
         auto taps =
@@ -86,7 +93,8 @@ class LinesKernel final : public NamedKernel {
                      across(g.out[2] * (picks ? g.stride[2] : 1)) * rows * (taps * (g.stride[2] == 2 ? 2 : 1) + 1);
         auto picked = picks ? kPickedNs * rows * static_cast<double>(g.out[2]) : 0;
         auto planes = static_cast<double>(g.batch * g.out_channels * g.out[0]);
-        return planes * (kPlaneNs + kRowNs * rows + picked + 2 * steps / (0.6 * cost.flops));
+        return planes * (kPlaneNs + (info_.kind == PoolKind::Average ? kScalesNs : 0) + kRowNs * rows + picked +
+                         2 * steps / (0.6 * cost.flops));
     }
 
 public:
@@ -94,7 +102,7 @@ public:
         : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa) {}
 
     Result<double, Rejection> estimate(BindArgs const& args) const override {
-        auto g = vector_geometry(info_, args);
+        auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
         auto bytes = 4. * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
@@ -102,7 +110,7 @@ public:
     }
 
     TaskResult bind(BindArgs const& args) const override {
-        auto g = vector_geometry(info_, args);
+        auto g = geometry(args);
         if (!g) return Err{g.error()};
         return std::unique_ptr<runtime::Task>(
             std::make_unique<LinesTask>(*g, info_, functions().lines, lanes(), std::max(1, args.threads)));

@@ -103,8 +103,9 @@ public:
         auto steps = static_cast<double>(across) * (rows * along + down);
         auto bytes =
             double{sizeof(T)} * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
-        // Single rows need nothing for each vector. What is far comes slowly where vectors below each other are read.
-        bool far = !single && bytes > static_cast<double>(cpu_features().l3 / 4);
+        // Single rows need nothing for each vector. What L2 holds a small part of comes slowly where vectors below each
+        // other are read.
+        bool far = !single && bytes > 5 * static_cast<double>(cpu_features().l2);
         constexpr double kPlaneNs = 10, kVectorNs = 10, kRowNs = 2;
         auto computing = kPlaneNs + (single ? 1 : kVectorNs) * static_cast<double>(across / lanes) + kRowNs * rows +
                          2 * steps * (sizeof(T) / 4) / (0.6 * cost.flops);
