@@ -26,16 +26,21 @@ class ProductKernel final : public Kernel {
     DataType dtype_;                        // of B
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
-    static constexpr char kFew[] = "tiles are for more rows or columns";
+    static constexpr char kFew[] = "tiles are for more rows, columns or depth";
     /// Six products in a sixteenth of the time each, less what making parts takes.
     static constexpr double kTilesOverVectors = 2;
 
+    bool by_tiles(MatMulShape const& shape) const {
+        return shape.k > functions_.flat && takes_tiles(functions_, info_, shape, weight_type_of(dtype_));
+    }
     /// Null where B is used as it is.
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, WeightType type, PackCache& packs) const {
-        bool column = shape.n == 1 && !info_.trans_a && type == WeightType::F32;
+        bool column = shape.n == 1 && type == WeightType::F32;
         if (!constant_ || column) return nullptr;
         if (takes_columns(functions_, info_, shape, type, true))
             return pack_columns(functions_, *constant_, info_.trans_b, shape.n, shape.k, packs);
+        if (takes_flat(functions_, shape, type))
+            return info_.trans_b ? turn_rows<T>(*constant_, shape.n, shape.k, packs) : nullptr;
         return pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, packs);
     }
 
@@ -55,7 +60,7 @@ public:
             static_cast<double>(storage_bytes(dtype_, 1)) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rate = functions_.width * 5.;
         if (functions_.tiles.multiply) {
-            if (!takes_tiles(functions_, info_, shape, weight_type_of(dtype_))) return reject(kFew);
+            if (!by_tiles(shape)) return reject(kFew);
             rate *= kTilesOverVectors;
         }
         return 20 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
@@ -64,7 +69,7 @@ public:
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto type = weight_type_of(dtype_);
-        if (functions_.tiles.multiply && !takes_tiles(functions_, info_, shape, type)) return reject(kFew);
+        if (functions_.tiles.multiply && !by_tiles(shape)) return reject(kFew);
         return make_product_task(functions_, info_, shape, type, pack(shape, type, args.packs), args.threads);
     }
 };
