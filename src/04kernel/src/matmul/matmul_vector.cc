@@ -1,3 +1,4 @@
+#include "common/cpu_features.h"
 #include "matmul/matmul.h"
 #include "matmul/pack_weights.h"
 #include "matmul/product_task.h"
@@ -23,13 +24,21 @@ class ProductKernel final : public Kernel {
     ProductFunctionsOf<T> const& functions_;
     Isa isa_;
     MatMulInfo info_;
-    DataType dtype_;                        // of B
+    DataType dtype_;  // of B
+    bool beside_halves_;
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
     static constexpr char kFew[] = "tiles are for more rows, columns or depth";
     /// Six products in a sixteenth of the time each, less what making parts takes.
     static constexpr double kTilesOverVectors = 2;
 
+    /// Whether vectors of 8 floats take less time than those of 16 in halves, which a last one of few columns fills to
+    /// less than a half. They need more instructions, and keep less of B in registers.
+    static bool halves_win(MatMulShape const& shape) {
+        int64_t const last = (shape.n - 1) % 16 + 1, columns = shape.k <= 16 ? 24 : 40;
+        auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
+        return last <= 8 && shape.n > (shape.k <= 16 ? 1 : 8) && shape.n <= columns && m > 16;
+    }
     bool by_tiles(MatMulShape const& shape) const {
         return shape.k > functions_.flat && takes_tiles(functions_, info_, shape, weight_type_of(dtype_));
     }
@@ -45,8 +54,13 @@ class ProductKernel final : public Kernel {
     }
 
 public:
-    ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
-        : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
+    /// `best`: the instruction set that kernels beside it may use.
+    ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, Isa best, MatMulInfo const& info, Operand const& b)
+        : functions_(functions),
+          isa_(isa),
+          info_(info),
+          dtype_(b.dtype),
+          beside_halves_(sizeof(T) == 4 && isa < Isa::Avx512 && best >= Isa::Avx512 && cpu_features().halves_512) {
         auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
     }
@@ -63,6 +77,7 @@ public:
             if (!by_tiles(shape)) return reject(kFew);
             rate *= kTilesOverVectors;
         }
+        if (beside_halves_ && halves_win(shape)) rate *= 2.1;
         return 20 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
@@ -88,7 +103,7 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
         if (info.trans_a) return reject("A is transposed");
     }
     auto const& b = request.inputs[1];
-    auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, info, b);
+    auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, request.isa, info, b);
     if (b.dtype != type && !kernel->has_constant())
         return reject("B is " + std::string(name_of(b.dtype)) + " and not one constant matrix");
     return std::unique_ptr<Kernel>(std::move(kernel));

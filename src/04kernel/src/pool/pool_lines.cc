@@ -86,15 +86,18 @@ class LinesKernel final : public NamedKernel {
         auto taps =
             static_cast<double>(g.kernel[2] > 5 && info_.kind == PoolKind::Max ? g.kernel[2] / 2 + 3 : g.kernel[2]);
         // Rows share most of what they read, and all of what planes are joined to.
-        if (g.stride[1] == g.dilation[1] && g.kernel[1] > 1) down = g.kernel[1] > 3 ? (down + 3) / 4 : (down + 1) / 2;
+        auto shares = g.stride[1] == g.dilation[1] && g.kernel[1] > 1;
+        if (shares) down = g.kernel[1] > 3 ? (down + 3) / 4 : (down + 1) / 2;
         auto joined = g.kernel[0] > 1 ? static_cast<double>(g.in[1] * (g.kernel[0] + 1)) : 0;
         auto picks = g.stride[2] > 2;
         auto steps = across(g.in[2]) * (joined + rows * (down + 1)) +
                      across(g.out[2] * (picks ? g.stride[2] : 1)) * rows * (taps * (g.stride[2] == 2 ? 2 : 1) + 1);
         auto picked = picks ? kPickedNs * rows * static_cast<double>(g.out[2]) : 0;
         auto planes = static_cast<double>(g.batch * g.out_channels * g.out[0]);
-        return planes * (kPlaneNs + (info_.kind == PoolKind::Average ? kScalesNs : 0) + kRowNs * rows + picked +
-                         2 * steps / (0.6 * cost.flops));
+        // Loads of 64 bytes at any alignment take as long as two of 32 where vectors are worked on in halves.
+        auto rate = isa_ < Isa::Avx512 ? 0.8 : cpu_features().halves_512 ? 0.56 : 0.6;
+        return planes * (kPlaneNs + (info_.kind == PoolKind::Average ? kScalesNs : 0) +
+                         (shares ? 1 : 2) * kRowNs * rows + picked + 2 * steps / (rate * cost.flops));
     }
 
 public:
