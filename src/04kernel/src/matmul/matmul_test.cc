@@ -121,12 +121,13 @@ TEST(MatMul, ScalarBias) {
     info.epilogue.bias = true;
     for (int64_t m : {1, 3, 50})
         for (int64_t n : {3, 67})
-            for (bool constant : {false, true}) {
-                std::vector<Tensor> inputs{random_f32({m, 65}, random), random_f32({65, n}, random),
-                                           random_f32({1}, random)};
-                inputs[1].constant = constant;
-                check_floats(info, inputs, {Tensor(DataType::F32, {m, n})}, tolerance_of(65));
-            }
+            for (int64_t k : {4, 65})
+                for (bool constant : {false, true}) {
+                    std::vector<Tensor> inputs{random_f32({m, k}, random), random_f32({k, n}, random),
+                                               random_f32({1}, random)};
+                    inputs[1].constant = constant;
+                    check_floats(info, inputs, {Tensor(DataType::F32, {m, n})}, tolerance_of(k));
+                }
 }
 
 TEST(MatMul, Columns) {
@@ -164,6 +165,47 @@ TEST(MatMul, EpiloguesOfFewColumns) {
                 info.epilogue.residual_last = bits & 4;
                 info.alpha = bits & 1 ? 0.25f : 1;
                 check({{43, 70}, {70, n}, {43, n}}, info, random);
+                if (HasFailure()) return;
+            }
+}
+
+TEST(MatMul, LittleDepth) {
+    std::mt19937 random(seed_of(91));
+    // Columns in one group of vectors and in several, whole and not; all columns of some rows before the next ones.
+    for (int64_t k = 1; k <= 17; ++k)
+        for (int64_t n : {9 + k, 64 - k, int64_t{131}})
+            for (auto const& c : {Case{{13, k}, {k, n}, {13, n}}, Case{{3, 5, k}, {3, k, n}, {3, 5, n}},
+                                  Case{{2, 3, 2, k}, {3, k, n}, {2, 3, 2, n}}}) {
+                check(c, {}, random);
+                if (HasFailure()) return;
+            }
+    for (auto const& c : {Case{{150, 3}, {3, 1900}, {150, 1900}}, Case{{9, 7}, {7, 9000}, {9, 9000}}})
+        check(c, {}, random);
+}
+
+TEST(MatMul, EpiloguesOfLittleDepth) {
+    std::mt19937 random(seed_of(92));
+    using enum ActivationKind;
+    for (auto kind : {None, Relu, Clip, GeluErf})
+        for (int bits = 0; bits < 16; ++bits)
+            for (int64_t k : {2, 5, 11}) {
+                MatMulInfo info;
+                info.epilogue.activation = {kind, -0.2f, 0.7f};
+                info.epilogue.bias = bits & 1, info.epilogue.residual = bits & 2;
+                info.epilogue.residual_last = bits & 4, info.alpha = bits & 8 ? 0.25f : 1;
+                check({{43, k}, {k, 70}, {43, 70}}, info, random);
+                if (HasFailure()) return;
+            }
+}
+
+/// Few rows and B transposed, of any depth; and columns of A transposed.
+TEST(MatMul, DotProducts) {
+    std::mt19937 random(seed_of(93));
+    for (int64_t m : {2, 3, 5, 16, 17, 29, 32, 33})
+        for (int64_t k : {18, 65, 300})
+            for (int64_t n : {1, 3, 35}) {
+                check({{m, k}, {k, n}, {m, n}}, {}, random);
+                check({{2, m, k}, {2, k, n}, {2, m, n}}, {}, random);
                 if (HasFailure()) return;
             }
 }

@@ -1,3 +1,4 @@
+#include "common/cpu_features.h"
 #include "matmul/matmul.h"
 #include "matmul/pack_weights.h"
 #include "matmul/product_task.h"
@@ -23,25 +24,43 @@ class ProductKernel final : public Kernel {
     ProductFunctionsOf<T> const& functions_;
     Isa isa_;
     MatMulInfo info_;
-    DataType dtype_;                        // of B
+    DataType dtype_;  // of B
+    bool beside_halves_;
     std::shared_ptr<Blob const> constant_;  // B, if it is one matrix for all batches
 
-    static constexpr char kFew[] = "tiles are for more rows or columns";
+    static constexpr char kFew[] = "tiles are for more rows, columns or depth";
     /// Six products in a sixteenth of the time each, less what making parts takes.
     static constexpr double kTilesOverVectors = 2;
 
+    /// Whether vectors of 8 floats take less time than those of 16 in halves, which a last one of few columns fills to
+    /// less than a half. They need more instructions, and keep less of B in registers.
+    static bool halves_win(MatMulShape const& shape) {
+        int64_t const last = (shape.n - 1) % 16 + 1, columns = shape.k <= 16 ? 24 : 40;
+        auto m = shape.folds_rows(false) ? shape.m * shape.batches : shape.m;
+        return last <= 8 && shape.n > (shape.k <= 16 ? 1 : 8) && shape.n <= columns && m > 16;
+    }
+    bool by_tiles(MatMulShape const& shape) const {
+        return shape.k > functions_.flat && takes_tiles(functions_, info_, shape, weight_type_of(dtype_));
+    }
     /// Null where B is used as it is.
     std::shared_ptr<Blob const> pack(MatMulShape const& shape, WeightType type, PackCache& packs) const {
-        bool column = shape.n == 1 && !info_.trans_a && type == WeightType::F32;
+        bool column = shape.n == 1 && type == WeightType::F32;
         if (!constant_ || column) return nullptr;
         if (takes_columns(functions_, info_, shape, type, true))
             return pack_columns(functions_, *constant_, info_.trans_b, shape.n, shape.k, packs);
+        if (takes_flat(functions_, shape, type))
+            return info_.trans_b ? turn_rows<T>(*constant_, shape.n, shape.k, packs) : nullptr;
         return pack_panels(functions_, *constant_, dtype_, info_.trans_b, shape.n, shape.k, packs);
     }
 
 public:
-    ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, MatMulInfo const& info, Operand const& b)
-        : functions_(functions), isa_(isa), info_(info), dtype_(b.dtype) {
+    /// `best`: the instruction set that kernels beside it may use.
+    ProductKernel(ProductFunctionsOf<T> const& functions, Isa isa, Isa best, MatMulInfo const& info, Operand const& b)
+        : functions_(functions),
+          isa_(isa),
+          info_(info),
+          dtype_(b.dtype),
+          beside_halves_(sizeof(T) == 4 && isa < Isa::Avx512 && best >= Isa::Avx512 && cpu_features().halves_512) {
         auto matrices = b.dims.size() < 2 ? 1 : element_count(std::span(b.dims.data(), b.dims.size() - 2));
         if (b.constant && matrices == 1 && b.count() > 0) constant_ = b.constant;
     }
@@ -55,16 +74,17 @@ public:
             static_cast<double>(storage_bytes(dtype_, 1)) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
         auto rate = functions_.width * 5.;
         if (functions_.tiles.multiply) {
-            if (!takes_tiles(functions_, info_, shape, weight_type_of(dtype_))) return reject(kFew);
+            if (!by_tiles(shape)) return reject(kFew);
             rate *= kTilesOverVectors;
         }
+        if (beside_halves_ && halves_win(shape)) rate *= 2.1;
         return 20 + std::max(shape.operations() / rate, bytes / 10) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         MatMulShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
         auto type = weight_type_of(dtype_);
-        if (functions_.tiles.multiply && !takes_tiles(functions_, info_, shape, type)) return reject(kFew);
+        if (functions_.tiles.multiply && !by_tiles(shape)) return reject(kFew);
         return make_product_task(functions_, info_, shape, type, pack(shape, type, args.packs), args.threads);
     }
 };
@@ -83,7 +103,7 @@ MaybeKernel make(MatMulInfo const& info, Request const& request, Isa isa, Produc
         if (info.trans_a) return reject("A is transposed");
     }
     auto const& b = request.inputs[1];
-    auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, info, b);
+    auto kernel = std::make_unique<ProductKernel<T>>(functions(), isa, request.isa, info, b);
     if (b.dtype != type && !kernel->has_constant())
         return reject("B is " + std::string(name_of(b.dtype)) + " and not one constant matrix");
     return std::unique_ptr<Kernel>(std::move(kernel));

@@ -74,6 +74,19 @@ std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<T> cons
                 *target++ = p >= k ? T{} : columns ? matrix[j * k + p] : matrix[p * n + j];
     });
 }
+
+template <class T>
+std::shared_ptr<mem_manager::Blob const> turn_rows(mem_manager::Blob const& b, int64_t n, int64_t k, PackCache& packs) {
+    auto format = "matmul_turned:" + std::to_string(n) + "x" + std::to_string(k);
+    return packs.get(b, format, static_cast<size_t>(n * k) * sizeof(T), [&](void const* from, void* to) {
+        pack_columns(static_cast<T*>(to), static_cast<T const*>(from), n, k, n);
+    });
+}
+template std::shared_ptr<mem_manager::Blob const> turn_rows<float>(mem_manager::Blob const&, int64_t, int64_t,
+                                                                   PackCache&);
+template std::shared_ptr<mem_manager::Blob const> turn_rows<double>(mem_manager::Blob const&, int64_t, int64_t,
+                                                                    PackCache&);
+
 template std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<float> const&,
                                                                mem_manager::Blob const&, bool, int64_t, int64_t,
                                                                PackCache&);

@@ -16,4 +16,8 @@ template <class T>
 std::shared_ptr<mem_manager::Blob const> pack_columns(ProductFunctionsOf<T> const&, mem_manager::Blob const& b,
                                                       bool columns, int64_t n, int64_t k, PackCache&);
 
+/// A constant B [N, K] as [K, N].
+template <class T>
+std::shared_ptr<mem_manager::Blob const> turn_rows(mem_manager::Blob const& b, int64_t n, int64_t k, PackCache&);
+
 }  // namespace refactor::kernel

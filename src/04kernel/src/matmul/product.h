@@ -34,7 +34,7 @@ struct ProductBlockOf {
     T const* b;
     int64_t b_row;       ///< between rows of B as it is stored (not used for panels)
     int64_t panel_rows;  ///< k of the panels of which the first `k` are used; 0: `k`
-    bool near;           ///< panels are in L2: they need not be asked for
+    bool near;           ///< panels are in L2, or rows that are streamed in L3: they need not be asked for
     int64_t elements;    ///< not 0: A is f32 with so many along k, which counts pairs, made in `scratch` on the way
     ProductSource source;
     WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`
@@ -106,6 +106,10 @@ struct ProductFunctionsOf {
     /// and n one of two panels. `scratch` holds 2 * block_k * panel + 7 * (block_m / 2) * (half of block_k in whole
     /// vectors) elements.
     void (*multiply_strassen)(ProductBlockOf<T> const&);
+    /// For B [K, N] in place whose k is at most `flat`: rows of B stay in registers. `block_*`, `scratch`, `source` are
+    /// not used.
+    void (*multiply_flat)(ProductBlockOf<T> const&);
+    int64_t flat;
     /// Packs B [K, N], or [N, K] if `columns`, into panels.
     void (*pack)(T* target, T const* b, int64_t b_row, bool columns, int64_t n, int64_t k);
     TileFunctionsOf<T> tiles{};

@@ -11,6 +11,7 @@
 #include "matmul/product_columns_impl.h"
 #include "matmul/product_impl.h"
 #include "matmul/product_vector_impl.h"
+#include "matmul/product_flat_impl.h"
 #include "matmul/strassen_impl.h"
 // clang-format on
 

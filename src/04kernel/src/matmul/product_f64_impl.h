@@ -12,6 +12,7 @@ RG_SIMD void widen_rows(Block const&, int64_t, int64_t, int64_t, int64_t, int64_
 }  // namespace refactor::kernel
 
 #include "matmul/product_columns_impl.h"
+#include "matmul/product_flat_impl.h"
 #include "matmul/product_impl.h"
 #include "matmul/product_vector_impl.h"
 
@@ -19,7 +20,8 @@ namespace refactor::kernel {
 namespace {
 
 constexpr ProductFunctionsOf<double> kFunctions{
-    kWidth, kRows, kPanel, multiply, multiply_dots, multiply_streamed, multiply_columns, nullptr, nullptr, pack};
+    kWidth,           kRows,   kPanel,  multiply,      multiply_dots, multiply_streamed,
+    multiply_columns, nullptr, nullptr, multiply_flat, kFlatMost,     pack};
 
 }  // namespace
 }  // namespace refactor::kernel

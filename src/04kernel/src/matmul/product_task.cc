@@ -16,6 +16,9 @@ using mem_manager::Blob;
 /// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
 constexpr int64_t kFewRows = 16;
 
+/// Up to this many rows dot products of long rows are as fast where a vector holds the sums of four by four.
+constexpr int64_t kRowsOfDots = 32, kLongDots = 256;
+
 /// Up to this many rows a B that is wider than a panel is read row by row: a panel of it would be one line of each of
 /// its rows, pages apart.
 constexpr int64_t kStreamedRows = 8;
@@ -25,7 +28,7 @@ constexpr int64_t kStreamedRows = 8;
 constexpr int64_t kFlatDepth = 16;
 
 /// From so many rows on, tiles take less than half of the time of streaming, if rows of B are no longer than a few
-/// panels, whose lines are close together.
+/// panels, whose lines are close together, or in L2.
 constexpr int64_t kTiledRows = 4, kTiledPanels = 4;
 
 /// Up to this many tiles of rows, small weights are widened in registers for each: two conversions for each vector of B
@@ -65,14 +68,18 @@ class ProductTask final : public runtime::Task {
                : block_.weight_type == WeightType::I8 ? 1
                                                       : 2;
     }
-    /// B is small enough for L2 and its rows do not fall on the same sets of L1 (a page apart): packing gains nothing.
-    bool stays_in_cache() const {
-        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / 4 &&
+    /// Up to this many rows dot products take less time than packing B and tiles.
+    int64_t most_dots() const { return functions_.width >= 16 && shape_.k > kLongDots ? kRowsOfDots : kFewRows; }
+    /// B takes no more than a part of L2 and its rows do not fall on the same sets of L1 (a page apart).
+    bool fits(size_t part) const {
+        return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / part &&
                shape_.n * int64_t{sizeof(T)} % 4096;
     }
+    /// Packing gains nothing.
+    bool stays_in_cache() const { return fits(4); }
     /// Few rows that rows of B, read where they lie, are added to one after the other.
     bool is_streamed() const {
-        auto tiled = shape_.m >= kTiledRows && shape_.n <= kTiledPanels * functions_.panel;
+        auto tiled = shape_.m >= kTiledRows && (shape_.n <= kTiledPanels * functions_.panel || fits(2));
         return shape_.m <= kStreamedRows && shape_.k > kFlatDepth && shape_.n > functions_.panel && !tiled;
     }
     /// Depth and rows worked on at a time. A panel of B (k × panel) is read again for every tile and shares L2 with the
@@ -164,29 +171,38 @@ public:
         if (shape_.batches > 1 && shape_.folds_rows(info.trans_a)) {
             shape_.m *= shape_.batches, shape_.batches = 1, shape_.batch.clear();
         }
-        if (shape_.n == 1 && !info.trans_a && !packed_ && !pairs) {
+        if (shape_.n == 1 && !packed_ && !pairs) {
             // A column: B is contiguous either way, and Y is one row.
-            swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n, block_.b_row = shape_.k;
+            swapped_ = true, std::swap(shape_.m, shape_.n), block_.y_row = shape_.n;
+            block_.b_row = info.trans_a ? shape_.n : shape_.k, block_.a_k = 1;
         }
         bool columns = takes_columns(functions, info, shape, weight_type, packed_ != nullptr);
         auto few = shape_.m <= kFewRows;
         auto small = weight_type != WeightType::F32 && !pairs;
+        bool turned = swapped_ ? !info.trans_a : info.trans_b;  // B is [N, K]
+        bool flat = !columns && (packed_ || !turned) && takes_flat(functions, shape, weight_type);
+        if (flat && packed_) block_.b_row = shape.n;
         using enum ProductSource;
-        block_.source = columns && (packed_ || info.trans_b) ? Columns
-                        : small                              ? Widen
-                        : packed_                            ? Packed
-                        : info.trans_b || swapped_           ? PackColumns
-                        : pairs                              ? PackRows
-                        : few || stays_in_cache()            ? Rows
-                                                             : PackRows;
-        bool dots = block_.source == PackColumns && few && !info.trans_a && !pairs;
+        block_.source = flat                                   ? Rows
+                        : columns && (packed_ || info.trans_b) ? Columns
+                        : small                                ? Widen
+                        : packed_                              ? Packed
+                        : turned                               ? PackColumns
+                        : pairs                                ? PackRows
+                        : few || stays_in_cache()              ? Rows
+                                                               : PackRows;
+        bool dots = block_.source == PackColumns && shape_.m <= most_dots() && block_.a_k == 1 && !pairs;
         bool streamed = block_.source == Rows && is_streamed();
-        multiply_ = columns                                            ? functions_.multiply_columns
+        multiply_ = flat                                               ? functions_.multiply_flat
+                    : columns                                          ? functions_.multiply_columns
                     : dots                                             ? functions_.multiply_dots
                     : streamed                                         ? functions_.multiply_streamed
                     : takes_tiles(functions, info, shape, weight_type) ? functions_.tiles.multiply
                     : small && shape_.m <= kFewTiles * functions_.rows ? functions_.multiply_few
                                                                        : functions_.multiply;
+        // Asking for lines of caches takes as long as reading them.
+        auto bytes = static_cast<size_t>(shape_.batches * shape_.k * shape_.n) * sizeof(T);
+        if (streamed) block_.near = bytes < cpu_features().l3 / 2;
         if (columns && packed_) block_.b_row = round_up(shape.k, functions_.width);
         choose_blocks();
         split();
@@ -225,7 +241,7 @@ public:
         if (t.source == ProductSource::Widen)
             t.weights = static_cast<std::byte const*>(packed_->data()) + column * t.k * bytes_of_weight();
         else if (packed_)
-            t.b = static_cast<T const*>(packed_->data()) + column * t.k;
+            t.b = static_cast<T const*>(packed_->data()) + (t.source == ProductSource::Rows ? column : column * t.k);
         else
             t.b = static_cast<T const*>(arguments[swapped_ ? 0 : 1]) + b +
                   (t.source == ProductSource::PackColumns ? column * t.b_row : column);
@@ -286,6 +302,14 @@ bool takes_columns(ProductFunctionsOf<T> const& functions, MatMulInfo const& inf
 }
 template bool takes_columns(ProductFunctionsOf<float> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
 template bool takes_columns(ProductFunctionsOf<double> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool);
+
+template <class T>
+bool takes_flat(ProductFunctionsOf<T> const& functions, MatMulShape const& shape, WeightType weight_type) {
+    if (!functions.multiply_flat || functions.tiles.multiply || weight_type != WeightType::F32) return false;
+    return shape.n > 1 && shape.k > 0 && shape.k <= functions.flat;
+}
+template bool takes_flat(ProductFunctionsOf<float> const&, MatMulShape const&, WeightType);
+template bool takes_flat(ProductFunctionsOf<double> const&, MatMulShape const&, WeightType);
 
 template <class T>
 bool takes_tiles(ProductFunctionsOf<T> const& functions, MatMulInfo const& info, MatMulShape const& shape,

@@ -8,6 +8,10 @@ namespace refactor::kernel {
 template <class T>
 bool takes_columns(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&, WeightType, bool packed);
 
+/// Whether `multiply_flat` takes a B [K, N].
+template <class T>
+bool takes_flat(ProductFunctionsOf<T> const&, MatMulShape const&, WeightType);
+
 /// Whether tiles (AMX) take less time than vectors.
 template <class T>
 bool takes_tiles(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&, WeightType);
@@ -17,8 +21,8 @@ struct NarrowOperands {
     bool a = false, y = false;
 };
 
-/// A product in blocks and parts for the threads. `packed`: B in panels, which are of `weight_type`, or in
-/// columns if it `takes_columns`; null: B is an operand. The functions live as long as the task.
+/// A product in blocks and parts for the threads. `packed`: B in panels, which are of `weight_type`, in columns if it
+/// `takes_columns`, or [K, N] if it `takes_flat`; null: B is an operand. The functions live as long as the task.
 template <class T>
 std::unique_ptr<runtime::Task> make_product_task(ProductFunctionsOf<T> const&, MatMulInfo const&, MatMulShape const&,
                                                  WeightType weight_type,

@@ -48,7 +48,7 @@ struct Product {
         EXPECT_EQ(shape.init(info, {of.in, of.out, {}, packs, threads}), "");
         EXPECT_TRUE(!functions.tiles.multiply || takes_tiles(functions, info, shape, type));
         std::shared_ptr<mem_manager::Blob const> b;
-        if (packed) {
+        if (packed && !takes_flat(functions, shape, type)) {
             auto width = int64_t{functions.width}, rows = type == WeightType::Pairs ? pairs_of(k) : k;
             auto blob = mem_manager::Blob::make(mem_manager::cpu_device(),
                                                 static_cast<size_t>((n + width - 1) / width * width * rows * 4));

@@ -1,6 +1,7 @@
 #pragma once
 // Products of few rows with B where it lies, each element of which is read once: bound by reading it. Include
 // `product_tile.h` first, and what it asks for.
+#include "matmul/product_columns_impl.h"
 
 namespace refactor::kernel {
 namespace {
@@ -74,9 +75,31 @@ RG_SIMD void short_dots(Block const& t, Element const* a, Element const* b, Elem
 /// a time, which is what caches ask for ahead.
 constexpr int64_t kShortDots = 256;
 
+/// `rows` rows at a time, whose dot products with as many rows of B as fill a vector with sums share what they read.
+/// Returns how many columns are done, all but the last few.
+template <int rows>
+int64_t multiply_dot_tiles(Block const& t) {
+    constexpr int columns = kWidth / rows;
+    int64_t j = 0;
+    for (; j + columns <= t.n; j += columns)
+        for (int64_t i = 0; i < t.m; i += rows) {
+            int64_t const present = smaller(rows, t.m - i);
+            Vec sums[kWidth];
+            dot_tile<rows, columns>(t, t.a + i * t.a_row, present, t.b + j * t.b_row, t.b_row, sums);
+            alignas(64) Element y[kWidth];
+            sums_of(sums).store(y);
+            for (int64_t r = 0; r < present; ++r)
+                __builtin_memcpy(t.y + (i + r) * t.y_row + j, y + r * columns, columns * sizeof(Element));
+        }
+    return j;
+}
+
 void multiply_dots(Block const& t) {
     bool const are_short = t.k <= kShortDots;
-    for (int64_t j = 0; j < t.n;) {
+    int64_t done = 0;
+    if constexpr (kWidth >= 8)
+        if (t.m > 1) done = (t.m == 2 ? multiply_dot_tiles<2> : multiply_dot_tiles<kWidth / 4>)(t);
+    for (int64_t j = done; j < t.n;) {
         int64_t columns = are_short && t.n - j >= kWidth ? kWidth : t.n - j >= 4 ? 4 : 1;
         for (int64_t i = 0; i < t.m; ++i) {
             Element const *a = t.a + i * t.a_row, *b = t.b + j * t.b_row;
@@ -134,7 +157,7 @@ void multiply_streamed(Block const& t) {
         for (int64_t p = 0; p < t.k;) {
             int64_t left = t.k - p, rows = left >= 8 ? 8 : left >= 4 ? 4 : 1;
             Element const* b = t.b + p * t.b_row + j;
-            if (n == t.b_row) ask_ahead(t, b, rows);
+            if (n == t.b_row && !t.near) ask_ahead(t, b, rows);
             for (int64_t i = 0; i < t.m; ++i) {
                 Element const* a = t.a + i * t.a_row + p * t.a_k;
                 Element* y = t.y + i * t.y_row + j;

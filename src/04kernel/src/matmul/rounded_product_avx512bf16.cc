@@ -16,7 +16,7 @@ void pack_pairs(float* target, T const* b, int64_t b_row, bool columns, int64_t 
 }
 
 constexpr RoundedFunctions kRounded{
-    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, pack_pairs<float>},
+    {kWidth, kRows, kPanel, multiply, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, pack_pairs<float>},
     round_rows,
     pack_pairs<uint16_t>,
     narrow};

@@ -263,16 +263,10 @@ void multiply_strassen(ProductBlock const& t) {
     }
 }
 
-constexpr ProductFunctions kFunctions{kWidth,
-                                      kRows,
-                                      kPanel,
-                                      multiply,
-                                      multiply_dots,
-                                      multiply_streamed,
-                                      multiply_columns,
-                                      RG_MULTIPLY_FEW,
-                                      multiply_strassen,
-                                      pack};
+constexpr ProductFunctions kFunctions{kWidth,           kRows,           kPanel,
+                                      multiply,         multiply_dots,   multiply_streamed,
+                                      multiply_columns, RG_MULTIPLY_FEW, multiply_strassen,
+                                      multiply_flat,    kFlatMost,       pack};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -40,12 +40,23 @@ using PoolSeparable = void (*)(PoolJob const&, int64_t lanes, float* memory, int
 template <class T>
 using PoolStrips = void (*)(PoolJobOf<T> const&, int64_t together, T* memory);
 
+/// Output rows and columns that are made of what stays in caches, of which `lines` rows at a time, and elements between
+/// lines in memory.
+struct PoolLinesPlan {
+    int64_t together, columns, lines, line_size;
+};
+/// The same at any stride. `memory`: 2 * `lines` + 2 lines and, of windows of several planes, the rows of a plane that
+/// `together` rows see, as wide as the windows of `columns` columns.
+template <class T>
+using PoolLines = void (*)(PoolJobOf<T> const&, PoolLinesPlan const&, T* memory);
+
 /// One instruction set.
 struct PoolIsa {
     int block;
     void (*rows)(PoolJob const&);
     PoolSeparable separable;
     PoolStrips<float> strips;
+    PoolLines<float> lines;
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
     void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };

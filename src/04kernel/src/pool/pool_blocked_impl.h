@@ -1,4 +1,5 @@
 #pragma once
+#include "pool/pool_lines_impl.h"
 #include "pool/pool_positions_impl.h"
 #include "pool/pool_separable_impl.h"
 #include "pool/pool_strips_impl.h"
@@ -23,7 +24,7 @@ void whole_plain(GlobalPoolJob const& j) {
     *j.y = any(is_nan(best)) ? __builtin_nanf("") : max_of(best);
 }
 
-constexpr PoolIsa kPoolIsa{W, run_rows, separable, strips, whole_blocked, whole_plain};
+constexpr PoolIsa kPoolIsa{W, run_rows, separable, strips, lines, whole_blocked, whole_plain};
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -86,6 +86,21 @@ template PoolJobOf<double> job_of<double>(Geometry const&, PoolInfo const&);
 template PoolJobOf<uint16_t> job_of<uint16_t>(Geometry const&, PoolInfo const&);
 
 template <class T>
+std::vector<T> counted_columns(Geometry const& g, PoolInfo const& info) {
+    std::vector<T> counted;
+    auto step = g.dilation[2], size = g.in[2] + (info.count_include_pad ? g.pad[2] + g.pad_end[2] : 0);
+    for (int64_t col = 0; col < g.out[2]; ++col) {
+        auto start = col * g.stride[2] - (info.count_include_pad ? 0 : g.pad[2]);
+        auto first = start < 0 ? (step - 1 - start) / step : 0;
+        auto end = start >= size ? 0 : std::min(g.kernel[2], (size - 1 - start) / step + 1);
+        counted.push_back(static_cast<T>(std::max<int64_t>(0, end - first)));
+    }
+    return counted;
+}
+template std::vector<float> counted_columns(Geometry const&, PoolInfo const&);
+template std::vector<double> counted_columns(Geometry const&, PoolInfo const&);
+
+template <class T>
 void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes) {
     auto start = z * g.stride[0] - g.pad[0], step = g.dilation[0];
     auto inside = [&](int64_t from, int64_t size) {  // of the window's planes: the first, and the one after the last

@@ -2,6 +2,8 @@
 #include "conv/geometry.h"
 #include "pool/pool_blocked.h"
 
+#include <vector>
+
 namespace refactor::kernel {
 
 /// Sizes of a pooling in vectors, which declines empty tensors, indices and negative pads.
@@ -15,6 +17,9 @@ double memory_bandwidth(int threads, double bytes);
 /// What all output planes share; `x`, `y` and the rows are left to the caller.
 template <class T>
 PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info);
+/// How many elements of the windows at each column of the output an average counts.
+template <class T>
+std::vector<T> counted_columns(Geometry const& g, PoolInfo const& info);
 /// Sets the job, whose `x` and `y` are those of the first planes, to output plane z. `lanes`: elements of a position.
 template <class T>
 void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes);

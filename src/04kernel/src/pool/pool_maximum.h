@@ -21,10 +21,15 @@ RG_SIMD __m512d larger(__m512d a, double const* p, __mmask8 m) {
 RG_SIMD Vec maximum(Vec a, Vec b) { return {larger(a.v, b.v)}; }
 /// The same with the masked lanes of memory, nothing else of which is touched.
 RG_SIMD Vec maximum_masked(Vec a, Vec::Element const* p, Mask mask) { return {larger(a.v, p, mask.m)}; }
+RG_SIMD __mmask16 unordered(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+RG_SIMD __mmask8 unordered(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q); }
 #else
 /// The larger one; NaN if either is.
 RG_SIMD Vec maximum(Vec a, Vec b) { return select(is_nan(a), a, max(a, b)); }
+RG_SIMD __m256 unordered(__m256 a, __m256 b) { return _mm256_cmp_ps(a, b, _CMP_UNORD_Q); }
+RG_SIMD __m256d unordered(__m256d a, __m256d b) { return _mm256_cmp_pd(a, b, _CMP_UNORD_Q); }
 #endif
+RG_SIMD Mask either_nan(Vec a, Vec b) { return {unordered(a.v, b.v)}; }
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -121,8 +121,8 @@ public:
         auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = (bf16_ ? 2 : 4) * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
         auto copies = plain_ ? bytes / cost.l2 : 0.;
-        return (2 * outputs * taps(*g) / ((bf16_ ? 0.2 : 0.3) * cost.flops) +
-                bytes / memory_bandwidth(args.threads, bytes) + copies) /
+        auto rate = bf16_ ? 0.2 : plain_ ? 0.42 : 0.3;
+        return (2 * outputs * taps(*g) / (rate * cost.flops) + bytes / memory_bandwidth(args.threads, bytes) + copies) /
                cost.threads;
     }
 

@@ -37,20 +37,10 @@ public:
         together_ = std::clamp<int64_t>(((24 << 10) / row_bytes - reach) / g.stride[1] + 1,
                                         std::min(kLeastTogether, g.out[1]), g.out[1]);
         scratch_size_ = lanes * g.kernel[0] * std::min(g.in[1], (together_ - 1) * g.stride[1] + reach);
-        if (info.kind == PoolKind::Average) count_columns(info);
+        if (info.kind == PoolKind::Average) counted_ = counted_columns<T>(g, info);
         // Rows of one band share most of what they read.
         auto planes = planes_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
         if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
-    }
-
-    void count_columns(PoolInfo const& info) {
-        auto step = g_.dilation[2], size = g_.in[2] + (info.count_include_pad ? g_.pad[2] + g_.pad_end[2] : 0);
-        for (int64_t col = 0; col < g_.out[2]; ++col) {
-            auto start = col * g_.stride[2] - (info.count_include_pad ? 0 : g_.pad[2]);
-            auto first = start < 0 ? (step - 1 - start) / step : 0;
-            auto end = start >= size ? 0 : std::min(g_.kernel[2], (size - 1 - start) / step + 1);
-            counted_.push_back(static_cast<T>(std::max<int64_t>(0, end - first)));
-        }
     }
 
     size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(T); }
@@ -104,14 +94,22 @@ public:
         auto lanes = lanes_of<T>(isa_), across = (g->out[2] + lanes - 1) / lanes * lanes;
         auto planes = static_cast<double>(g->batch * g->out_channels * g->out[0]);
         auto rows = static_cast<double>(g->kernel[0] * std::min(g->in[1], g->out[1] * g->stride[1]));
-        auto steps = static_cast<double>(across) * (rows * static_cast<double>(g->kernel[2] * g->stride[2]) +
-                                                    static_cast<double>(g->out[1] * g->kernel[0] * g->kernel[1]));
+        // Loops over other numbers of taps than a few, or over planes, are not unrolled.
+        bool single = g->kernel[0] == 1 && g->in[1] == 1 && g->kernel[1] == 1;
+        auto unrolled = [=](int64_t taps) { return single || taps < 4 || taps == 5 ? 1. : 2.; };
+        auto along = static_cast<double>(g->kernel[2] * g->stride[2]) * unrolled(g->kernel[2]);
+        auto down = static_cast<double>(g->out[1] * g->kernel[0] * g->kernel[1]) *
+                    (g->kernel[0] > 1 ? 2. : unrolled(g->kernel[1]));
+        auto steps = static_cast<double>(across) * (rows * along + down);
         auto bytes =
             double{sizeof(T)} * static_cast<double>(args.outputs[0]->stored_count() + args.inputs[0]->stored_count());
+        // Single rows need nothing for each vector. What L2 holds a small part of comes slowly where vectors below each
+        // other are read.
+        bool far = !single && bytes > 5 * static_cast<double>(cpu_features().l2);
         constexpr double kPlaneNs = 10, kVectorNs = 10, kRowNs = 2;
-        auto computing = kPlaneNs + kVectorNs * static_cast<double>(across / lanes) + kRowNs * rows +
+        auto computing = kPlaneNs + (single ? 1 : kVectorNs) * static_cast<double>(across / lanes) + kRowNs * rows +
                          2 * steps * (sizeof(T) / 4) / (0.6 * cost.flops);
-        return (planes * computing + bytes / memory_bandwidth(args.threads, bytes)) / cost.threads;
+        return (planes * computing + (far ? 2 : 1) * bytes / memory_bandwidth(args.threads, bytes)) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {

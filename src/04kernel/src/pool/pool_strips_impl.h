@@ -176,6 +176,13 @@ RG_SIMD Vec scale_of(Job const& j, int64_t row, int64_t inside, int64_t col, int
 struct Band {
     int64_t first, last, top, in_rows;
 };
+Band band_of(Job const& j, int64_t first, int64_t rows) {
+    int64_t const last = first + rows < j.row_end ? first + rows : j.row_end;
+    int64_t const start = first * j.row_stride - j.row_pad, top = start < 0 ? 0 : start;
+    int64_t end = (last - 1) * j.row_stride - j.row_pad + (j.kernel_rows - 1) * j.row_dilation + 1;
+    if (end > j.in_rows) end = j.in_rows;
+    return {first, last, top, end > top ? end - top : 0};
+}
 template <bool Maximum>
 void finish_block(Job const& j, Band const& band, Outputs whole, int64_t col, Element const* h) {
     int64_t const left = j.out_cols - col;
@@ -238,15 +245,8 @@ void band_rows(Job const& j, Band const& band, Outputs whole, Element* h) {
 
 void strips(Job const& j, int64_t together, Element* memory) {
     Outputs const whole = inner(j.in_rows, j.row_end, j.kernel_rows, j.row_stride, j.row_dilation, j.row_pad);
-    for (Band band{j.row, 0, 0, 0}; band.first < j.row_end; band.first = band.last) {
-        band.last = band.first + together < j.row_end ? band.first + together : j.row_end;
-        band.top = band.first * j.row_stride - j.row_pad;
-        int64_t end = (band.last - 1) * j.row_stride - j.row_pad + (j.kernel_rows - 1) * j.row_dilation + 1;
-        if (band.top < 0) band.top = 0;
-        if (end > j.in_rows) end = j.in_rows;
-        band.in_rows = end > band.top ? end - band.top : 0;
-        (j.maximum ? band_rows<true> : band_rows<false>)(j, band, whole, memory);
-    }
+    for (int64_t row = j.row; row < j.row_end; row += together)
+        (j.maximum ? band_rows<true> : band_rows<false>)(j, band_of(j, row, together), whole, memory);
 }
 
 }  // namespace

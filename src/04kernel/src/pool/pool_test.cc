@@ -3,6 +3,7 @@
 #include "common/cpu_features.h"
 #include "conv/test_harness.h"
 
+#include <array>
 #include <cfloat>
 #include <limits>
 
@@ -109,6 +110,34 @@ TEST_F(PoolTest, LargeWindowsOverEveryPosition) {
         auto t = Tensor::random(x, rng_);
         t.values[static_cast<size_t>(pick(0, element_count(x) - 1))] = NAN;
         check_all(info, t, y, 0, 0);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(PoolTest, WidePlanes) {
+    for (int round = 0; round < 40; ++round) {
+        auto rank = static_cast<size_t>(round % 3 + 1);
+        PoolInfo info;
+        info.kind = std::array{PoolKind::Max, PoolKind::Average, PoolKind::Sum}[static_cast<size_t>(pick(0, 2))];
+        info.count_include_pad = pick(0, 1);
+        Dims x{1, pick(1, 3)}, y = x;
+        for (size_t i = 0; i < rank; ++i) {
+            bool last = i + 1 == rank;
+            info.kernel.push_back(pick(1, 9));
+            info.window.strides.push_back(pick(1, 4)), info.window.dilations.push_back(pick(1, 2));
+            auto reach = info.window.dilations[i] * (info.kernel[i] - 1) + 1;
+            info.window.pads_begin.push_back(pick(0, reach - 1)), info.window.pads_end.push_back(pick(0, reach - 1));
+            x.push_back(reach +
+                        (last ? pick(0, 1) ? pick(1900, 5000) : pick(60, 300) : pick(0, 25 / static_cast<int>(rank))));
+            y.push_back(
+                (x.back() + info.window.pads_begin[i] + info.window.pads_end[i] - reach) / info.window.strides[i] + 1);
+        }
+        auto t = Tensor::random(x, rng_);
+        if (info.kind == PoolKind::Max && pick(0, 1))
+            t.values[static_cast<size_t>(pick(0, element_count(x) - 1))] = NAN;
+        // Sums of as many terms as a window has.
+        auto count = static_cast<double>(element_count(info.kernel));
+        check_all(info, t, y, info.kind == PoolKind::Max ? 0 : count, 5 * (info.kind == PoolKind::Sum ? count : 1));
         if (HasFatalFailure()) return;
     }
 }
