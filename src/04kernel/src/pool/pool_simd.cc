@@ -120,7 +120,8 @@ public:
         auto filled = plain_ ? lanes / static_cast<double>(g->in_channels) : 1.;
         auto outputs = filled * static_cast<double>(args.outputs[0]->stored_count());
         auto bytes = (bf16_ ? 2 : 4) * (outputs + filled * static_cast<double>(args.inputs[0]->stored_count()));
-        auto copies = plain_ ? bytes / cost.l2 : 0.;
+        auto copied = static_cast<double>((g->in_size() + g->out_size()) * width) * 4;
+        auto copies = plain_ ? bytes / cost.bandwidth(copied) : 0.;
         auto rate = bf16_ ? 0.2 : plain_ ? 0.42 : 0.3;
         return (2 * outputs * taps(*g) / (rate * cost.flops) + bytes / memory_bandwidth(args.threads, bytes) + copies) /
                cost.threads;
