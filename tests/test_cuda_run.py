@@ -494,8 +494,10 @@ def test_scales_fold_into_halves(op, dtype):
     product, channels = op == "MatMul", (6,) if op == "MatMul" else (6, 1, 1)
     shape = (5, 7) if product else (2, 4, 9, 8)
     weights = {"Conv": (6, 4, 3, 3), "ConvTranspose": (4, 6, 3, 3), "MatMul": (7, 6)}[op]
+    # With a stride of 1 it would be a convolution.
+    window = {"strides": [2, 2]} if op == "ConvTranspose" else {}
     nodes = [
-        helper.make_node(op, ["x", "w"], ["a"]),
+        helper.make_node(op, ["x", "w"], ["a"], **window),
         helper.make_node("Mul", ["a", "scale"], ["b"]),
         helper.make_node("Add", ["b", "shift"], ["y"]),
     ]
