@@ -65,8 +65,9 @@ class IntegersPass {
     ReducePass of_;
     ColumnsFunction columns_;
     Fold fold_;
-    DataType from_, to_;
-    int64_t divisor_;  // of 64-bit sums; 0: there is none
+    DataType to_;
+    int64_t from_bytes_, to_bytes_;  // of an element
+    int64_t divisor_;                // of 64-bit sums; 0: there is none
     bool is_turned_;
     int64_t tiles_, items_, chunks_;  // of a set, of all: tiles or some turned sets
     TurnedSets sets_;
@@ -88,16 +89,16 @@ class IntegersPass {
             divide_sums_avx2(undivided, columns.columns, divisor_, static_cast<int64_t*>(y));
     }
     void tile(std::byte const* x, std::byte* y, int64_t item, std::byte* scratch) const {
-        auto outer = item / tiles_, column = item % tiles_ * kTile;
-        x += (outer * of_.size * of_.inner + column) * bits_of(from_) / 8;
-        y += (outer * of_.inner + column) * bits_of(to_) / 8;
+        auto outer = tiles_ == 1 ? item : item / tiles_, column = (item - outer * tiles_) * kTile;
+        x += (outer * of_.size * of_.inner + column) * from_bytes_;
+        y += (outer * of_.inner + column) * to_bytes_;
         fold({x, y, of_.size, of_.inner, std::min(kTile, of_.inner - column), fold_}, scratch);
     }
     void some_sets(std::byte const* x, std::byte* y, int64_t item, std::byte* scratch) const {
         auto first = item * sets_.most(), sets = std::min(sets_.most(), of_.outer - first);
         auto *sums = scratch + sets_.turned_bytes(), *results = sums + (sums_bytes() + 63) / 64 * 64;
-        y += first * of_.inner * bits_of(to_) / 8;
-        sets_.turn(x + first * of_.size * of_.inner * bits_of(from_) / 8, sets, scratch);
+        y += first * of_.inner * to_bytes_;
+        sets_.turn(x + first * of_.size * of_.inner * from_bytes_, sets, scratch);
         auto columns = of_.inner * sets;
         fold({scratch, of_.inner == 1 ? y : results, of_.size, columns, columns, fold_}, sums);
         if (of_.inner > 1) sets_.turn_back(results, sets, y);
@@ -106,12 +107,18 @@ class IntegersPass {
 public:
     IntegersPass(ReducePass const& of, ColumnsFunction columns, Fold fold, DataType from, DataType to, int64_t divisor,
                  int threads)
-        : of_(of), columns_(columns), fold_(fold), from_(from), to_(to), divisor_(divisor) {
+        : of_(of),
+          columns_(columns),
+          fold_(fold),
+          to_(to),
+          from_bytes_(bits_of(from) / 8),
+          to_bytes_(bits_of(to) / 8),
+          divisor_(divisor) {
         auto [outer, size, inner] = of_;
-        int64_t const bytes = bits_of(from) / 8, length = size * inner;
+        int64_t const bytes = from_bytes_, length = size * inner;
         is_turned_ =
             outer >= kFewestSets && size > 1 && inner * bytes < 32 && length <= (inner == 1 ? kTurnedRow : kTurnedSet);
-        if (is_turned_) sets_ = {length, inner, bytes, bits_of(to) / 8, Isa::Avx2};
+        if (is_turned_) sets_ = {length, inner, bytes, to_bytes_, Isa::Avx2};
         tiles_ = (inner + kTile - 1) / kTile;
         items_ = is_turned_ ? (outer + sets_.most() - 1) / sets_.most() : outer * tiles_;
         auto elements = length * (is_turned_ ? sets_.most() : 1);

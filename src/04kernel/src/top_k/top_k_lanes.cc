@@ -18,6 +18,8 @@ constexpr double kNsPerElement = 0.3, kNsPerPlace = 0.1;
 constexpr int64_t kLongestTurned = 256;
 /// Lists of 16 KiB stay in L1.
 constexpr int64_t kMost = 256;
+/// The same of rows, which need not be gathered to be sorted.
+constexpr int64_t kMostOfRows = 32;
 
 /// Keeps the first k of eight columns in order, one in each lane, while their rows are read.
 class TopKLanesTask final : public runtime::Task {
@@ -83,7 +85,7 @@ public:
     }
     static std::string why_not(TopKInfo const& info, BindArgs const& args) {
         AxisSplit split(args.inputs[0]->dims, info.axis);
-        auto k = args.outputs[0]->dims[info.axis], most = std::min(split.size, kMost);
+        auto k = args.outputs[0]->dims[info.axis], most = std::min(split.size, split.inner == 1 ? kMostOfRows : kMost);
         if (k < 0 || k > most) return "k is " + std::to_string(k) + ", expected 0 to " + std::to_string(most);
         if (split.size > INT32_MAX)
             return "the axis has " + std::to_string(split.size) + " elements, expected 0 to " +
