@@ -9,7 +9,8 @@ TEST(IntegerPool, CandidatesAgree) {
         for (int64_t channels : {1, 7, 10, 32, 45, 54, 131}) {
             IntegerPoolInfo max{PoolKind::Max, {3, 2}, {{2, 1}, {1, 2}, {1, 1}, {1, 0}}};
             std::vector<Tensor> x{random_bytes(dtype, {2, 9, 8, channels}, random)};
-            EXPECT_GE(check_candidates(max, x, {Tensor(dtype, {2, 5, 7, channels})}, {}), cpu_features().isa >= Isa::Avx2);
+            EXPECT_GE(check_candidates(max, x, {Tensor(dtype, {2, 5, 7, channels})}, {}),
+                      cpu_features().isa >= Isa::Avx2);
             // Windows of nothing but pads.
             IntegerPoolInfo sparse{PoolKind::Max, {3, 2}, {{2, 2}, {1, 2}, {1, 4}, {1, 1}}};
             check_candidates(sparse, x, {Tensor(dtype, {2, 5, 6, channels})}, {});

@@ -100,6 +100,11 @@ std::vector<T> counted_columns(Geometry const& g, PoolInfo const& info) {
 template std::vector<float> counted_columns(Geometry const&, PoolInfo const&);
 template std::vector<double> counted_columns(Geometry const&, PoolInfo const&);
 
+int64_t bands_of(Geometry const& g, int64_t planes, int threads) {
+    if (threads <= 1) return 1;
+    return std::clamp<int64_t>((4 * threads + planes - 1) / planes, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
+}
+
 template <class T>
 void move_to_plane(PoolJobOf<T>& job, Geometry const& g, int64_t z, int64_t lanes) {
     auto start = z * g.stride[0] - g.pad[0], step = g.dilation[0];

@@ -14,6 +14,9 @@ std::string vector_mismatch(PoolInfo const& info, Request const& request, Isa is
 /// Bytes per ns from where `bytes` fit, whatever the instruction set of the kernel that moves them.
 double memory_bandwidth(int threads, double bytes);
 
+/// Bands of output rows that each of `planes` is cut into for the threads; rows of one share most of what they read.
+int64_t bands_of(Geometry const& g, int64_t planes, int threads);
+
 /// What all output planes share; `x`, `y` and the rows are left to the caller.
 template <class T>
 PoolJobOf<T> job_of(Geometry const& g, PoolInfo const& info);

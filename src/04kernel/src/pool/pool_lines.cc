@@ -39,9 +39,7 @@ public:
         scratch_size_ =
             2 * (plan_.lines + 1) * plan_.line_size + (g.kernel[0] > 1 ? seen * std::min(width, g.in[2]) : 0);
         if (info.kind == PoolKind::Average) counted_ = counted_columns<float>(g, info);
-        // Rows of one band share most of what they read.
-        auto planes = planes_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
-        if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
+        bands_ = bands_of(g, planes_ * g.out[0], threads);
     }
 
     size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(float); }

@@ -34,9 +34,7 @@ public:
         // The rows of a pass and what it makes of them stay in L1 (8 KiB of 32).
         lines_ = std::clamp<int64_t>((8 << 10) / (int64_t{sizeof(float)} * line_size_), 1, 16);
         scratch_size_ = lines_ * line_size_;
-        // Rows of one band share most of what they read.
-        auto planes = blocks_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
-        if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
+        bands_ = bands_of(g, blocks_ * g.out[0], threads);
     }
 
     size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(float); }

@@ -38,9 +38,7 @@ public:
                                         std::min(kLeastTogether, g.out[1]), g.out[1]);
         scratch_size_ = lanes * g.kernel[0] * std::min(g.in[1], (together_ - 1) * g.stride[1] + reach);
         if (info.kind == PoolKind::Average) counted_ = counted_columns<T>(g, info);
-        // Rows of one band share most of what they read.
-        auto planes = planes_ * g.out[0], wanted = (4 * threads + planes - 1) / planes;
-        if (threads > 1) bands_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, g.out[1] / g.kernel[1]));
+        bands_ = bands_of(g, planes_ * g.out[0], threads);
     }
 
     size_t scratch_bytes() const override { return static_cast<size_t>(scratch_size_) * sizeof(T); }
