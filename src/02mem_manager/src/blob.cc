@@ -1,5 +1,6 @@
 #include "mem_manager/blob.h"
 
+#include "host_memory.h"
 #include "mem_manager/device.h"
 
 #include <atomic>
@@ -11,7 +12,8 @@ namespace refactor::mem_manager {
 struct Blob::Lazy {
     std::unique_ptr<BlobSource> source;
     std::mutex mutex;
-    std::atomic<void*> data = nullptr;  ///< memory of the device, once the source has been read
+    std::shared_ptr<Blob> known;        ///< null: as the source would read them
+    std::atomic<void*> data = nullptr;  ///< of `known`, once somebody has its address
 };
 
 Blob::Blob(Device& device, void* data, size_t bytes, std::function<void()> release)
@@ -20,6 +22,14 @@ Blob::Blob(Device& device, void* data, size_t bytes, std::function<void()> relea
 std::shared_ptr<Blob> Blob::make(Device& device, size_t bytes) {
     auto* data = device.allocate(bytes);
     return std::shared_ptr<Blob>(new Blob(device, data, bytes, nullptr));
+}
+
+std::shared_ptr<Blob> Blob::make_pages(size_t bytes) {
+    // Below, pages of their own cost more than holes.
+    constexpr size_t kLarge = size_t(1) << 17;
+    if (bytes < kLarge) return make(cpu_device(), bytes);
+    auto* data = map_pages(bytes);
+    return wrap(cpu_device(), data, bytes, [=] { unmap_pages(data, bytes); });
 }
 
 std::shared_ptr<Blob> Blob::wrap(Device& device, void* data, size_t bytes, std::function<void()> release) {
@@ -47,22 +57,46 @@ std::shared_ptr<Blob> Blob::lazy(size_t bytes, std::unique_ptr<BlobSource> sourc
     return blob;
 }
 
+std::shared_ptr<Blob> Blob::renewable(std::shared_ptr<Blob> known, std::unique_ptr<BlobSource> source) {
+    auto blob = lazy(known->bytes(), std::move(source));
+    blob->lazy_->known = std::move(known);
+    return blob;
+}
+
 void* Blob::load() const {
     if (auto* direct = lazy_->source->direct()) return const_cast<void*>(direct);
     if (auto* known = lazy_->data.load(std::memory_order_acquire)) return known;
     std::lock_guard lock(lazy_->mutex);
-    if (auto* known = lazy_->data.load(std::memory_order_relaxed)) return known;
-    auto* fresh = device_->allocate(bytes_);
-    lazy_->source->read(fresh);
-    lazy_->source->discard();
-    lazy_->data.store(fresh, std::memory_order_release);
-    return fresh;
+    if (!lazy_->known) {
+        auto fresh = make_pages(bytes_);
+        lazy_->source->read(fresh->data());
+        lazy_->source->discard();
+        lazy_->known = std::move(fresh);
+    }
+    auto* data = lazy_->known->data();
+    lazy_->data.store(data, std::memory_order_release);
+    return data;
+}
+
+void const* Blob::unaligned_data() const {
+    if (!lazy_ || lazy_->data.load(std::memory_order_acquire)) return data();
+    auto* unaligned = lazy_->source->unaligned();
+    return unaligned ? unaligned : data();
+}
+
+void Blob::forget() const {
+    if (!lazy_) return;
+    std::shared_ptr<Blob> known;
+    {
+        std::lock_guard lock(lazy_->mutex);
+        if (!lazy_->data.load(std::memory_order_relaxed)) known = std::move(lazy_->known);
+    }
+    if (known) lazy_->source->discard();
 }
 
 Blob::~Blob() {
-    if (lazy_) {
-        if (auto* loaded = lazy_->data.load()) device_->deallocate(loaded, bytes_);
-    } else if (release_) {
+    if (lazy_) return;
+    if (release_) {
         release_();
     } else {
         device_->deallocate(data_, bytes_);
@@ -75,9 +109,17 @@ Blob::Reader::Reader(Blob const& blob, std::shared_ptr<Blob>& staging) : blob_(b
         data_ = blob.data();
         return;
     }
+    {
+        std::lock_guard lock(lazy->mutex);
+        known_ = lazy->known;
+    }
+    if (known_) {
+        data_ = known_->data();
+        return;
+    }
     if (!staging || staging->bytes() < blob.bytes()) {
         staging.reset();
-        staging = Blob::make(blob.device(), blob.bytes());
+        staging = Blob::make_pages(blob.bytes());
     }
     lazy->source->read(staging->data());
     data_ = staging->data();

@@ -25,6 +25,19 @@ TEST(Blob, OwnsAlignedMemory) {
     EXPECT_THROW(Blob::make(cpu_device(), SIZE_MAX / 4), OutOfMemory);
 }
 
+TEST(Blob, OwnsPages) {
+    for (size_t bytes : {size_t(0), size_t(5), (size_t(1) << 17) + 1, size_t(2) << 20, (size_t(7) << 20) + 12345}) {
+        auto blob = Blob::make_pages(bytes);
+        EXPECT_EQ(blob->bytes(), bytes);
+        if (!bytes) continue;
+        auto alignment = bytes < size_t(2) << 20 ? size_t(64) : size_t(2) << 20;
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(blob->data()) % alignment, 0u);
+        std::memset(blob->data(), 1, bytes);
+    }
+    EXPECT_THROW(Blob::make_pages(SIZE_MAX), OutOfMemory);
+    EXPECT_THROW(Blob::make_pages(SIZE_MAX / 4), OutOfMemory);
+}
+
 TEST(Blob, TellsTheOwnerOfForeignMemoryOnce) {
     int released = 0;
     int data[4] = {1, 2, 3, 4};
@@ -85,6 +98,40 @@ TEST(Blob, StagesReadersInOneBlock) {
     EXPECT_EQ(staging->data(), block);
     auto known = Blob::copy_of("plum", 4);
     EXPECT_EQ(Blob::Reader(*known, staging).data(), known->data());
+}
+
+TEST(Blob, MakesWhatItForgotAgain) {
+    int reads = 0;
+    auto blob = Blob::renewable(Blob::copy_of("peach", 5), std::make_unique<CountedSource>("peach", reads));
+    EXPECT_EQ(blob->bytes(), 5u);
+    EXPECT_EQ(text_of(Blob::Reader(*blob).data(), 5), "peach");
+    EXPECT_EQ(reads, 0);
+    {
+        Blob::Reader reader(*blob);
+        blob->forget();
+        EXPECT_EQ(text_of(reader.data(), 5), "peach") << "readers keep what they see";
+    }
+    EXPECT_EQ(text_of(Blob::Reader(*blob).data(), 5), "peach");
+    EXPECT_EQ(reads, 1);
+    auto* data = blob->data();
+    EXPECT_EQ(text_of(data, 5), "peach");
+    EXPECT_EQ(reads, 2);
+    blob->forget();
+    EXPECT_EQ(blob->data(), data) << "an address that was given out stays";
+    EXPECT_EQ(reads, 2);
+}
+
+TEST(Blob, ForgetsNothingThatNobodyCanMake) {
+    auto blob = Blob::copy_of("pear", 4);
+    auto* data = blob->data();
+    blob->forget();
+    EXPECT_EQ(text_of(data, 4), "pear");
+    int reads = 0;
+    auto renewable = Blob::renewable(Blob::copy_of("pear", 4), std::make_unique<CountedSource>("pear", reads));
+    data = renewable->data();
+    renewable->forget();
+    EXPECT_EQ(text_of(data, 4), "pear");
+    EXPECT_EQ(reads, 0);
 }
 
 }  // namespace

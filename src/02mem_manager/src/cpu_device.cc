@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace refactor::mem_manager {
 
@@ -14,6 +15,18 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 register
 constexpr size_t kHugePage = size_t(2) << 20;
+
+[[noreturn]] void refuse(size_t bytes) {
+    auto info = host_memory();
+    throw OutOfMemory("the CPU cannot provide " + std::to_string(bytes) + " bytes: " + std::to_string(info.free) +
+                      " of " + std::to_string(info.total) + " are free");
+}
+
+/// Linux grants more than there is, and kills the process when it is written: what can never fit is refused.
+bool can_fit(size_t bytes) {
+    static auto const total = host_memory().total;
+    return bytes <= total;
+}
 
 class CpuDevice final : public Device {
 public:
@@ -27,14 +40,7 @@ public:
         auto alignment = bytes >= kHugePage ? kHugePage : kAlignment;
         auto rounded = (bytes + kAlignment - 1) & ~(kAlignment - 1);
         void* address = nullptr;
-        // Linux grants more than there is, and kills the process when it is written: what can never fit is refused
-        // here.
-        static auto const total = host_memory().total;
-        if (rounded < bytes || rounded > total || posix_memalign(&address, alignment, rounded) != 0) {
-            auto info = memory();
-            throw OutOfMemory("the CPU cannot provide " + std::to_string(bytes) + " bytes: " +
-                              std::to_string(info.free) + " of " + std::to_string(info.total) + " are free");
-        }
+        if (rounded < bytes || !can_fit(rounded) || posix_memalign(&address, alignment, rounded) != 0) refuse(bytes);
         if (bytes >= kHugePage) madvise(address, rounded, MADV_HUGEPAGE);
         return address;
     }
@@ -48,6 +54,24 @@ public:
 };
 
 }  // namespace
+
+void* map_pages(size_t bytes) {
+    if (!can_fit(bytes)) refuse(bytes);
+    auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), length = (bytes + page - 1) / page * page;
+    auto around = bytes >= kHugePage ? kHugePage - page : 0;
+    auto* mapped = mmap(nullptr, length + around, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) refuse(bytes);
+    if (!around) return mapped;
+    // Huge pages begin at multiples of their size: the rest is given back at once.
+    auto* first = static_cast<std::byte*>(mapped);
+    auto before = (kHugePage - reinterpret_cast<uintptr_t>(first) % kHugePage) % kHugePage;
+    if (before) munmap(first, before);
+    if (before < around) munmap(first + before + length, around - before);
+    madvise(first + before, length, MADV_HUGEPAGE);
+    return first + before;
+}
+
+void unmap_pages(void* address, size_t bytes) noexcept { munmap(address, bytes); }
 
 Device& cpu_device() {
     static auto* device = new CpuDevice;  // outlives everything that static destructors may still free

@@ -74,7 +74,7 @@ std::vector<StepProfile> Executor::profile(int repeats, bool sync) {
 TracedTensor Executor::traced(uint32_t number, std::vector<std::byte>& scratch) const {
     auto const& tensor = plan_->tensors[number];
     // What is read by no step has been packed; a user sees it as the model has it.
-    bool unread = tensor.storage == Storage::Constant && !tensor.address;
+    bool unread = tensor.storage == Storage::Constant && !tensor.is_read;
     void const* data = unread ? tensor.constant->data() : argument_address(number);
     auto bytes = storage_bytes(tensor.dtype, element_count(tensor.dims));
     if (remote_ && !unread) {

@@ -189,7 +189,8 @@ public:
         auto n = dims[0][0];
         auto bytes = static_cast<size_t>(n) * sizeof(float);
         plan->tensors.push_back({Storage::Input, 0, 0, 0, nullptr, DataType::F32, true, {n}, bytes});
-        plan->tensors.push_back({Storage::Constant, 0, 1, 0, &constant_, DataType::F32, true, {}, sizeof(float)});
+        plan->tensors.push_back(
+            {Storage::Constant, 0, 1, 0, &constant_, DataType::F32, true, {}, sizeof(float), nullptr, true});
         plan->tensors.push_back({Storage::Arena, 0, 2, 0, nullptr, DataType::F32, true, {n}, bytes});
         plan->tensors.push_back({Storage::Output, 0, 3, 0, nullptr, DataType::F32, true, {n}, bytes});
         plan->arguments = {0, 1, 2, 2, 1, 3};

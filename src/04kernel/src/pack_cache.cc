@@ -24,21 +24,35 @@ struct Packed {
 class Slabs {
     static constexpr size_t kSmallest = size_t(1) << 18, kLargest = size_t(1) << 23, kOwn = size_t(1) << 21;
 
-    std::shared_ptr<Blob> slab_;
-    size_t used_ = 0;
+    struct Slab {
+        std::shared_ptr<Blob> blob;
+        size_t used = 0;
+
+        size_t room() const { return blob->bytes() - used; }
+    };
+    std::vector<Slab> open_;  ///< with room for more
+    size_t next_ = kSmallest;
+
+    /// The first with room: what does not fit into one leaves the rest of it to smaller ones.
+    Slab& with_room(size_t bytes) {
+        for (auto& slab : open_)
+            if (slab.room() >= bytes) return slab;
+        auto size = std::max(next_, bytes);
+        next_ = std::min(2 * size, kLargest);
+        return open_.emplace_back(Slab{Blob::make_pages(size)});
+    }
 
 public:
     std::shared_ptr<Blob> take(size_t bytes) {
-        auto& device = mem_manager::cpu_device();
-        if (bytes >= kOwn) return Blob::make(device, bytes);
-        auto room = (bytes + 63) / 64 * 64;
-        if (!slab_ || slab_->bytes() - used_ < room) {
-            auto next = slab_ ? std::min(2 * slab_->bytes(), kLargest) : kSmallest;
-            slab_ = Blob::make(device, std::max(next, room)), used_ = 0;
-        }
-        auto* data = static_cast<std::byte*>(slab_->data()) + used_;
-        used_ += room;
-        return Blob::wrap(device, data, bytes, [slab = slab_] {});
+        constexpr size_t kLine = 64, kFull = 4096;
+        if (bytes >= kOwn) return Blob::make_pages(bytes);
+        auto size = (bytes + kLine - 1) / kLine * kLine;
+        auto& slab = with_room(size);
+        auto* data = static_cast<std::byte*>(slab.blob->data()) + slab.used;
+        slab.used += size;
+        auto result = Blob::wrap(mem_manager::cpu_device(), data, bytes, [blob = slab.blob] {});
+        std::erase_if(open_, [](Slab const& one) { return one.room() < kFull; });
+        return result;
     }
 };
 
@@ -103,6 +117,7 @@ std::shared_ptr<Blob const> PackCache::find_or_make(Blob const& source, std::str
         std::shared_ptr<Blob> staging;
         auto blob = state_->take(bytes, staging);
         pack(argument, Blob::Reader(source, staging).data(), blob->data());
+        source.forget();
         std::lock_guard lock(state_->mutex);
         entry.blob = std::move(blob);
         if (staging) state_->staging.push_back(std::move(staging));

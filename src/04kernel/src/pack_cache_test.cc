@@ -70,6 +70,17 @@ TEST(PackCache, PacksEveryKeyOnceOnManyThreads) {
     EXPECT_EQ(cache.bytes(), bytes);
 }
 
+TEST(PackCache, LetsTheSourceForgetWhatItPacked) {
+    auto known = Blob::copy_of("pear", 4);
+    std::weak_ptr<Blob> held = known;
+    auto source = Blob::renewable(std::move(known), std::make_unique<Filled>(7, 4));
+    PackCache cache;
+    auto copy = [](void const* from, void* to) { std::memcpy(to, from, 4); };
+    EXPECT_EQ(std::memcmp(cache.get(*source, "f", 4, copy)->data(), "pear", 4), 0);
+    EXPECT_TRUE(held.expired());
+    EXPECT_EQ(static_cast<char const*>(cache.get(*source, "g", 4, copy)->data())[0], 7) << "made again";
+}
+
 TEST(PackCache, PacksAgainAfterAFailure) {
     auto source = Blob::lazy(8, std::make_unique<Filled>(7, 8));
     PackCache cache;

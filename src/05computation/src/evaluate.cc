@@ -4,7 +4,11 @@
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/quantize.h"
+#include "made_constants.h"
 #include "mem_manager/device.h"
+
+#include <array>
+#include <deque>
 
 namespace refactor::computation {
 
@@ -22,7 +26,9 @@ kernel::Operand operand_of(Constant const& constant) {
 /// `outputs` are given memory: of the first `memory`, if it is not null.
 Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::vector<Constant> outputs, void* memory) {
     std::vector<void*> arguments;
-    for (auto const& input : inputs) arguments.push_back(input.blob ? const_cast<void*>(input.blob->data()) : nullptr);
+    std::deque<Blob::Reader> readers;
+    for (auto const& input : inputs)
+        arguments.push_back(input.blob ? const_cast<void*>(readers.emplace_back(*input.blob).data()) : nullptr);
     std::vector<std::shared_ptr<Blob>> blobs;
     for (auto const& output : outputs) {
         auto bytes = output.dtype == DataType::Undefined ? 0 : storage_bytes(output.dtype, element_count(output.dims));
@@ -30,7 +36,7 @@ Outcome run(runtime::Task const& task, std::span<Constant const> inputs, std::ve
         if (memory && blobs.size() == 1)
             blob = Blob::wrap(mem_manager::cpu_device(), memory, bytes, nullptr);
         else if (output.dtype != DataType::Undefined)
-            blob = Blob::make(mem_manager::cpu_device(), bytes);
+            blob = Blob::make_pages(bytes);
         arguments.push_back(blob ? blob->data() : nullptr);
     }
     auto workspace = Blob::make(mem_manager::cpu_device(), task.workspace_bytes());
@@ -70,6 +76,29 @@ Outcome compute(Operator const& op, std::span<Constant const> inputs, std::vecto
     return Err{kernel::Rejection{"no kernel computes " + std::string(op.type()) + ":" + reasons}};
 }
 
+/// Writes what `op` makes of inputs like `inputs` with the bytes `data`.
+void compute_again(Operator const& op, std::span<Constant const> inputs, Constant const& output,
+                   std::span<int64_t const> params, std::span<void const* const> data, void* to) {
+    std::vector<Constant> in(inputs.begin(), inputs.end());
+    for (size_t i = 0; i < in.size(); ++i)
+        if (auto& blob = in[i].blob)
+            blob = Blob::wrap(mem_manager::cpu_device(), const_cast<void*>(data[i]), blob->bytes(), nullptr);
+    auto done = compute(op, in, {output}, params, to);
+    if (!done) throw InternalError(done.error().reason);
+}
+
+SharedBlob evaluated_again(std::shared_ptr<Operator const> const& op, std::span<Constant const> inputs,
+                           Constant const& output, std::span<int64_t const> params) {
+    std::vector<SharedBlob> from;
+    for (auto const& input : inputs) from.push_back(input.blob);
+    Constant empty{output.dtype, output.dims, nullptr};
+    auto again = [op, in = std::vector(inputs.begin(), inputs.end()), empty,
+                  numbers = std::vector(params.begin(), params.end())](std::span<void const* const> data, void* to) {
+        compute_again(*op, in, empty, numbers, data, to);
+    };
+    return remade(std::const_pointer_cast<Blob>(output.blob), std::move(from), std::move(again));
+}
+
 /// The deleter of a derived constant: pointers to it carry its derivation.
 struct DerivedOwner {
     std::shared_ptr<Blob const> blob;
@@ -101,10 +130,10 @@ DerivedSource const* derivation_of(std::shared_ptr<Blob const> const& blob) {
 
 void DerivedSource::read(void* to) const {
     Blob::Reader reader(*from_.blob);
-    auto input = from_;
-    input.blob = Blob::wrap(mem_manager::cpu_device(), const_cast<void*>(reader.data()), from_.blob->bytes(), nullptr);
-    if (auto done = compute(*op_, {&input, 1}, {to_}, {}, to); !done) throw InternalError(done.error().reason);
+    compute_again(*op_, {&from_, 1}, to_, {}, std::array{reader.data()}, to);
 }
+
+void DerivedSource::discard() const { from_.blob->forget(); }
 
 Outcome evaluate(std::shared_ptr<Operator const> const& op, std::span<Constant const> inputs,
                  std::vector<Constant> outputs, std::span<int64_t const> params) {
@@ -113,7 +142,12 @@ Outcome evaluate(std::shared_ptr<Operator const> const& op, std::span<Constant c
         outputs[0].blob = inputs[0].blob;
         return outputs;
     }
-    if (!is_derived(*op, inputs, outputs)) return compute(*op, inputs, std::move(outputs), params);
+    if (!is_derived(*op, inputs, outputs)) {
+        auto computed = compute(*op, inputs, std::move(outputs), params);
+        if (computed && computed->size() == 1 && (*computed)[0].blob->bytes() >= kLeastMadeAgain)
+            (*computed)[0].blob = evaluated_again(op, inputs, (*computed)[0], params);
+        return computed;
+    }
     auto bytes = storage_bytes(outputs[0].dtype, element_count(outputs[0].dims));
     auto source = std::make_unique<DerivedSource>(op, inputs[0], outputs[0]);
     auto const* derivation = source.get();

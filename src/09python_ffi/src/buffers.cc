@@ -57,6 +57,7 @@ public:
         PyGILState_Release(state);
     }
     void const* direct() const override { return is_aligned_ ? view_->buf : nullptr; }
+    void const* unaligned() const override { return view_->buf; }
     /// Piece by piece, so that pages of the file are not held beside all of the copy.
     void read(void* to) const override {
         constexpr size_t kPiece = size_t(1) << 20;

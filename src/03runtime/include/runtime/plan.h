@@ -34,12 +34,13 @@ struct Tensor {
     uint32_t index = 0;
     uint32_t edge = 0;  ///< its number in `Planner::edge_name`
     size_t offset = 0;
-    void const* address = nullptr;  ///< null: no step reads it
+    void const* address = nullptr;  ///< of a constant that steps on the host read
     DataType dtype{};
     bool plain = true;  ///< row-major; blocked layouts are reordered before a user sees them
     Dims dims;
     size_t bytes = 0;                             ///< storage, padding of blocked layouts included
     mem_manager::Blob const* constant = nullptr;  ///< what is at `address`, or would be
+    bool is_read = false;                         ///< of a constant: by some step, on whatever device
 };
 
 /// One task with its arguments: `arguments[first_argument …]` of the plan, inputs before outputs.

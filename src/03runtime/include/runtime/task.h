@@ -53,6 +53,8 @@ public:
     virtual bool is_repeatable_in_place() const { return false; }
     /// Bit i: input i is never read, for it is a constant that has been packed.
     virtual uint64_t unread_inputs() const { return 0; }
+    /// Bit i: input i may begin at any address, whatever its type.
+    virtual uint64_t unaligned_inputs() const { return 0; }
     /// Whether what it puts into a device's stream is the same for every run with the same addresses.
     virtual bool can_replay() const { return true; }
     /// Useful floating-point (or integer) operations, a multiply-add counting two; 0 for data movement.

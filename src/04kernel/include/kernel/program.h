@@ -119,8 +119,8 @@ private:
     std::vector<uint32_t> condition_slots_;          ///< actual and expected size of each condition, likewise
     PackCache packs_;
     std::mutex constants_mutex_;
-    /// Copies of constants on devices, by device and host address.
-    std::map<std::pair<mem_manager::Device*, void const*>, std::shared_ptr<mem_manager::Blob>> constants_;
+    /// Copies of constants on devices.
+    std::map<std::pair<mem_manager::Device*, mem_manager::Blob const*>, std::shared_ptr<mem_manager::Blob>> constants_;
 
     struct CachedPlan {
         std::vector<Dims> key;

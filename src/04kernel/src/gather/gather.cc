@@ -86,14 +86,25 @@ void gather_units(Sizes const& s, std::byte const* x, void const* indices, std::
     }
 }
 
+/// Copies bytes, wherever X begins: a table of embeddings is used where its file has it.
+class RowsTask final : public runtime::Task {
+    Sizes sizes_;
+
+public:
+    explicit RowsTask(Sizes const& sizes) : sizes_(sizes) {}
+    uint64_t unaligned_inputs() const override { return 1; }
+    void run(void* const* a, runtime::RunContext const& context) const override {
+        auto const& s = sizes_;
+        parallel_bytes(context.pool, s.units(), s.outer * s.count * s.row, [&](int64_t begin, int64_t end) {
+            gather_units(s, static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]), begin, end);
+        });
+    }
+};
+
 TaskResult bind_rows(GatherInfo const& info, BindArgs const& args, Isa) {
     auto sizes = sizes_of(info, args);
     if (!sizes) return Err{sizes.error()};
-    return make_task([s = *sizes](void* const* a, runtime::RunContext const& c) {
-        parallel_bytes(c.pool, s.units(), s.outer * s.count * s.row, [&](int64_t begin, int64_t end) {
-            gather_units(s, static_cast<std::byte*>(a[0]), a[1], static_cast<std::byte*>(a[2]), begin, end);
-        });
-    });
+    return TaskResult(std::make_unique<RowsTask>(*sizes));
 }
 
 TaskResult bind_reference(GatherInfo const& info, BindArgs const& args, Isa) {

@@ -296,7 +296,13 @@ void PlanBuild::fill_tensors() {
             auto number = plan.arguments[step.first_argument + i];
             if (number == kNoTensor || (i < 64 && step.task->unread_inputs() >> i & 1)) continue;
             auto& tensor = plan.tensors[number];
-            if (tensor.constant && !tensor.address) tensor.address = tensor.constant->data();
+            tensor.is_read = true;
+            if (!tensor.constant || parts_.device != "cpu") continue;
+            bool any_address = i < 64 && step.task->unaligned_inputs() >> i & 1;
+            if (!any_address)
+                tensor.address = tensor.constant->data();
+            else if (!tensor.address)
+                tensor.address = tensor.constant->unaligned_data();
         }
 }
 

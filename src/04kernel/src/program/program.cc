@@ -109,6 +109,8 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
     auto plan = PlanBuild(parts_, sizes, packs_).build();
     packs_.trim();
+    for (auto const& edge : parts_.edges)
+        if (edge.constant) edge.constant->forget();
     return plan;
 }
 
@@ -140,10 +142,11 @@ void Program::to_plain(runtime::Tensor const& tensor, void const* source, void* 
 
 void const* Program::constant_on(mem_manager::Device& device, runtime::Tensor const& tensor) {
     std::lock_guard lock(constants_mutex_);
-    auto& copy = constants_[{&device, tensor.address}];
+    auto& copy = constants_[{&device, tensor.constant}];
     if (!copy) {
         auto fresh = mem_manager::Blob::make(device, tensor.bytes);
-        device.copy_from_host(fresh->data(), tensor.address, tensor.bytes);
+        device.copy_from_host(fresh->data(), mem_manager::Blob::Reader(*tensor.constant).data(), tensor.bytes);
+        tensor.constant->forget();
         copy = std::move(fresh);
     }
     return copy->data();

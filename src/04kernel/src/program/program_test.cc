@@ -16,17 +16,20 @@ namespace refactor::kernel {
 
 namespace {
 
-/// Copies floats; takes only what `accepts` says, at a stated cost.
+/// Copies floats, no more than `most`, at a stated cost.
 class CopyKernel final : public Kernel {
     std::string name_;
     double cost_;
     int64_t most_;
+    bool from_any_address_;
 
     class Copy final : public runtime::Task {
         size_t bytes_;
+        bool from_any_address_;
 
     public:
-        explicit Copy(size_t bytes) : bytes_(bytes) {}
+        Copy(size_t bytes, bool from_any_address) : bytes_(bytes), from_any_address_(from_any_address) {}
+        uint64_t unaligned_inputs() const override { return from_any_address_ ? 1 : 0; }
         void run(void* const* arguments, runtime::RunContext const& context) const override {
             std::memcpy(context.workspace, arguments[0], bytes_);
             std::memcpy(arguments[1], context.workspace, bytes_);
@@ -36,12 +39,14 @@ class CopyKernel final : public Kernel {
     };
 
 public:
-    CopyKernel(std::string name, double cost, int64_t most) : name_(std::move(name)), cost_(cost), most_(most) {}
+    CopyKernel(std::string name, double cost, int64_t most, bool from_any_address = false)
+        : name_(std::move(name)), cost_(cost), most_(most), from_any_address_(from_any_address) {}
     std::string id() const override { return "copy:cpu:" + name_ + ":f32"; }
     Result<double, Rejection> estimate(BindArgs const&) const override { return cost_; }
     Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
         if (args.inputs[0]->count() > most_) return Err{Rejection{"more than " + std::to_string(most_) + " elements"}};
-        return std::unique_ptr<runtime::Task>(std::make_unique<Copy>(args.inputs[0]->count() * sizeof(float)));
+        return std::unique_ptr<runtime::Task>(
+            std::make_unique<Copy>(args.inputs[0]->count() * sizeof(float), from_any_address_));
     }
 };
 
@@ -282,6 +287,58 @@ TEST(Program, InPlaceTasksShareMemoryAndWorkspacesAreSeparate) {
 TEST(Program, EmptyTensorsNeedNoSteps) {
     Program program(std::move(Chain(3).parts));
     EXPECT_TRUE(program.plan(std::vector<Dims>{{0, 4}, {2, 0}})->steps.empty());
+}
+
+/// One float of a file, behind a byte.
+class PackedFile final : public mem_manager::BlobSource {
+    alignas(float) std::byte bytes_[1 + sizeof(float)];
+
+public:
+    explicit PackedFile(float value) { std::memcpy(bytes_ + 1, &value, sizeof value); }
+    void const* direct() const override { return nullptr; }
+    void const* unaligned() const override { return bytes_ + 1; }
+    void read(void* to) const override { std::memcpy(to, bytes_ + 1, sizeof(float)); }
+};
+
+/// Steps that copy a constant, the i-th from any address if the i-th bit says so, and what its address is.
+std::pair<std::shared_ptr<runtime::Plan const>, void const*> plan_of_copies(int steps, unsigned from_any_address) {
+    ProgramParts parts;
+    auto source = std::make_unique<PackedFile>(7.f);
+    auto const* unaligned = source->unaligned();
+    parts.edges.push_back(
+        {"c", DataType::F32, {}, {DimExpr(1)}, mem_manager::Blob::lazy(sizeof(float), std::move(source))});
+    for (int i = 0; i < steps; ++i) {
+        auto y = static_cast<uint32_t>(parts.edges.size());
+        parts.edges.push_back({"y" + std::to_string(i), DataType::F32, {}, {DimExpr(1)}, nullptr});
+        parts.nodes.push_back({"n" + std::to_string(i), "Copy", {0}, {y}, {}, {}, {}});
+        parts.nodes.back().kernels.push_back(std::make_unique<CopyKernel>("any", 1, 10, from_any_address >> i & 1));
+        parts.outputs.push_back(y);
+    }
+    // The plan keeps what the Program owns alive, the constant too.
+    auto program = std::make_shared<Program>(std::move(parts));
+    auto plan = program->plan(std::vector<Dims>{});
+    return {std::shared_ptr<runtime::Plan const>(plan.get(), [program, plan](auto*) {}), unaligned};
+}
+
+void const* address_of_constant(runtime::Plan const& plan) {
+    for (auto const& tensor : plan.tensors)
+        if (tensor.constant) return tensor.address;
+    return nullptr;
+}
+
+TEST(Program, ConstantsStayInTheirFileIfAnyAddressWillDo) {
+    auto [plan, unaligned] = plan_of_copies(2, 0b11);
+    EXPECT_EQ(address_of_constant(*plan), unaligned);
+}
+
+TEST(Program, OneStepThatNeedsAlignedElementsDecidesForAll) {
+    for (unsigned from_any_address : {0b00u, 0b01u, 0b10u}) {
+        auto [plan, unaligned] = plan_of_copies(2, from_any_address);
+        auto const* address = address_of_constant(*plan);
+        EXPECT_NE(address, unaligned);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(address) % 64, 0u);
+        EXPECT_EQ(*static_cast<float const*>(address), 7.f);
+    }
 }
 
 TEST(Program, RunsOnEveryAllocator) {

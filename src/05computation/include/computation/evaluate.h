@@ -23,6 +23,7 @@ public:
         : op_(std::move(op)), from_(std::move(from)), to_(std::move(to)) {}
     void const* direct() const override { return nullptr; }
     void read(void* to) const override;
+    void discard() const override;
     Operator const& op() const { return *op_; }
     Constant const& from() const { return from_; }
     Constant const& to() const { return to_; }  ///< without data

@@ -22,7 +22,8 @@ std::optional<std::vector<double>> numbers_of(EdgePtr edge) {
     auto dtype = edge->value.dtype;
     if (!edge->value.constant || !count || (!is_float(dtype) && !is_integer(dtype))) return std::nullopt;
     std::vector<double> values(static_cast<size_t>(*count));
-    if (!convert(dtype, edge->value.constant->data(), DataType::F64, values.data(), *count)) return std::nullopt;
+    mem_manager::Blob::Reader reader(*edge->value.constant);
+    if (!convert(dtype, reader.data(), DataType::F64, values.data(), *count)) return std::nullopt;
     return values;
 }
 

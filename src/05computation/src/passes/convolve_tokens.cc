@@ -2,7 +2,7 @@
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/matmul.h"
-#include "mem_manager/blob.h"
+#include "made_constants.h"
 #include "passes/constants.h"
 #include "passes/edges.h"
 
@@ -41,13 +41,16 @@ Linear linear_of(NodePtr node) {
 /// [K, N] as the weights [N, K, 1, …] of a convolution with so many spatial axes.
 EdgePtr as_taps(Graph& graph, Linear const& linear, size_t axes) {
     auto const& value = linear.node->input(1)->value;
-    auto const* from = static_cast<float const*>(value.constant->data());
-    std::vector<float> turned(static_cast<size_t>(linear.k * linear.n));
-    for (int64_t k = 0; k < linear.k; ++k)
-        for (int64_t n = 0; n < linear.n; ++n) turned[static_cast<size_t>(n * linear.k + k)] = from[k * linear.n + n];
+    auto turn = [rows = linear.k, columns = linear.n](std::span<void const* const> sources, void* target) {
+        auto const* from = static_cast<float const*>(sources[0]);
+        auto* to = static_cast<float*>(target);
+        for (int64_t k = 0; k < rows; ++k)
+            for (int64_t n = 0; n < columns; ++n) to[n * rows + k] = from[k * columns + n];
+    };
     Shape shape{DimExpr(linear.n), DimExpr(linear.k)};
     shape.resize(2 + axes, DimExpr(1));
-    return add_constant(graph, value.name + ".taps", std::move(shape), turned);
+    return add_constant(graph, value.name + ".taps", value.dtype, std::move(shape),
+                        make_constant(value.constant->bytes(), {value.constant}, turn));
 }
 
 /// `like` with so many channels.

@@ -4,6 +4,7 @@
 #include "kernel/ops/conv.h"
 #include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
+#include "made_constants.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/affine.h"
@@ -41,22 +42,29 @@ struct WeightOrder {
 
 /// Whether all of them are numbers, and, unless they may fade to zeros, one at least is large enough to be a normal
 /// one.
-bool are_in_range(std::span<float const> numbers, bool may_fade) {
+bool are_in_range(mem_manager::Blob const& constant, DataType type, bool may_fade) {
+    constexpr int64_t kPart = 4096;
+    float part[kPart];
     int32_t exponents = 0;
     bool finite = true;
-    for (auto x : numbers) {
-        auto exponent = std::bit_cast<int32_t>(x) & 0x7f800000;
-        exponents |= exponent, finite &= exponent != 0x7f800000;
+    mem_manager::Blob::Reader reader(constant);
+    auto const* data = static_cast<std::byte const*>(reader.data());
+    auto count = static_cast<int64_t>(constant.bytes() / storage_bytes(type, 1));
+    for (int64_t first = 0; first < count; first += kPart) {
+        auto some = std::min(kPart, count - first);
+        convert(type, data + storage_bytes(type, first), DataType::F32, part, some);
+        for (auto x : std::span(part, static_cast<size_t>(some))) {
+            auto exponent = std::bit_cast<int32_t>(x) & 0x7f800000;
+            exponents |= exponent, finite &= exponent != 0x7f800000;
+        }
     }
     return finite && (may_fade || exponents != 0);
 }
 
 bool is_half(DataType type) { return type == DataType::F16 || type == DataType::BF16; }
 
-using Shared = std::shared_ptr<mem_manager::Blob const>;
-
 /// In `type`; null if one of them is too large for it.
-Shared rounded(std::vector<float> const& numbers, DataType type) {
+SharedBlob rounded(std::vector<float> const& numbers, DataType type) {
     auto count = static_cast<int64_t>(numbers.size());
     auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(type, count));
     convert(DataType::F32, numbers.data(), type, blob->data(), count);
@@ -67,17 +75,22 @@ Shared rounded(std::vector<float> const& numbers, DataType type) {
     return fits ? blob : nullptr;
 }
 
-Shared scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> const& a) {
+SharedBlob scaled(EdgePtr weights, WeightOrder const& order, std::vector<double> const& a) {
     auto type = weights->value.dtype;
     auto count = *element_count(weights->value.shape).constant();
-    std::vector<float> numbers(static_cast<size_t>(count));
-    convert(type, weights->value.constant->data(), DataType::F32, numbers.data(), count);
-    order.scale(numbers, a);
+    auto scale = [=](std::span<void const* const> from, void* to) {
+        std::vector<float> wide(type == DataType::F32 ? 0 : static_cast<size_t>(count));
+        std::span numbers(wide.empty() ? static_cast<float*>(to) : wide.data(), static_cast<size_t>(count));
+        convert(type, from[0], DataType::F32, numbers.data(), count);
+        order.scale(numbers, a);
+        if (!wide.empty()) convert(DataType::F32, wide.data(), type, to, count);
+    };
+    auto scaled = make_constant(storage_bytes(type, count), {weights->value.constant}, scale);
     bool fades = std::find(a.begin(), a.end(), 0.) != a.end();
-    return are_in_range(numbers, fades) ? rounded(numbers, type) : nullptr;
+    return are_in_range(*scaled, type, fades) ? scaled : nullptr;
 }
 
-Shared folded_bias(NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
+SharedBlob folded_bias(NodePtr host, bool has_bias, Affine const& affine, int64_t channels) {
     auto old = has_bias ? numbers_of(host->input(2)) : std::vector<double>{0};
     std::vector<float> numbers;
     for (size_t i = 0; i < static_cast<size_t>(channels); ++i)

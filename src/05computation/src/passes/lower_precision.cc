@@ -6,7 +6,7 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
-#include "mem_manager/blob.h"
+#include "made_constants.h"
 #include "mem_manager/device.h"
 #include "passes/any_float.h"
 #include "passes/expression.h"
@@ -53,11 +53,12 @@ class Lowering {
     EdgePtr converted_constant(EdgePtr edge) {
         auto const& value = edge->value;
         auto count = element_count(value.shape).constant().value_or(0);
-        auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), storage_bytes(type_, count));
-        mem_manager::Blob::Reader reader(*value.constant);
-        convert(DataType::F32, reader.data(), type_, blob->data(), count);
+        auto round = [count, type = type_](std::span<void const* const> from, void* to) {
+            convert(DataType::F32, from[0], type, to, count);
+        };
         auto fresh = value;
-        fresh.name += "/" + std::string(name_of(type_)), fresh.dtype = type_, fresh.constant = std::move(blob);
+        fresh.name += "/" + std::string(name_of(type_)),
+            fresh.dtype = type_, fresh.constant = make_constant(storage_bytes(type_, count), {value.constant}, round);
         return model_.graph.add_source(std::move(fresh));
     }
 

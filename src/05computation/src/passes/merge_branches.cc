@@ -1,9 +1,12 @@
 #include "passes/merge_branches.h"
 
 #include "kernel/ops/conv.h"
+#include "made_constants.h"
 #include "passes/affine.h"
 #include "passes/constants.h"
 #include "passes/expression.h"
+
+#include <cstring>
 
 namespace refactor::computation {
 
@@ -139,20 +142,30 @@ int64_t place_of(Branch const& large, Branch const& small, Places const& places,
     return place;
 }
 
-std::vector<double> sum_of_weights(Branch const& large, Branch const& small, Places const& places) {
-    auto sums = *numbers_of(large.w);
-    auto in_group = large.weight_dims[1], taps = large.taps(), few = small.taps();
-    auto others = small.diagonal ? std::vector<double>{} : *numbers_of(small.w);
-    for (int64_t tap = 0; tap < few; ++tap) {
-        auto place = place_of(large, small, places, tap);
-        auto at = [&](int64_t m, int64_t c) { return static_cast<size_t>((m * in_group + c) * taps + place); };
-        for (int64_t m = 0; m < large.channels; ++m) {
-            if (small.diagonal) sums[at(m, m % in_group)] += pick(small.diagonal->a, static_cast<size_t>(m));
-            for (int64_t c = 0; c < in_group && !small.diagonal; ++c)
-                sums[at(m, c)] += others[static_cast<size_t>((m * in_group + c) * few + tap)];
+SharedBlob sum_of_weights(Branch large, Branch small, Places const& places) {
+    auto bytes = large.w->value.constant->bytes();
+    std::vector<SharedBlob> all{large.w->value.constant, small.diagonal ? nullptr : small.w->value.constant};
+    // The graph's edges may be gone when it is made again.
+    for (auto* branch : {&large, &small}) branch->x = branch->w = branch->b = nullptr;
+    auto add = [=](std::span<void const* const> from, void* to) {
+        std::memcpy(to, from[0], bytes);
+        auto* sums = static_cast<float*>(to);
+        auto const* others = static_cast<float const*>(from[1]);
+        auto in_group = large.weight_dims[1], taps = large.taps(), few = small.taps();
+        for (int64_t tap = 0; tap < few; ++tap) {
+            auto place = place_of(large, small, places, tap);
+            auto add_to = [&](int64_t m, int64_t c, double x) {
+                auto& sum = sums[(m * in_group + c) * taps + place];
+                sum = static_cast<float>(static_cast<double>(sum) + x);
+            };
+            for (int64_t m = 0; m < large.channels; ++m) {
+                if (small.diagonal) add_to(m, m % in_group, pick(small.diagonal->a, static_cast<size_t>(m)));
+                for (int64_t c = 0; c < in_group && !small.diagonal; ++c)
+                    add_to(m, c, static_cast<double>(others[(m * in_group + c) * few + tap]));
+            }
         }
-    }
-    return sums;
+    };
+    return make_constant(bytes, std::move(all), add);
 }
 
 std::vector<double> sum_of_biases(Branch const& large, Branch const& small) {
@@ -164,12 +177,6 @@ std::vector<double> sum_of_biases(Branch const& large, Branch const& small) {
         for (size_t m = 0; m < sums.size(); ++m) sums[m] += pick(bias, m);
     }
     return sums;
-}
-
-EdgePtr constant(Graph& graph, std::string name, Dims const& dims, std::vector<double> const& values) {
-    auto* edge = add_numbers(graph, std::move(name), std::vector<float>(values.begin(), values.end()));
-    edge->value.shape = Shape(dims.begin(), dims.end());
-    return edge;
 }
 
 bool merge(Graph& graph, NodePtr sum) {
@@ -185,10 +192,11 @@ bool merge(Graph& graph, NodePtr sum) {
     auto* node = (first ? operands->first : operands->second)->producer();
     auto info = *info_of<kernel::ConvInfo>(*node->value.op);
     info.epilogue.bias = true;
-    auto weights = sum_of_weights(large, small, *places), bias = sum_of_biases(large, small);
-    auto* made = graph.insert({node->value.name, make_operator(info)},
-                              {large.x, constant(graph, node->value.name + ".weights", large.weight_dims, weights),
-                               constant(graph, node->value.name + ".bias", Dims{large.channels}, bias)});
+    auto* weights = add_constant(graph, node->value.name + ".weights", DataType::F32, large.w->value.shape,
+                                 sum_of_weights(large, small, *places));
+    auto sums = sum_of_biases(large, small);
+    auto* bias = add_numbers(graph, node->value.name + ".bias", std::vector<float>(sums.begin(), sums.end()));
+    auto* made = graph.insert({node->value.name, make_operator(info)}, {large.x, weights, bias});
     made->output()->value = sum->output()->value;
     graph.replace_all_uses(sum->output(), made->output());
     graph.erase_unused(sum);

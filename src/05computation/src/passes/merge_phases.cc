@@ -2,7 +2,7 @@
 
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
-#include "mem_manager/blob.h"
+#include "made_constants.h"
 #include "passes/constants.h"
 #include "passes/insert_step.h"
 
@@ -63,27 +63,30 @@ Dims coordinates(int64_t index, Dims const& sizes) {
 
 /// [C, M, kernel…] to [M * phases, C, taps…], the taps turned round.
 EdgePtr phase_weights(Graph& graph, EdgePtr w, Sizes const& s) {
-    auto const* from = static_cast<float const*>(w->value.constant->data());
-    auto taps = product(s.taps), all = product(s.kernel);
-    std::vector<float> to(static_cast<size_t>(s.outputs * s.phases * s.inputs * taps), 0.f);
-    for (int64_t r = 0; r < s.phases; ++r)
-        for (int64_t t = 0; t < taps; ++t) {
-            auto phase = coordinates(r, s.strides), tap = coordinates(t, s.taps);
-            int64_t k = 0;
-            bool inside = true;
-            for (size_t i = 0; i < tap.size(); ++i) {
-                auto at = phase[i] + (s.taps[i] - 1 - tap[i]) * s.strides[i];
-                inside = inside && at < s.kernel[i];
-                k = k * s.kernel[i] + at;
+    auto taps = product(s.taps), all = product(s.kernel), count = s.outputs * s.phases * s.inputs * taps;
+    auto turn = [=](std::span<void const* const> sources, void* target) {
+        auto const* from = static_cast<float const*>(sources[0]);
+        auto* to = static_cast<float*>(target);
+        std::fill_n(to, count, 0.f);
+        for (int64_t r = 0; r < s.phases; ++r)
+            for (int64_t t = 0; t < taps; ++t) {
+                auto phase = coordinates(r, s.strides), tap = coordinates(t, s.taps);
+                int64_t k = 0;
+                bool inside = true;
+                for (size_t i = 0; i < tap.size(); ++i) {
+                    auto at = phase[i] + (s.taps[i] - 1 - tap[i]) * s.strides[i];
+                    inside = inside && at < s.kernel[i];
+                    k = k * s.kernel[i] + at;
+                }
+                for (int64_t m = 0; inside && m < s.outputs; ++m)
+                    for (int64_t c = 0; c < s.inputs; ++c)
+                        to[((m * s.phases + r) * s.inputs + c) * taps + t] = from[(c * s.outputs + m) * all + k];
             }
-            for (int64_t m = 0; inside && m < s.outputs; ++m)
-                for (int64_t c = 0; c < s.inputs; ++c)
-                    to[static_cast<size_t>(((m * s.phases + r) * s.inputs + c) * taps + t)] =
-                        from[(c * s.outputs + m) * all + k];
-        }
+    };
     Shape shape{DimExpr(s.outputs * s.phases), DimExpr(s.inputs)};
     for (auto t : s.taps) shape.push_back(DimExpr(t));
-    return add_constant(graph, w->value.name + ".phases", shape, to);
+    return add_constant(graph, w->value.name + ".phases", DataType::F32, shape,
+                        make_constant(static_cast<size_t>(count) * sizeof(float), {w->value.constant}, turn));
 }
 
 EdgePtr phase_bias(Graph& graph, EdgePtr bias, Sizes const& s) {

@@ -2,6 +2,7 @@
 
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
+#include "made_constants.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "passes/edges.h"
@@ -59,32 +60,29 @@ class Merger {
         return graph_.add_source(
             {std::move(name), dtype_, Shape(dims.begin(), dims.end()), {}, std::move(data), false});
     }
-    std::shared_ptr<mem_manager::Blob> room(size_t elements) const {
-        return mem_manager::Blob::make(mem_manager::cpu_device(), elements * element_);
-    }
 
     /// Rows of the weights are those of all one behind the other, or if transposed, all rows of the one stand before
     /// those of the next.
     EdgePtr weights() {
         auto const& shape = products_[0]->input(1)->value.shape;
         auto depth = static_cast<size_t>(shape[info_.trans_b ? 1 : 0].constant().value_or(0));
-        auto blob = room(depth * total_);
-        auto* target = static_cast<char*>(blob->data());
-        auto rows = info_.trans_b ? 1 : depth;
-        size_t begin = 0;
-        for (size_t i = 0; i < products_.size(); ++i) {
-            mem_manager::Blob::Reader reader(*products_[i]->input(1)->value.constant);
-            auto const* from = static_cast<char const*>(reader.data());
-            auto bytes = columns_[i] * element_ * (info_.trans_b ? depth : 1), step = total_ * element_;
-            for (size_t row = 0; row < rows; ++row) std::memcpy(target + row * step + begin, from + row * bytes, bytes);
-            begin += bytes;
-        }
+        auto rows = info_.trans_b ? 1 : depth, step = total_ * element_;
+        std::vector<size_t> parts;
+        for (auto columns : columns_) parts.push_back(columns * element_ * (info_.trans_b ? depth : 1));
+        std::vector<SharedBlob> all;
+        for (auto* product : products_) all.push_back(product->input(1)->value.constant);
+        auto join = [=](std::span<void const* const> from, void* to) {
+            auto* target = static_cast<char*>(to);
+            for (size_t i = 0; i < parts.size(); target += parts[i++])
+                for (size_t row = 0; row < rows; ++row)
+                    std::memcpy(target + row * step, static_cast<char const*>(from[i]) + row * parts[i], parts[i]);
+        };
         auto d = static_cast<int64_t>(depth), n = static_cast<int64_t>(total_);
         return source(products_[0]->input(1)->value.name + "/merged", info_.trans_b ? Dims{n, d} : Dims{d, n},
-                      std::move(blob));
+                      make_constant(depth * total_ * element_, std::move(all), join));
     }
     EdgePtr bias() {
-        auto blob = room(total_);
+        auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), total_ * element_);
         auto* target = static_cast<char*>(blob->data());
         for (size_t i = 0; i < products_.size(); ++i) {
             auto bytes = columns_[i] * element_;

@@ -3,6 +3,7 @@
 #include "computation/operator.h"
 #include "kernel/ops/integer.h"
 #include "kernel/ops/matmul.h"
+#include "made_constants.h"
 #include "mem_manager/blob.h"
 #include "passes/constants.h"
 #include "passes/lower_precision.h"
@@ -42,11 +43,10 @@ struct BlockedMatrix {
     /// Columns that are copied at once: of a row of [K, N] whole lines of the cache.
     static constexpr int64_t kColumns = 64;
 
-    /// Calls `f(scale index, elements)` for each block of each column, padded by zeros.
+    /// Calls `f(scale index, elements)` for each block of each column of `data`, padded by zeros.
     template <class F>
-    void for_blocks(F&& f) const {
-        Blob::Reader reader(*blob);
-        auto const* data = static_cast<float const*>(reader.data());
+    void for_blocks(void const* of, F&& f) const {
+        auto const* data = static_cast<float const*>(of);
         auto row = transposed ? 1 : info.n, column = transposed ? info.k : 1;
         std::vector<float> tile(static_cast<size_t>(kColumns * info.block));
         for (int64_t j0 = 0; j0 < info.n; j0 += kColumns)
@@ -59,25 +59,6 @@ struct BlockedMatrix {
                         tile[static_cast<size_t>(j * info.block + p)] = data[(p0 + p) * row + (j0 + j) * column];
                 for (int64_t j = 0; j < columns; ++j) f((j0 + j) * info.blocks() + b, tile.data() + j * info.block);
             }
-    }
-};
-
-class BlocksSource final : public mem_manager::BlobSource {
-    BlockedMatrix matrix_;
-    std::vector<float> inverse_;
-
-public:
-    BlocksSource(BlockedMatrix matrix, std::vector<float> inverse)
-        : matrix_(std::move(matrix)), inverse_(std::move(inverse)) {}
-    void const* direct() const override { return nullptr; }
-    void read(void* to) const override {
-        auto block = matrix_.info.block;
-        matrix_.for_blocks([&](int64_t at, float const* elements) {
-            auto* target = static_cast<uint8_t*>(to) + at * block;
-            auto inverse = inverse_[static_cast<size_t>(at)];
-            for (int64_t p = 0; p < block; ++p)
-                target[p] = static_cast<uint8_t>(std::bit_cast<int32_t>(elements[p] * inverse + kRounder) + 128);
-        });
     }
 };
 
@@ -103,7 +84,7 @@ class Rounding {
         auto const& info = matrix.info;
         std::vector<float> scales(static_cast<size_t>(info.n * info.blocks())), inverse(scales.size());
         double changed = 0, all = 0;
-        matrix.for_blocks([&](int64_t at, float const* elements) {
+        matrix.for_blocks(Blob::Reader(*matrix.blob).data(), [&](int64_t at, float const* elements) {
             float largest = 0, error = 0, norm = 0;
             for (int64_t p = 0; p < info.block; ++p) largest = std::max(largest, std::abs(elements[p]));
             auto& scale = scales[static_cast<size_t>(at)];
@@ -121,8 +102,18 @@ class Rounding {
         auto error = all > 0 ? std::sqrt(changed / all) : 0;
         if (worst_.empty() || error > error_) error_ = error, worst_ = name;
         auto bytes = static_cast<size_t>(info.n * info.blocks() * info.block);
+        auto write = [matrix, inverse = std::move(inverse)](std::span<void const* const> from, void* to) {
+            auto block = matrix.info.block;
+            matrix.for_blocks(from[0], [&](int64_t at, float const* elements) {
+                auto* target = static_cast<uint8_t*>(to) + at * block;
+                for (int64_t p = 0; p < block; ++p) {
+                    auto number = elements[p] * inverse[static_cast<size_t>(at)] + kRounder;
+                    target[p] = static_cast<uint8_t>(std::bit_cast<int32_t>(number) + 128);
+                }
+            });
+        };
         rounded.q = add_constant(model_.graph, name + "/q", DataType::U8, {info.n, info.blocks(), info.block},
-                                 Blob::lazy(bytes, std::make_unique<BlocksSource>(matrix, std::move(inverse))));
+                                 Blob::lazy(bytes, made_of({matrix.blob}, std::move(write))));
         rounded.scales = add_numbers(model_.graph, name + "/scales", scales);
         return rounded;
     }

@@ -43,7 +43,8 @@ EdgePtr part_of(Graph& graph, EdgePtr constant, size_t rank, int64_t first, int6
     auto bytes = static_cast<int64_t>(bits_of(value.dtype) / 8);
     auto shape = value.shape;
     shape[shape.size() + 1 - rank] = DimExpr(count);
-    auto const* data = static_cast<std::byte const*>(value.constant->data()) + first * bytes;
+    mem_manager::Blob::Reader reader(*value.constant);
+    auto const* data = static_cast<std::byte const*>(reader.data()) + first * bytes;
     auto blob = mem_manager::Blob::copy_of(data, static_cast<size_t>(count * bytes));
     return add_constant(graph, value.name + "." + std::to_string(first), value.dtype, std::move(shape), blob);
 }

@@ -1,6 +1,7 @@
 #include "passes/small_weights.h"
 
 #include "common/half.h"
+#include "made_constants.h"
 #include "mem_manager/device.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace refactor::computation {
 namespace {
 
 using mem_manager::Blob;
-using Shared = std::shared_ptr<Blob const>;
+using Bytes = std::span<void const* const>;
 
 struct Matrix {
     int64_t rows, columns;
@@ -77,87 +78,34 @@ double ratio(std::vector<float> const& changed, std::vector<float> const& all) {
 
 float inverse_of(float scale) { return scale > 0 ? 1 / scale : 0; }
 
-class RoundedSource final : public mem_manager::BlobSource {
-    Shared from_;
-    DataType type_;
+template <int step>
+void write_row(float const* row, int64_t columns, float const* inverse, DataType type, int8_t* to) {
+    if (type == DataType::I8)
+        quantize_row<step>(row, columns, inverse, to);
+    else
+        encode_row<step>(row, columns, inverse, type, to);
+}
 
-public:
-    RoundedSource(Shared from, DataType type) : from_(std::move(from)), type_(type) {}
-    void const* direct() const override { return nullptr; }
-    void read(void* to) const override {
-        Blob::Reader reader(*from_);
-        convert(DataType::F32, reader.data(), type_, to, static_cast<int64_t>(from_->bytes() / sizeof(float)));
-    }
-};
-
-class QuantizedSource final : public mem_manager::BlobSource {
-    Shared from_, scales_;
-    Matrix matrix_;
-    DataType type_;
-
-    template <int step>
-    void write_row(float const* row, float const* inverse, int8_t* to) const {
-        if (type_ == DataType::I8)
-            quantize_row<step>(row, matrix_.columns, inverse, to);
+void write_quantized(Matrix const& m, DataType type, float const* row, float const* scales, int8_t* to) {
+    std::vector<float> inverse;
+    for (int64_t i = 0; i < m.scales(); ++i) inverse.push_back(inverse_of(scales[i]));
+    for (int64_t i = 0; i < m.rows; ++i, row += m.columns, to += m.columns)
+        if (m.channels_are_rows())
+            write_row<0>(row, m.columns, &inverse[static_cast<size_t>(i)], type, to);
         else
-            encode_row<step>(row, matrix_.columns, inverse, type_, to);
-    }
+            write_row<1>(row, m.columns, inverse.data(), type, to);
+}
 
-public:
-    QuantizedSource(Shared from, Shared scales, Matrix const& matrix, DataType type)
-        : from_(std::move(from)), scales_(std::move(scales)), matrix_(matrix), type_(type) {}
-    void const* direct() const override { return nullptr; }
-    void read(void* to) const override {
-        Blob::Reader reader(*from_);
-        auto const* row = static_cast<float const*>(reader.data());
-        auto const* scales = static_cast<float const*>(scales_->data());
-        auto* target = static_cast<int8_t*>(to);
-        std::vector<float> inverse;
-        for (int64_t i = 0; i < matrix_.scales(); ++i) inverse.push_back(inverse_of(scales[i]));
-        for (int64_t i = 0; i < matrix_.rows; ++i, row += matrix_.columns, target += matrix_.columns)
-            if (matrix_.channels_are_rows())
-                write_row<0>(row, &inverse[static_cast<size_t>(i)], target);
-            else
-                write_row<1>(row, inverse.data(), target);
-    }
-};
+void transpose_bytes(char const* from, int64_t rows, int64_t columns, char* to) {
+    // A line of the cache has 64 elements of either matrix.
+    constexpr int64_t kTile = 64;
+    for (int64_t i0 = 0; i0 < rows; i0 += kTile)
+        for (int64_t j0 = 0; j0 < columns; j0 += kTile)
+            for (int64_t j = j0; j < std::min(j0 + kTile, columns); ++j)
+                for (int64_t i = i0; i < std::min(i0 + kTile, rows); ++i) to[j * rows + i] = from[i * columns + j];
+}
 
-class TransposedSource final : public mem_manager::BlobSource {
-    Shared from_;
-    int64_t rows_, columns_;
-
-public:
-    TransposedSource(Shared from, int64_t rows, int64_t columns)
-        : from_(std::move(from)), rows_(rows), columns_(columns) {}
-    void const* direct() const override { return nullptr; }
-    void read(void* to) const override {
-        Blob::Reader reader(*from_);
-        auto const* source = static_cast<char const*>(reader.data());
-        auto* target = static_cast<char*>(to);
-        // A line of the cache has 64 elements of either matrix.
-        constexpr int64_t kTile = 64;
-        for (int64_t i0 = 0; i0 < rows_; i0 += kTile)
-            for (int64_t j0 = 0; j0 < columns_; j0 += kTile)
-                for (int64_t j = j0; j < std::min(j0 + kTile, columns_); ++j)
-                    for (int64_t i = i0; i < std::min(i0 + kTile, rows_); ++i)
-                        target[j * rows_ + i] = source[i * columns_ + j];
-    }
-};
-
-class WidenedSource final : public mem_manager::BlobSource {
-    Shared from_;
-    DataType type_;
-
-public:
-    WidenedSource(Shared from, DataType type) : from_(std::move(from)), type_(type) {}
-    void const* direct() const override { return nullptr; }
-    void read(void* to) const override {
-        Blob::Reader reader(*from_);
-        convert(type_, reader.data(), DataType::F32, to, static_cast<int64_t>(from_->bytes() * 8) / bits_of(type_));
-    }
-};
-
-Result<SmallWeights, std::string> round_to(Shared const& from, DataType type) {
+Result<SmallWeights, std::string> round_to(SharedBlob const& from, DataType type) {
     constexpr int64_t kPart = 4096;
     std::vector<uint16_t> small(kPart);
     std::vector<float> back(kPart), changed(kPart), all(kPart);
@@ -175,7 +123,9 @@ Result<SmallWeights, std::string> round_to(Shared const& from, DataType type) {
     }
     auto error = ratio(changed, all);
     if (!std::isfinite(error)) return Err{std::string("an element is not finite or too large")};
-    return SmallWeights{Blob::lazy(from->bytes() / 2, std::make_unique<RoundedSource>(from, type)), nullptr, error};
+    auto source =
+        made_of({from}, [=](Bytes sources, void* to) { convert(DataType::F32, sources[0], type, to, count); });
+    return SmallWeights{Blob::lazy(from->bytes() / 2, std::move(source)), nullptr, error};
 }
 
 template <int step>
@@ -187,7 +137,7 @@ void add_errors_of(DataType type, float const* row, int64_t columns, float const
         add_encoding_errors<step>(row, columns, inverse, scales, type, changed, all);
 }
 
-Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, DataType type) {
+Result<SmallWeights, std::string> quantize(SharedBlob const& from, Matrix const& m, DataType type) {
     auto most = most_of(type);
     std::vector<float> scales(static_cast<size_t>(m.scales())), inverse(scales.size()),
         changed(static_cast<size_t>(m.columns)), all(changed.size()), largest(changed.size());
@@ -218,27 +168,34 @@ Result<SmallWeights, std::string> quantize(Shared const& from, Matrix const& m, 
     }
     auto error = ratio(changed, all);
     if (!std::isfinite(error)) return Err{std::string("an element is no number")};
-    Shared kept = Blob::copy_of(scales.data(), scales.size() * sizeof(float));
-    auto bytes = static_cast<size_t>(m.rows * m.columns);
-    return SmallWeights{Blob::lazy(bytes, std::make_unique<QuantizedSource>(from, kept, m, type)), kept, error};
+    SharedBlob kept = Blob::copy_of(scales.data(), scales.size() * sizeof(float));
+    auto source = made_of({from, kept}, [=](Bytes sources, void* to) {
+        write_quantized(m, type, static_cast<float const*>(sources[0]), static_cast<float const*>(sources[1]),
+                        static_cast<int8_t*>(to));
+    });
+    return SmallWeights{Blob::lazy(static_cast<size_t>(m.rows * m.columns), std::move(source)), kept, error};
 }
 
 }  // namespace
 
-Result<SmallWeights, std::string> make_small_weights(Shared const& matrix, DataType type, int64_t rows, int64_t columns,
-                                                     Channels channels) {
+Result<SmallWeights, std::string> make_small_weights(SharedBlob const& matrix, DataType type, int64_t rows,
+                                                     int64_t columns, Channels channels) {
     if (bits_of(type) == 8) return quantize(matrix, {rows, columns, channels}, type);
     return round_to(matrix, type);
 }
 
-Shared transposed_bytes(Shared matrix, int64_t rows, int64_t columns) {
+SharedBlob transposed_bytes(SharedBlob matrix, int64_t rows, int64_t columns) {
     auto bytes = matrix->bytes();
-    return Blob::lazy(bytes, std::make_unique<TransposedSource>(std::move(matrix), rows, columns));
+    return Blob::lazy(bytes, made_of({std::move(matrix)}, [=](Bytes sources, void* to) {
+                          transpose_bytes(static_cast<char const*>(sources[0]), rows, columns, static_cast<char*>(to));
+                      }));
 }
 
-Shared widened(Shared matrix, DataType type) {
-    auto count = matrix->bytes() * 8 / static_cast<size_t>(bits_of(type));
-    return Blob::lazy(count * sizeof(float), std::make_unique<WidenedSource>(std::move(matrix), type));
+SharedBlob widened(SharedBlob matrix, DataType type) {
+    auto count = static_cast<int64_t>(matrix->bytes() * 8) / bits_of(type);
+    return Blob::lazy(static_cast<size_t>(count) * sizeof(float),
+                      made_of({std::move(matrix)},
+                              [=](Bytes sources, void* to) { convert(type, sources[0], DataType::F32, to, count); }));
 }
 
 }  // namespace refactor::computation

@@ -1,9 +1,8 @@
 #pragma once
 #include "common/data_type.h"
 #include "common/result.h"
-#include "mem_manager/blob.h"
+#include "made_constants.h"
 
-#include <memory>
 #include <string>
 
 namespace refactor::computation {
@@ -13,9 +12,9 @@ constexpr float kRounder = 0x1.8p23f;
 
 /// A matrix in a type of fewer bits.
 struct SmallWeights {
-    std::shared_ptr<mem_manager::Blob const> data;    ///< made when it is read; takes no memory before
-    std::shared_ptr<mem_manager::Blob const> scales;  ///< f32, one for each channel, of types of 8 bits
-    double error = 0;  ///< Euclidean norm of what rounding changed over that of the matrix
+    SharedBlob data;    ///< made when it is read; takes no memory before
+    SharedBlob scales;  ///< f32, one for each channel, of types of 8 bits
+    double error = 0;   ///< Euclidean norm of what rounding changed over that of the matrix
 };
 
 /// What scales of types of 8 bits belong to: a column of the matrix, a row, or all of it, which has the same number for
@@ -28,13 +27,12 @@ enum class Channels { Columns, Rows, One };
 ///
 /// One scale for each output channel costs nothing while multiplying, and weights of one channel are alike: with
 /// normally distributed ones the error is about 1 %. Source: Jacob et al., arXiv 1712.05877, section 3.
-Result<SmallWeights, std::string> make_small_weights(std::shared_ptr<mem_manager::Blob const> const& matrix,
-                                                     DataType type, int64_t rows, int64_t columns, Channels channels);
+Result<SmallWeights, std::string> make_small_weights(SharedBlob const& matrix, DataType type, int64_t rows,
+                                                     int64_t columns, Channels channels);
 
 /// The same elements transposed, made when they are read; a byte each.
-std::shared_ptr<mem_manager::Blob const> transposed_bytes(std::shared_ptr<mem_manager::Blob const> matrix, int64_t rows,
-                                                          int64_t columns);
+SharedBlob transposed_bytes(SharedBlob matrix, int64_t rows, int64_t columns);
 /// A matrix of F16 or BF16 as f32, made when it is read.
-std::shared_ptr<mem_manager::Blob const> widened(std::shared_ptr<mem_manager::Blob const> matrix, DataType type);
+SharedBlob widened(SharedBlob matrix, DataType type);
 
 }  // namespace refactor::computation

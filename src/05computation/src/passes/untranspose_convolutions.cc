@@ -1,8 +1,7 @@
 #include "passes/untranspose_convolutions.h"
 
 #include "kernel/ops/conv.h"
-#include "mem_manager/blob.h"
-#include "mem_manager/device.h"
+#include "made_constants.h"
 #include "passes/constants.h"
 
 #include <algorithm>
@@ -30,21 +29,22 @@ std::optional<Weights> weights_of(Shape const& shape, int64_t group) {
 EdgePtr turned(Graph& graph, EdgePtr edge, Weights const& w) {
     auto const& value = edge->value;
     auto bytes = storage_bytes(value.dtype, 1);
+    auto turn = [=](std::span<void const* const> sources, void* target) {
+        auto const* from = static_cast<std::byte const*>(sources[0]);
+        auto* to = static_cast<std::byte*>(target);
+        for (int64_t g = 0; g < w.group; ++g)
+            for (int64_t m = 0; m < w.outputs; ++m)
+                for (int64_t c = 0; c < w.inputs; ++c) {
+                    auto first = ((g * w.inputs + c) * w.outputs + m) * w.taps;
+                    for (auto tap = w.taps; tap-- > 0; to += bytes)
+                        std::memcpy(to, from + static_cast<size_t>(first + tap) * bytes, bytes);
+                }
+    };
     auto all = static_cast<size_t>(w.group * w.outputs * w.inputs * w.taps) * bytes;
-    auto blob = mem_manager::Blob::make(mem_manager::cpu_device(), all);
-    mem_manager::Blob::Reader reader(*value.constant);
-    auto const* from = static_cast<std::byte const*>(reader.data());
-    auto* to = static_cast<std::byte*>(blob->data());
-    for (int64_t g = 0; g < w.group; ++g)
-        for (int64_t m = 0; m < w.outputs; ++m)
-            for (int64_t c = 0; c < w.inputs; ++c) {
-                auto const* kernel = from + static_cast<size_t>(((g * w.inputs + c) * w.outputs + m) * w.taps) * bytes;
-                for (auto tap = w.taps; tap-- > 0; to += bytes)
-                    std::memcpy(to, kernel + static_cast<size_t>(tap) * bytes, bytes);
-            }
     Shape shape{DimExpr(w.group * w.outputs), DimExpr(w.inputs)};
     shape.insert(shape.end(), value.shape.begin() + 2, value.shape.end());
-    return add_constant(graph, value.name + ".turned", value.dtype, std::move(shape), std::move(blob));
+    return add_constant(graph, value.name + ".turned", value.dtype, std::move(shape),
+                        make_constant(all, {value.constant}, turn));
 }
 
 /// The window of the convolution, if it has one.
