@@ -42,8 +42,11 @@ private:
 /// f32 with a mask of f32 or bool: blocks of queries against blocks of keys, online softmax.
 MaybeKernel make_attention_avx512(AttentionInfo const&, Request const&);
 MaybeKernel make_attention_avx2(AttentionInfo const&, Request const&);
-/// The same, with queries, keys, values and weights rounded to bf16 where rows share packed keys, if `may_round`; Q, K
-/// and V may be bf16, and Y.
+/// f32 with few keys and neither masks nor caps: blocks of queries in the lanes of vectors.
+MaybeKernel make_attention_few_keys_avx512(AttentionInfo const&, Request const&);
+MaybeKernel make_attention_few_keys_avx2(AttentionInfo const&, Request const&);
+/// As the tiled ones, with queries, keys, values and weights rounded to bf16 where rows share packed keys, if
+/// `may_round`; Q, K and V may be bf16, and Y.
 MaybeKernel make_attention_rounded_avx512amx(AttentionInfo const&, Request const&);
 MaybeKernel make_attention_rounded_avx512bf16(AttentionInfo const&, Request const&);
 /// f32, f64, f16 and bf16; computes in f64.

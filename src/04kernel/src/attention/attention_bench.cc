@@ -57,12 +57,15 @@ void bench(Info const& info, std::vector<Dims> const& in, std::vector<Dims> cons
     ThreadPool pool(threads);
     for (auto const& kernel : candidates(info, request).kernels) {
         if (kernel->id().find("reference") != std::string::npos) continue;
-        auto task = std::move(kernel->bind({descs[0], descs[1], {}, packs, threads})).value();
+        auto bound = kernel->bind({descs[0], descs[1], {}, packs, threads});
+        if (!bound) continue;
+        auto& task = *bound;
         runtime::TaskMemory memory(*task, threads);
         auto context = memory.context(pool);
         auto ns = measure([&] { task->run(arguments.data(), context); });
         std::string shape;
         for (auto d : in[0]) shape += (shape.empty() ? "" : "x") + std::to_string(d);
+        if (in.size() > 1 && in[1].size() > 1) shape += ", " + std::to_string(in[1][in[1].size() - 2]);
         std::printf("%-36s %-32s %-16s %9.2f us %7.1f GFLOP/s %6.1f GB/s\n", kernel->id().c_str(),
                     info.attributes().c_str(), shape.c_str(), ns / 1e3, task->operations() / ns, bytes / ns);
     }
@@ -82,6 +85,11 @@ void bench_all(int threads) {
     bench_attention({1, 6, 1500, 64}, 6, 1500, false, threads);
     bench_attention({1, 12, 1, 64}, 12, 512, false, threads);
     bench_attention({1, 32, 1, 128}, 8, 2048, false, threads);
+    bench_attention({1, 8, 4096, 16}, 8, 7, false, threads);
+    bench_attention({1, 8, 7, 16}, 8, 4096, false, threads);
+    for (int64_t depth : {16, 32, 64, 128})
+        for (int64_t keys : {1, 4, 7, 16, 32, 49})
+            for (int64_t queries : {20, 49, 1000}) bench_attention({1, 8, queries, depth}, 8, keys, false, threads);
     bench(SoftmaxInfo{3, 1, false, false}, {{1, 12, 128, 128}}, {{1, 12, 128, 128}}, threads);
     bench(SoftmaxInfo{1, 1, false, false}, {{1, 1000}}, {{1, 1000}}, threads);
     bench(SoftmaxInfo{1, 1, false, false}, {{1, 21, 65, 65}}, {{1, 21, 65, 65}}, threads);

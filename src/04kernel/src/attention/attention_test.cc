@@ -27,10 +27,11 @@ void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<
 }
 
 // The last one has whole tiles of all instruction sets in both products.
-Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},  {1, 4, 2, 1, 131, 64, 64},
-                    {1, 2, 1, 129, 129, 32, 48}, {1, 6, 2, 3, 77, 80, 72},   {2, 2, 2, 70, 300, 24, 20},
-                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64},    {1, 2, 1, 53, 1100, 16, 24},
-                    {1, 4, 2, 2, 1301, 32, 32},  {1, 1, 1, 61, 600, 64, 128}};
+Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},   {1, 4, 2, 1, 131, 64, 64},
+                    {1, 2, 1, 129, 129, 32, 48}, {1, 6, 2, 3, 77, 80, 72},    {2, 2, 2, 70, 300, 24, 20},
+                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64},     {1, 2, 1, 53, 1100, 16, 24},
+                    {1, 4, 2, 2, 1301, 32, 32},  {1, 1, 1, 61, 600, 64, 128}, {2, 4, 2, 300, 7, 16, 24},
+                    {1, 2, 2, 65, 49, 32, 32},   {3, 1, 1, 129, 16, 130, 3}};
 
 TEST(Attention, ReferenceWeighsValues) {
     std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 2}, {1, 0}),
@@ -68,6 +69,35 @@ TEST(Attention, CandidatesAgree) {
             info.causal = bits & 1, info.k_transposed = bits & 2, info.nan_to_zero = bits & 4;
             check(c, info, random, {});
         }
+}
+
+/// The kernel of this machine's instruction set that is estimated to be fastest.
+std::string fastest(Case const& c, AttentionInfo const& info) {
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.depth}),
+                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.depth}),
+                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.value_depth})},
+        outputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    Descriptions of(inputs, outputs);
+    PackCache packs;
+    std::string id;
+    double least = INFINITY;
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels)
+        if (auto estimate = kernel->estimate({of.in, of.out, {}, packs, 1}); estimate && *estimate < least)
+            least = *estimate, id = kernel->id();
+    return id;
+}
+
+TEST(Attention, FewKeysHaveQueriesInLanes) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    for (auto const& c : {Case{1, 8, 8, 4096, 7, 16, 16}, Case{1, 8, 8, 64, 4, 64, 64}, Case{2, 4, 2, 300, 1, 8, 8}})
+        EXPECT_NE(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
+    for (auto const& c :
+         {Case{1, 12, 12, 128, 128, 64, 64}, Case{1, 8, 8, 1, 7, 64, 64}, Case{1, 8, 8, 16, 64, 128, 128}})
+        EXPECT_EQ(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
+    AttentionInfo causal;
+    causal.causal = true;
+    EXPECT_EQ(fastest({1, 8, 8, 4096, 7, 16, 16}, causal).find(":few_keys:"), std::string::npos);
 }
 
 TEST(Attention, CandidatesAgreeOnMasks) {
