@@ -218,6 +218,22 @@ TEST_F(ConvTest, ColumnsOfFewOutputs) {
     EXPECT_EQ(ran.contains("conv:cpu:columns:f32:avx512"), cpu_features().isa >= Isa::Avx512);
 }
 
+TEST_F(ConvTest, ManyTapsThatReadOnlyPadding) {
+    std::vector<Case> cases;
+    for (int64_t size : {3, 9, 21, 39})
+        for (int64_t group : {1, 2})
+            for (size_t rank : {1, 2}) {
+                auto c = random_case(rng_, rank, group, 16, 16);
+                auto& window = c.info.window;
+                c.x[2] = size, c.w[2] = 40;
+                window.strides[0] = window.dilations[0] = 1, window.pads_begin[0] = 20, window.pads_end[0] = 19;
+                cases.push_back(c);
+            }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
     for (int64_t taps : {3, 5, 7})

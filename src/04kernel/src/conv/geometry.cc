@@ -46,11 +46,18 @@ Result<Geometry, Rejection> weighted_geometry(Window const& window, int64_t grou
 
 void Geometry::crop(int axis) {
     auto &taps = kernel[axis], &begin = pad[axis];
-    auto before = taps;
-    for (; taps > 1 && begin >= dilation[axis] && (out[axis] - 1) * stride[axis] < begin; --taps)
-        ++first_tap[axis], begin -= dilation[axis];
-    while (taps > 1 && (taps - 1) * dilation[axis] - begin >= in[axis]) --taps;
-    if (taps == before) return;
+    int64_t front = 0, back = 0;
+    auto left = [&] { return taps - front - back; };
+    for (; left() > 1; ++front) {
+        auto padding = begin - front * dilation[axis];
+        if (padding < dilation[axis] || (out[axis] - 1) * stride[axis] >= padding) break;
+    }
+    while (left() > 1 && (taps - back - 1) * dilation[axis] - begin >= in[axis]) ++back;
+    // Weights are packed for each choice of taps: of many, eighths are dropped, not as many as each size would have.
+    auto unit = std::max<int64_t>(1, taps / 8);
+    front = front / unit * unit, back = back / unit * unit;
+    if (front + back == 0) return;
+    taps = left(), first_tap[axis] += front, begin -= front * dilation[axis];
     auto end = (out[axis] - 1) * stride[axis] + (taps - 1) * dilation[axis] + 1 - begin;
     pad_end[axis] = std::max<int64_t>(0, end - in[axis]);
 }

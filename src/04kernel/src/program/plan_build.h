@@ -54,7 +54,8 @@ class PlanBuild {
     std::string where(uint32_t node) const;
 
 public:
-    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs);
+    /// `weighs_packing`: see `TaskChoice`.
+    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs, bool weighs_packing);
     std::shared_ptr<runtime::Plan const> build();
 };
 
