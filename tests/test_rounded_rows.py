@@ -87,7 +87,7 @@ def test_results_are_those_of_f32_rows(seed, width):
         x = random.standard_normal((batch, tokens, width), np.float32)
         got, expected, f32 = (executor({"x": x}) for executor in (narrow, wide, exact))
         (name,) = got
-        # Attention does not round the keys of few rows, if they are f32.
+        # Attention of few rows or keys does not round them, if they are f32.
         if tokens >= 16:
             np.testing.assert_array_equal(got[name], expected[name])
         assert relative_error(got, f32) < 0.02

@@ -17,8 +17,9 @@ struct Functions {
     Isa isa;
 };
 
-/// Of any instruction set; beyond, keys fill lanes well enough.
-constexpr int64_t kMostKeys = 56, kMostOfShortVectors = 20;
+/// Of any instruction set; beyond, keys fill lanes well enough. Where rounded products may be used instead, they are
+/// as fast sooner.
+constexpr int64_t kMostKeys = 56, kMostOfShortVectors = 20, kMostOfRounded = 15;
 
 /// softmax(scale · Q · Kᵀ) · V of few keys. Blocks of queries are turned so that each vector holds one element of many
 /// of them: no lane is empty however few keys there are, and nothing is combined across lanes.
@@ -102,6 +103,7 @@ class FewKeysKernel final : public Kernel {
     std::string init(AttentionShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
         auto most = functions_.rows.width == 16 ? kMostKeys : kMostOfShortVectors;
+        if (info_.may_round) most = std::min(most, kMostOfRounded);
         if (shape.keys < 1 || shape.keys > most)
             return std::to_string(shape.keys) + " keys, expected 1 to " + std::to_string(most);
         return {};
