@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import refactor_graph
+from onnx import helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
@@ -28,6 +30,26 @@ def test_script_starts(name: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert result.returncode == 0, result.stderr
     assert "usage:" in result.stdout
+
+
+def test_new_sizes_are_timed(tmp_path: Path) -> None:
+    model = tmp_path / "layers.onnx"
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    weights = [models.constant("w", np.ones((64, 64), np.float32))]
+    proto = models.model(nodes, [models.value("x", ["n", 64])], [models.value("y", ["n", 64])], weights)
+    model.write_bytes(proto.SerializeToString())
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+
+    def run(*sizes: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(FOLDER / "new_shapes.py"), str(model), "--sizes", *sizes]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+    result = run("n=8", "n=1", "n=100")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["n=1", "n=100"]
+    assert "packed weights of refactor_graph: 0.0 MB, of a file of 0.0 MB" in lines[-1]
+    assert "two sets at least" in run("n=8").stderr
 
 
 def test_quantised_models_load(tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ void* Blob::load() const {
     if (!lazy_->known) {
         auto fresh = make_pages(bytes_);
         lazy_->source->read(fresh->data());
-        lazy_->source->discard();
         lazy_->known = std::move(fresh);
     }
+    lazy_->source->discard();
     auto* data = lazy_->known->data();
     lazy_->data.store(data, std::memory_order_release);
     return data;

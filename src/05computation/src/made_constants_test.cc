@@ -64,6 +64,18 @@ TEST(MadeConstants, ForgetWhatTheyAreMadeOf) {
     EXPECT_EQ(outer.made, 2);
 }
 
+TEST(MadeConstants, ReadInPlaceForgetWhatTheyAreMadeOf) {
+    Sums inner, outer;
+    auto part = inner.of(numbers(kMany, 1), numbers(kMany, 2), kMany);
+    auto constant = outer.of(part, numbers(kMany, 4), kMany);
+    EXPECT_EQ(*static_cast<float const*>(constant->data()), 7.f);
+    EXPECT_EQ(floats(*part), std::vector<float>(kMany, 3));
+    EXPECT_EQ(inner.made, 2) << "the part was given up";
+    constant->forget();
+    EXPECT_EQ(floats(*constant), std::vector<float>(kMany, 7));
+    EXPECT_EQ(outer.made, 1) << "what is read in place stays";
+}
+
 TEST(MadeConstants, KeepWhatIsSmallOrMadeOfFarMore) {
     Sums sums;
     auto small = sums.of(numbers(4, 1), numbers(4, 2), 4);
