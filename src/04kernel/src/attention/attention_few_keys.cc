@@ -104,6 +104,7 @@ class FewKeysKernel final : public Kernel {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
         auto most = functions_.rows.width == 16 ? kMostKeys : kMostOfShortVectors;
         if (info_.may_round) most = std::min(most, kMostOfRounded);
+        if (shape.depth < 1 || shape.value_depth < 1) return "keys or values have no elements";
         if (shape.keys < 1 || shape.keys > most)
             return std::to_string(shape.keys) + " keys, expected 1 to " + std::to_string(most);
         return {};

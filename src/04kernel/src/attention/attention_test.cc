@@ -100,6 +100,33 @@ TEST(Attention, FewKeysHaveQueriesInLanes) {
     EXPECT_EQ(fastest({1, 8, 8, 4096, 7, 16, 16}, causal).find(":few_keys:"), std::string::npos);
 }
 
+TEST(Attention, FewKeysSayWhatTheyRefuse) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    auto why = [](AttentionInfo const& info, int64_t keys, DataType type) {
+        std::vector<Tensor> inputs{Tensor(type, {1, 1, 9, 4}), Tensor(type, {1, 1, keys, 4}),
+                                   Tensor(type, {1, 1, keys, 4})},
+            outputs{Tensor(type, {1, 1, 9, 4})};
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        Descriptions of(inputs, outputs);
+        PackCache packs;
+        auto found = candidates(info, request_of(in, results, Isa::Avx2, 1));
+        for (auto const& kernel : found.kernels)
+            if (kernel->id() == "attention:cpu:few_keys:f32:avx2") {
+                auto task = kernel->bind({of.in, of.out, {}, packs, 1});
+                return task ? std::string("nothing") : task.error().reason;
+            }
+        std::string reasons;
+        for (auto const& rejection : found.rejections) reasons += rejection.reason + '\n';
+        return reasons;
+    };
+    AttentionInfo plain, capped;
+    capped.softcap = 1;
+    EXPECT_EQ(why(plain, 20, DataType::F32), "nothing");
+    EXPECT_EQ(why(plain, 21, DataType::F32), "21 keys, expected 1 to 20");
+    EXPECT_NE(why(capped, 7, DataType::F32).find("with a mask, sinks or a cap"), std::string::npos);
+    EXPECT_NE(why(plain, 7, DataType::F64).find("input 0 is f64, expected f32"), std::string::npos);
+}
+
 TEST(Attention, CandidatesAgreeOnMasks) {
     std::mt19937 random(seed_of(92));
     for (auto const& c : kCases)
