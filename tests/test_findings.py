@@ -32,6 +32,17 @@ def test_batch_normalization_of_unknown_channels_with_constant_parameters(opset)
     np.testing.assert_allclose(y, wanted, rtol=0, atol=8 * np.finfo(np.float32).eps * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("shape", [(2, 7, 0), (0, 7, 3), (2, 7, 0, 5)])
+def test_constants_without_elements(shape):
+    """Dividing by rows of no bytes was the end of the process."""
+    random = models.generator(2)
+    constants = [models.constant("x", np.zeros(shape, np.float32))]
+    constants += [models.constant(name, random.uniform(0.5, 2, 7).astype(np.float32)) for name in "sbmv"]
+    node = helper.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])
+    y = _run([node], [], {}, constants)
+    assert (y.shape, y.dtype) == (shape, np.float32)
+
+
 def test_one_hot_takes_values_of_a_symbolic_size():
     node = helper.make_node("OneHot", ["i", "d", "v"], ["y"])
     inputs = [models.value("i", ["N"], TensorProto.INT64), models.value("v", ["K"])]

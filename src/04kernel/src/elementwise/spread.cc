@@ -29,7 +29,7 @@ Spread::Spread(LoopNest const& nest, LoopNest::Input const& input, Isa isa)
     // Short rows, several at once.
     constexpr int64_t kShort = 32;
     auto stride = sizes_.empty() ? -1 : strides_.back();
-    if (input.access == Access::Position || stride < 0 || row_bytes_ > kShort) return;
+    if (input.access == Access::Position || stride < 0 || row_bytes_ < 1 || row_bytes_ > kShort) return;
     auto width = input.access == Access::Row ? row_bytes_ : input.bytes;
     auto together = std::min(sizes_.back(), movement::ShuffleTable::kMostOut / row_bytes_);
     if (stride > 0) together = std::min(together, (movement::ShuffleTable::kMostIn - width) / stride + 1);
