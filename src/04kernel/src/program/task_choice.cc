@@ -26,7 +26,7 @@ constexpr double kWorthSharing = 8000;
 /// Bytes of weights that take so long to be packed that it matters; ns to pack one, fresh memory included; runs of the
 /// same sizes that share this.
 constexpr size_t kWorthWeighing = 1 << 14;
-constexpr double kPackingByte = 1, kBearingRuns = 32;
+constexpr double kPackingByte = 1, kBearingRuns = 8;
 
 /// Whether one thread is done with it sooner than others have come to help; not known of kernels without an estimate.
 bool is_short(Kernel const& kernel, BindArgs args) {
