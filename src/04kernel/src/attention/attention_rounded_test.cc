@@ -13,7 +13,7 @@ struct Case {
 };
 
 // Odd depths and keys, one and many blocks of keys, few rows, which are read in place and not rounded.
-Case const kCases[]{{1, 2, 2, 5, 57, 8, 8},      {2, 3, 3, 37, 65, 64, 64},  {1, 4, 2, 1, 131, 64, 64},
+Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},  {1, 4, 2, 1, 131, 64, 64},
                     {1, 2, 1, 129, 129, 31, 48}, {1, 6, 2, 13, 77, 80, 72},  {2, 2, 2, 70, 301, 23, 20},
                     {1, 2, 1, 53, 1101, 16, 24}, {1, 4, 2, 7, 1300, 33, 31}, {1, 1, 1, 61, 600, 64, 128},
                     {1, 2, 2, 66, 131, 40, 80},  {1, 1, 1, 70, 2101, 80, 40}};
@@ -42,7 +42,9 @@ TEST(RoundedAttention, CandidatesAgree) {
                 else
                     mask.as<float>()[i] = random() % 4 ? 0.5f : -INFINITY;
             auto others = check(c, info, random, info.has_mask ? std::vector{mask} : std::vector<Tensor>{});
-            EXPECT_EQ(others, wide_levels(cpu_features().isa) + rounded_levels());
+            // Those of few keys do not round.
+            auto of_few_keys = c.keys < 16 && !info.causal && !info.has_mask ? wide_levels(cpu_features().isa) : 0;
+            EXPECT_EQ(others, wide_levels(cpu_features().isa) + rounded_levels() + of_few_keys);
             if (testing::Test::HasFailure()) return;
         }
 }

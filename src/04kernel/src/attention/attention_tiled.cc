@@ -32,7 +32,7 @@ public:
         // Few keys leave lanes empty, and what is done for each row, and for packing keys, shows.
         auto keys = static_cast<double>(std::max<int64_t>(1, shape.keys)), filled = std::ceil(keys / 16) * 16;
         auto rows = static_cast<double>(shape.batch * shape.heads * shape.queries);
-        auto packing = shape.queries > 12 ? 0.11 * bytes : 0;
+        auto packing = shape.queries > kFewRows ? 0.11 * bytes : 0;
         auto work = shape.operations() * filled / keys / rate + 40 * rows + packing;
         return 100 + std::max(work, bytes / 10) / args.threads;
     }

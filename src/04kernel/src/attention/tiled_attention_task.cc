@@ -20,8 +20,6 @@ constexpr int64_t kMostRows = 48;
 constexpr int64_t kMostSharing = 8 * kMostRows;
 /// The same where products are by tiles (AMX) of 16 rows, two at a time.
 constexpr int64_t kMostTileRows = 64, kTile = 16, kTileRows = 2 * kTile;
-/// Up to so many rows, keys and values are read in place.
-constexpr int64_t kFewRows = 12;
 
 /// Floats of a cache line: rows of scores a power of two apart would meet in few sets of L1.
 constexpr int64_t kLine = 16;

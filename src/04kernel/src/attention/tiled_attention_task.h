@@ -5,6 +5,9 @@
 
 namespace refactor::kernel {
 
+/// Up to so many rows, keys and values are read in place.
+constexpr int64_t kFewRows = 12;
+
 /// Loops that an attention in blocks is made of.
 struct AttentionFunctions {
     ProductFunctions const& product;
