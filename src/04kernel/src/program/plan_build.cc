@@ -27,12 +27,8 @@ constexpr auto kLongBinding = std::chrono::milliseconds(5);
 
 }  // namespace
 
-PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs, bool weighs_packing)
-    : parts_(parts),
-      sizes_(sizes),
-      packs_(packs),
-      choice_(parts, weighs_packing && parts.device == "cpu"),
-      plan_(std::make_shared<runtime::Plan>()) {}
+PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs)
+    : parts_(parts), sizes_(sizes), packs_(packs), choice_(parts), plan_(std::make_shared<runtime::Plan>()) {}
 
 std::string PlanBuild::where(uint32_t node) const {
     return parts_.nodes[node].type + " node \"" + parts_.nodes[node].name + '"';

@@ -54,8 +54,7 @@ class PlanBuild {
     std::string where(uint32_t node) const;
 
 public:
-    /// `weighs_packing`: see `TaskChoice`.
-    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs, bool weighs_packing);
+    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs);
     std::shared_ptr<runtime::Plan const> build();
 };
 

@@ -107,7 +107,7 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings
     dims_.evaluate(bindings, values);
     check_conditions(values);
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
-    auto plan = PlanBuild(parts_, sizes, packs_, !packs_.is_empty()).build();
+    auto plan = PlanBuild(parts_, sizes, packs_).build();
     packs_.trim();
     for (auto const& edge : parts_.edges)
         if (edge.constant) edge.constant->forget();

@@ -120,58 +120,6 @@ private:
     Counts& counts_;
 };
 
-/// Packs its weights into a format of its own; takes `small` ns up to ten elements and `large` beyond.
-class PackingKernel final : public Kernel {
-    std::string format_;
-    std::shared_ptr<mem_manager::Blob const> weights_;
-    double small_, large_;
-
-    class Nothing final : public runtime::Task {
-    public:
-        void run(void* const*, runtime::RunContext const&) const override {}
-        uint64_t unread_inputs() const override { return 2; }
-    };
-
-public:
-    PackingKernel(std::string format, std::shared_ptr<mem_manager::Blob const> weights, double small, double large)
-        : format_(std::move(format)), weights_(std::move(weights)), small_(small), large_(large) {}
-    std::string id() const override { return format_; }
-    Result<double, Rejection> estimate(BindArgs const& args) const override {
-        return args.inputs[0]->count() <= 10 ? small_ : large_;
-    }
-    Result<std::unique_ptr<runtime::Task>, Rejection> bind(BindArgs const& args) const override {
-        auto bytes = weights_->bytes();
-        args.packs.get(*weights_, format_, bytes, [&](void const* from, void* to) { std::memcpy(to, from, bytes); });
-        return std::unique_ptr<runtime::Task>(std::make_unique<Nothing>());
-    }
-};
-
-/// Kernels chosen for few elements and then for many: `a` is best for few, `b` takes `large` ns for many, `a` 1 ms.
-std::vector<std::string> chosen_by(std::vector<int64_t> const& sizes, double large) {
-    ProgramParts parts;
-    auto n = parts.symbols.intern("n");
-    auto weights = mem_manager::Blob::copy_of(std::vector<char>(1 << 20).data(), 1 << 20);
-    parts.edges.push_back({"x", DataType::F32, {}, {DimExpr::symbol(n)}, nullptr});
-    parts.edges.push_back({"w", DataType::U8, {}, {DimExpr(1 << 20)}, weights});
-    parts.edges.push_back({"y", DataType::F32, {}, {DimExpr::symbol(n)}, nullptr});
-    parts.nodes.push_back({"n", "Conv", {0, 1}, {2}, {}, {}, {}});
-    parts.nodes[0].kernels.push_back(std::make_unique<PackingKernel>("a", weights, 1e3, 1e6));
-    parts.nodes[0].kernels.push_back(std::make_unique<PackingKernel>("b", weights, 2e3, large));
-    parts.inputs = {0}, parts.outputs = {2};
-    Program program(std::move(parts));
-    std::vector<std::string> result;
-    for (auto size : sizes) result.push_back(program.plan(std::vector<Dims>{{size}})->kernel_ids[0]);
-    return result;
-}
-
-TEST(Program, OtherSizesPackWeightsAgainOnlyForMuchFasterKernels) {
-    using Ids = std::vector<std::string>;
-    EXPECT_EQ(chosen_by({5, 100}, 0.99e6), Ids({"a", "a"})) << "a megabyte is packed for 1 % of a millisecond";
-    EXPECT_EQ(chosen_by({5, 100}, 0.5e6), Ids({"a", "b"}));
-    EXPECT_EQ(chosen_by({100, 5, 200}, 0.99e6), Ids({"b", "b", "b"})) << "the first sizes choose what is fastest";
-    EXPECT_EQ(chosen_by({100}, 0.99e6), Ids({"b"}));
-}
-
 TEST(Program, BindsOnAllThreadsWhereADeviceCompiles) {
     if (default_thread_count() < 2) GTEST_SKIP() << "needs two processors";
     auto most = [](char const* device, int threads) {

@@ -1,12 +1,10 @@
 #include "program/task_choice.h"
 
 #include "common/log.h"
-#include "mem_manager/blob.h"
 #include "mem_manager/device.h"
 #include "runtime/task.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace refactor::kernel {
 
@@ -22,11 +20,6 @@ constexpr double kNoise = 1.03;
 /// thread. Below, waking the other, and fetching what it has written for the next step, take as long as it saves
 /// (measured on Emerald Rapids).
 constexpr double kWorthSharing = 8000;
-
-/// Bytes of weights that take so long to be packed that it matters; ns to pack one, fresh memory included; runs of the
-/// same sizes that share this.
-constexpr size_t kWorthWeighing = 1 << 14;
-constexpr double kPackingByte = 1, kBearingRuns = 8;
 
 /// Whether one thread is done with it sooner than others have come to help; not known of kernels without an estimate.
 bool is_short(Kernel const& kernel, BindArgs args) {
@@ -83,7 +76,7 @@ std::string TaskChoice::measure(ProgramNode const& node, BindArgs const& args, C
     return kernels[static_cast<size_t>(fastest - times.begin())]->id();
 }
 
-bool TaskChoice::put_tuned_first(ProgramNode const& node, BindArgs const& args, Candidates& candidates) {
+void TaskChoice::put_tuned_first(ProgramNode const& node, BindArgs const& args, Candidates& candidates) {
     auto key = key_of(node, args);
     auto find = [&](std::string const& id) {
         return std::find_if(candidates.begin(), candidates.end(), [&](auto const& c) { return c.kernel->id() == id; });
@@ -93,31 +86,8 @@ bool TaskChoice::put_tuned_first(ProgramNode const& node, BindArgs const& args, 
         known = measure(node, args, candidates);
         parts_.tuning->set(std::move(key), *known);
     }
-    if (!known) return false;
-    auto it = find(*known);
-    if (it == candidates.end()) return false;
-    std::rotate(candidates.begin(), it, it + 1);
-    return true;
-}
-
-bool TaskChoice::has_weights(ProgramNode const& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](uint32_t edge) {
-        auto const* constant = edge == kNoEdge ? nullptr : parts_.edges[edge].constant.get();
-        return constant && constant->bytes() >= kWorthWeighing;
-    });
-}
-
-/// Puts first what is fastest if each run bears its share of packing.
-void TaskChoice::weigh_packing(BindArgs const& args, Candidates& candidates) const {
-    auto best = candidates.begin();
-    double least = std::numeric_limits<double>::infinity();
-    for (auto it = candidates.begin(); it != candidates.end() && it->cost < least; ++it) {
-        auto probe = PackCache::probe(args.packs);
-        if (!it->kernel->bind({args.inputs, args.outputs, args.params, probe, args.threads})) continue;
-        auto cost = it->cost + static_cast<double>(probe.missing()) * kPackingByte / kBearingRuns;
-        if (cost < least) least = cost, best = it;
-    }
-    std::rotate(candidates.begin(), best, best + 1);
+    if (!known) return;
+    if (auto it = find(*known); it != candidates.end()) std::rotate(candidates.begin(), it, it + 1);
 }
 
 Result<Chosen, std::string> TaskChoice::choose(ProgramNode const& node, BindArgs const& args) {
@@ -140,8 +110,7 @@ Result<Chosen, std::string> TaskChoice::choose(ProgramNode const& node, BindArgs
         while (position && candidates[position - 1].cost > cost) --position;
         candidates.insert(candidates.begin() + position, {kernel.get(), cost});
     }
-    bool tuned = parts_.tuning && candidates.size() > 1 && put_tuned_first(node, args, candidates);
-    if (weighs_packing_ && !tuned && candidates.size() > 1 && has_weights(node)) weigh_packing(args, candidates);
+    if (parts_.tuning && candidates.size() > 1) put_tuned_first(node, args, candidates);
     for (auto const& candidate : candidates) {
         auto own = args;
         bool alone = parts_.device == "cpu" && is_short(*candidate.kernel, args);

@@ -15,7 +15,6 @@ struct Chosen {
 /// that is asked for.
 class TaskChoice {
     ProgramParts const& parts_;
-    bool weighs_packing_;
     std::unique_ptr<KernelTimer> timer_;  ///< made for the first case that is measured
 
     struct Candidate {
@@ -25,14 +24,10 @@ class TaskChoice {
     using Candidates = SmallVector<Candidate, 8>;
     std::string key_of(ProgramNode const&, BindArgs const&) const;
     std::string measure(ProgramNode const&, BindArgs const&, Candidates const&);
-    bool put_tuned_first(ProgramNode const&, BindArgs const&, Candidates&);
-    bool has_weights(ProgramNode const&) const;
-    void weigh_packing(BindArgs const&, Candidates&) const;
+    void put_tuned_first(ProgramNode const&, BindArgs const&, Candidates&);
 
 public:
-    /// `weighs_packing`: what other sizes have packed counts, too. A kernel that is a little faster for these is not
-    /// worth the stall and the memory of weights in one more format.
-    TaskChoice(ProgramParts const& parts, bool weighs_packing) : parts_(parts), weighs_packing_(weighs_packing) {}
+    explicit TaskChoice(ProgramParts const& parts) : parts_(parts) {}
     /// Whether calls for different nodes may run at the same time.
     bool is_concurrent() const { return !parts_.measure; }
     /// Or the reasons of all kernels, a line each.
