@@ -64,8 +64,7 @@ struct PackCache::State {
     std::unordered_map<Blob const*, std::list<Packed>> packed;
     std::vector<std::shared_ptr<Blob>> staging;  ///< not in use
     Slabs slabs;
-    size_t bytes = 0, missing = 0;
-    PackCache const* known = nullptr;  ///< of a probe
+    size_t bytes = 0;
 
     Packed& entry(Blob const& source, std::string_view format) {
         std::lock_guard lock(mutex);
@@ -84,31 +83,11 @@ struct PackCache::State {
 };
 
 PackCache::PackCache() : state_(std::make_unique<State>()) {}
-PackCache::PackCache(PackCache const* known) : PackCache() { state_->known = known; }
 PackCache::~PackCache() = default;
 
 size_t PackCache::bytes() const {
     std::lock_guard lock(state_->mutex);
     return state_->bytes;
-}
-
-size_t PackCache::missing() const {
-    std::lock_guard lock(state_->mutex);
-    return state_->missing;
-}
-
-bool PackCache::is_empty() const {
-    std::lock_guard lock(state_->mutex);
-    return state_->packed.empty();
-}
-
-std::shared_ptr<Blob const> PackCache::find(Blob const& source, std::string_view format, size_t bytes) const {
-    std::lock_guard lock(state_->mutex);
-    auto found = state_->packed.find(&source);
-    if (found == state_->packed.end()) return nullptr;
-    for (auto const& entry : found->second)
-        if (entry.format == format && entry.blob && entry.blob->bytes() == bytes) return entry.blob;
-    return nullptr;
 }
 
 void PackCache::trim() {
@@ -132,12 +111,6 @@ void PackCache::add(Entry entry) {
 
 std::shared_ptr<Blob const> PackCache::find_or_make(Blob const& source, std::string_view format, size_t bytes,
                                                     void (*pack)(void*, void const*, void*), void* argument) {
-    if (state_->known) {
-        if (auto packed = state_->known->find(source, format, bytes)) return packed;
-        std::lock_guard lock(state_->mutex);
-        state_->missing += bytes;
-        return Blob::make_pages(bytes);
-    }
     auto& entry = state_->entry(source, format);
     std::call_once(entry.once, [&] {
         if (entry.blob && entry.blob->bytes() == bytes) return;

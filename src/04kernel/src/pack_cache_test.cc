@@ -81,22 +81,6 @@ TEST(PackCache, LetsTheSourceForgetWhatItPacked) {
     EXPECT_EQ(static_cast<char const*>(cache.get(*source, "g", 4, copy)->data())[0], 7) << "made again";
 }
 
-TEST(PackCache, AProbeCountsWhatWouldBePacked) {
-    auto source = Blob::lazy(8, std::make_unique<Filled>(7, 8));
-    PackCache cache;
-    EXPECT_TRUE(cache.is_empty());
-    auto packed = cache.get(*source, "f", 8, [](void const* from, void* to) { std::memcpy(to, from, 8); });
-    EXPECT_FALSE(cache.is_empty());
-    auto probe = PackCache::probe(cache);
-    auto fails = [](void const*, void*) { FAIL() << "a probe packs nothing"; };
-    EXPECT_EQ(probe.get(*source, "f", 8, fails), packed);
-    EXPECT_EQ(probe.missing(), 0u);
-    EXPECT_EQ(probe.get(*source, "g", 100, fails)->bytes(), 100u);
-    EXPECT_EQ(probe.get(*source, "f", 9, fails)->bytes(), 9u) << "of another size";
-    EXPECT_EQ(probe.missing(), 109u);
-    EXPECT_EQ(cache.entries().size(), 1u);
-}
-
 TEST(PackCache, PacksAgainAfterAFailure) {
     auto source = Blob::lazy(8, std::make_unique<Filled>(7, 8));
     PackCache cache;

@@ -85,9 +85,6 @@ struct Rejection {
 class PackCache {
 public:
     PackCache();
-    /// One that knows what `known` has packed, and packs nothing: for the rest `get` gives memory without content, to
-    /// be read by nobody, and counts its bytes as `missing`. Lives no longer than `known`.
-    static PackCache probe(PackCache const& known) { return PackCache(&known); }
     ~PackCache();
     PackCache(PackCache const&) = delete;
     PackCache& operator=(PackCache const&) = delete;
@@ -102,9 +99,6 @@ public:
             &pack);
     }
     size_t bytes() const;
-    /// Of a probe: what would have to be packed.
-    size_t missing() const;
-    bool is_empty() const;
     /// Gives back memory that only packing needs.
     void trim();
 
@@ -119,8 +113,6 @@ public:
     void add(Entry entry);
 
 private:
-    explicit PackCache(PackCache const* known);
-    std::shared_ptr<mem_manager::Blob const> find(mem_manager::Blob const&, std::string_view, size_t bytes) const;
     std::shared_ptr<mem_manager::Blob const> find_or_make(mem_manager::Blob const&, std::string_view, size_t,
                                                           void (*)(void*, void const*, void*), void*);
     struct State;
