@@ -176,6 +176,21 @@ TEST_F(ConvChain, AnyWindow) {
         }
 }
 
+TEST_F(ConvChain, OneChannel) {
+    // A convolution of one channel and one tap is depthwise too.
+    for (auto const* word : {"ed", "dp", "edp"}) {
+        auto c = random_case(rng_, word, 2, 25);
+        c.x[1] = 1;
+        for (size_t i = 0; i < c.weights.size(); ++i) {
+            c.weights[i][1] = 1;
+            if (word[i] != 'p') c.weights[i][0] = 1;
+            if (word[i] == 'd') c.info.stages[i].group = 1;
+        }
+        expect_row_buffer(check_all(c, rng_));
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST_F(ConvChain, BandsOfFewRows) {
     // Rows so wide that about six of two blocks of 16 channels are what a band may hold.
     auto wide = static_cast<int64_t>(cpu_features().l2 / sizeof(float)) / 2 / 32 / 6;

@@ -151,12 +151,16 @@ KernelResult make(ConvChainInfo const& info, Request const& request, Isa isa, st
     for (size_t i = 0; i < count; ++i) weights.push_back(weights_of(i).constant);
     for (auto const& w : weights)
         if (!w) return Err{Rejection{"needs constant weights"}};
-    size_t depthwise = is_depthwise(info.stages[0], weights_of(0)) ? 0 : 1;
-    bool fits = count > 1 && count <= depthwise + 2;
-    for (size_t i = 0; fits && i < count; ++i)
-        fits =
-            i == depthwise ? is_depthwise(info.stages[i], weights_of(i)) : is_pointwise(info.stages[i], weights_of(i));
-    if (!fits)
+    // A first stage of one channel can be of both kinds: the other stages say which of them it is.
+    auto fits = [&](size_t depthwise) {
+        bool all = count > 1 && count <= depthwise + 2;
+        for (size_t i = 0; all && i < count; ++i)
+            all = i == depthwise ? is_depthwise(info.stages[i], weights_of(i))
+                                 : is_pointwise(info.stages[i], weights_of(i));
+        return all;
+    };
+    size_t depthwise = fits(0) ? 0 : 1;
+    if (!fits(depthwise))
         return Err{Rejection{"is for a depthwise convolution of 1 or 2 axes with one of one tap before or behind it"}};
     return std::unique_ptr<Kernel>(
         std::make_unique<RowBufferKernel>(std::move(id), info, isa, std::move(weights), depthwise));
