@@ -8,6 +8,7 @@
 #     [SMALL])                compiled for size: code that runs once for each node of a model that is read
 #
 # The public headers of a layer are in src/NNname/include, its private ones in src/NNname/src; paths are relative to src/NNname.
+# Tests of every layer see src/00common/testing.
 #
 # ISA files are known by their suffix and are compiled on x86-64 only (other architectures leave them out):
 #     *_avx2.cc  *_avx2vnni.cc  *_avx512.cc  *_avx512vnni.cc  *_avx512bf16.cc  *_avx512amx.cc
@@ -117,7 +118,8 @@ function(add_layer number name)
     if(RG_BUILD_TESTS AND ARG_TESTS)
         rg_isa_sources(tests ${ARG_TESTS})
         add_executable(${name}_test ${tests})
-        target_include_directories(${name}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+        target_include_directories(${name}_test PRIVATE
+            "${CMAKE_CURRENT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/src/00common/testing")
         target_link_libraries(${name}_test PRIVATE refactor::${name} refactor::gtest)
         if(name STREQUAL "common")
             rg_precompile(${name}_test <gtest/gtest.h>)

@@ -1,6 +1,6 @@
 #include "common/half.h"
 #include "common/thread_pool.h"
-#include "test_seed.h"
+#include "random_test.h"
 
 #include <bit>
 #include <cmath>
@@ -32,7 +32,7 @@ TEST(Convert, VectorDecodingOfEveryHalfMatchesScalar) {
 
 TEST(Convert, VectorEncodingMatchesScalar) {
     auto seed = test_seed();
-    SCOPED_TRACE("RG_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937_64 random(seed);
     // Not a multiple of the vector or of the block; every bit pattern is possible.
     std::vector<float> values(1'000'003);
@@ -87,7 +87,7 @@ TEST(Convert, WideTypesRoundOnce) {
 /// a block.
 TEST(Convert, EveryPairKeepsSmallIntegers) {
     auto seed = test_seed();
-    SCOPED_TRACE("RG_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937_64 random(seed);
     for (int from = 1; from < kDataTypeCount; ++from) {
         for (int to = 1; to < kDataTypeCount; ++to) {

@@ -1,5 +1,5 @@
 #include "common/dim_expr.h"
-#include "test_seed.h"
+#include "random_test.h"
 
 #include <memory>
 #include <random>
@@ -112,7 +112,7 @@ std::vector<int64_t> random_bindings(std::mt19937_64& random) {
 
 TEST(DimProperty, EvaluationAgreesWithTheLiteralTree) {
     auto seed = test_seed();
-    SCOPED_TRACE("RG_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937_64 random(seed);
     SymbolTable table;
     for (auto const* name : {"N", "S", "H", "W"}) table.intern(name);
@@ -158,7 +158,7 @@ TEST(DimProperty, EvaluationAgreesWithTheLiteralTree) {
 /// Ring identities reach one normal form whatever the order of operations.
 TEST(DimProperty, RingIdentities) {
     auto seed = test_seed();
-    SCOPED_TRACE("RG_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937_64 random(seed);
     auto polynomial = [&] {
         DimExpr x = static_cast<int64_t>(random() % 9) - 4;

@@ -1,7 +1,5 @@
 #include "common/half.h"
 
-#include "test_seed.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>

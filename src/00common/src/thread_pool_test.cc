@@ -1,7 +1,7 @@
 #include "common/thread_pool.h"
 
 #include "common/error.h"
-#include "test_seed.h"
+#include "random_test.h"
 
 #include <atomic>
 #include <chrono>
@@ -44,7 +44,7 @@ void check_job(ThreadPool& pool, int64_t tasks) {
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
     auto seed = test_seed();
-    SCOPED_TRACE("RG_TEST_SEED=" + std::to_string(seed));
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937_64 random(seed);
     for (int threads : {1, 2, 3, 8}) {
         ThreadPool pool(threads, kMany);

@@ -1,5 +1,7 @@
 #include "frontend/shape_rules.h"
 
+#include "random_test.h"
+
 #include <random>
 
 #include <gtest/gtest.h>
@@ -77,9 +79,9 @@ std::pair<int64_t, int64_t> python_slice(int64_t size, int64_t start, int64_t en
 }
 
 TEST_F(ShapeRules, SliceAgreesWithPythonForEverySize) {
-    auto seed = std::random_device{}();
-    RecordProperty("seed", static_cast<int>(seed));
-    std::mt19937 random(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 random(static_cast<uint32_t>(seed));
     std::uniform_int_distribution<int64_t> bound(-9, 9), size(0, 7);
     for (int i = 0; i < 2000; ++i) {
         auto start = bound(random), end = bound(random), step = bound(random), length = size(random);

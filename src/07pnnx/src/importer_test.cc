@@ -1,6 +1,7 @@
 #include "common/error.h"
 #include "mem_manager/blob.h"
 #include "pnnx/model_reader.h"
+#include "random_test.h"
 #include "test_archive.h"
 
 #include <cstring>
@@ -131,9 +132,9 @@ TEST(Importer, InvalidNodesAreNamed) {
 }
 
 TEST(Importer, AnyDamageIsAnsweredWithATypedError) {
-    auto seed = std::random_device{}();
-    RecordProperty("seed", static_cast<int>(seed));
-    std::mt19937 random(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 random(static_cast<uint32_t>(seed));
     auto const whole = kHead + "6 7\n" +
                        with_nodes(
                            "pnnx.Expression e 1 1 0 1 expr=[size(@0,0),mul(size(@0,1),size(@0,2)),-1]\n"

@@ -1,5 +1,6 @@
 #include "zip_archive.h"
 
+#include "random_test.h"
 #include "test_archive.h"
 
 #include <random>
@@ -49,9 +50,9 @@ TEST(ZipArchive, NamesAreUnique) { EXPECT_FALSE(ZipArchive::open(blob_of(zip_of(
 
 /// Whatever is changed, nothing is read out of bounds (sanitizers watch) and nothing crashes.
 TEST(ZipArchive, AnyDamageIsSurvived) {
-    auto seed = std::random_device{}();
-    RecordProperty("seed", static_cast<int>(seed));
-    std::mt19937 random(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 random(static_cast<uint32_t>(seed));
     auto const whole = zip_of({{"a.weight", std::string(40, 'x')}, {"b", "1234"}});
     for (int i = 0; i < 20000; ++i) {
         auto bytes = whole;

@@ -173,12 +173,7 @@ std::set<std::string> check_all(std::vector<Case> const& cases, std::mt19937& rn
     return ran;
 }
 
-class ConvTest : public ::testing::Test {
-protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
-    void SetUp() override { RecordProperty("seed", std::to_string(seed_)), std::printf("seed %u\n", seed_); }
-};
+using ConvTest = RandomTest;
 
 }  // namespace
 }  // namespace refactor::kernel

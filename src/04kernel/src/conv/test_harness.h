@@ -5,6 +5,7 @@
 #include "conv/geometry.h"
 #include "mem_manager/blob.h"
 #include "mem_manager/device.h"
+#include "random_test.h"
 #include "runtime/task_memory.h"
 
 #include <algorithm>
@@ -18,13 +19,10 @@
 namespace refactor::kernel::test {
 
 /// Random cases of kernels for AVX-512 with BF16.
-class Bf16Test : public ::testing::Test {
+class Bf16Test : public RandomTest {
 protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
     void SetUp() override {
         if (cpu_features().isa < Isa::Avx512Bf16) GTEST_SKIP() << "needs avx512bf16";
-        std::printf("seed %u\n", seed_);
     }
 };
 

@@ -154,12 +154,8 @@ std::set<std::string> check_all(Case const& c, std::mt19937& rng) {
     return ran;
 }
 
-class ConvChain : public ::testing::Test {
+class ConvChain : public RandomTest {
 protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
-    void SetUp() override { RecordProperty("seed", std::to_string(seed_)), std::printf("seed %u\n", seed_); }
-
     void expect_row_buffer(std::set<std::string> const& ran) {
         auto isa = cpu_features().isa;
         EXPECT_EQ(ran.contains("conv_chain:cpu:row_buffer:f32:avx2"), isa >= Isa::Avx2);

@@ -12,11 +12,8 @@ namespace {
 
 using namespace test;
 
-class PoolTest : public ::testing::Test {
+class PoolTest : public RandomTest {
 protected:
-    uint32_t seed_ = std::random_device{}();
-    std::mt19937 rng_{seed_};
-    void SetUp() override { std::printf("seed %u\n", seed_); }
     int64_t pick(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng_); }
 };
 

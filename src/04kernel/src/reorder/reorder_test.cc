@@ -9,9 +9,9 @@ namespace {
 using namespace test;
 
 TEST(Reorder, AllCandidatesKeepValuesAndZeroPadding) {
-    auto seed = std::random_device{}();
-    std::printf("seed %u\n", seed);
-    std::mt19937 rng(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 rng(static_cast<uint32_t>(seed));
     auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
     constexpr Layout kLayouts[] = {Layout::Plain, Layout::Blocked8, Layout::Blocked16, Layout::Blocked32};
     ThreadPool pool(2);
@@ -82,9 +82,9 @@ Tensor channels_last(Tensor const& t) {
 }
 
 TEST(Reorder, ChannelsAtTheEndKeepValuesAndZeroPadding) {
-    auto seed = std::random_device{}();
-    std::printf("seed %u\n", seed);
-    std::mt19937 rng(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 rng(static_cast<uint32_t>(seed));
     auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
     ThreadPool pool(2);
     for (int round = 0; round < 40; ++round) {

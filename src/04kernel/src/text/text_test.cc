@@ -4,6 +4,7 @@
 #include "common/thread_pool.h"
 #include "mem_manager/blob.h"
 #include "numbers.h"
+#include "random_test.h"
 #include "unicode_case.h"
 #include "utf8.h"
 
@@ -45,8 +46,8 @@ TEST(Text, EqualAndConcatBroadcast) {
 }
 
 TEST(Text, ThreadsAgreeWithOne) {
-    auto seed = std::random_device{}();
-    SCOPED_TRACE(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937 random(static_cast<uint32_t>(seed));
     constexpr int64_t kRows = 321, kColumns = 17;
     auto make = [&](int64_t count) {
@@ -129,8 +130,8 @@ TEST(Text, ParsesNumbers) {
 }
 
 TEST(Text, EveryFloatSurvives) {
-    auto seed = std::random_device{}();
-    SCOPED_TRACE(seed);
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
     std::mt19937 random(static_cast<uint32_t>(seed));
     for (int i = 0; i < 20'000; ++i) {
         auto bits = static_cast<uint32_t>(random());
