@@ -59,10 +59,17 @@ std::string AttentionShape::init_views(AttentionInfo const& info, BindArgs const
     return {};
 }
 
-std::string AttentionShape::init_mask(TensorDesc const& mask) {
+std::string AttentionShape::init_mask(TensorDesc const& mask, bool repeats) {
     bool_mask = mask.dtype == DataType::Bool;
-    int64_t const full[4]{batch, heads, queries, keys};
     if (mask.dims.size() > 4) return "the mask has rank " + std::to_string(mask.dims.size()) + ", expected at most 4";
+    mask_batches = std::max<int64_t>(batch, 1);
+    if (repeats && mask.dims.size() == 4) {
+        mask_batches = mask.dims[0];
+        if (mask_batches == 0 || batch % mask_batches)
+            return std::to_string(batch) + " batches are not a multiple of " + std::to_string(mask_batches) +
+                   ", those of the mask";
+    }
+    int64_t const full[4]{mask_batches, heads, queries, keys};
     int64_t step = 1;
     for (size_t i = 1; i <= mask.dims.size(); ++i) {
         auto size = mask.dims[mask.dims.size() - i];
@@ -82,15 +89,16 @@ std::string AttentionShape::init(AttentionInfo const& info, BindArgs const& args
     if (info.has_sinks)
         if (auto const& sinks = args.inputs[3 + info.has_mask]->dims; sinks != Dims{heads})
             return "the sinks have " + std::to_string(sinks.size()) + " axes, expected one of " + std::to_string(heads);
-    return info.has_mask ? init_mask(*args.inputs[3]) : std::string();
+    return info.has_mask ? init_mask(*args.inputs[3], info.mask_repeats) : std::string();
 }
 
 std::string AttentionInfo::attributes() const {
     return "scale=" + exact_text(scale) + (softcap > 0 ? ",softcap=" + exact_text(softcap) : std::string()) +
-           (causal ? ",causal" : "") + (has_mask ? ",mask" : "") + (has_sinks ? ",sinks" : "") +
-           (k_transposed ? ",k_transposed" : "") + (unseen_to_zero ? ",unseen_to_zero" : "") +
-           (nan_to_zero ? ",nan_to_zero" : "") + (hidden == HiddenKeys::Replaced ? ",replaced" : "") +
-           (hidden == HiddenKeys::Absent ? ",absent" : "") + (views ? ",views" : "") + (may_round ? ",bf16" : "");
+           (causal ? ",causal" : "") + (has_mask ? ",mask" : "") + (mask_repeats ? ",mask_repeats" : "") +
+           (has_sinks ? ",sinks" : "") + (k_transposed ? ",k_transposed" : "") +
+           (unseen_to_zero ? ",unseen_to_zero" : "") + (nan_to_zero ? ",nan_to_zero" : "") +
+           (hidden == HiddenKeys::Replaced ? ",replaced" : "") + (hidden == HiddenKeys::Absent ? ",absent" : "") +
+           (views ? ",views" : "") + (may_round ? ",bf16" : "");
 }
 
 Candidates candidates(AttentionInfo const& info, Request const& request) {

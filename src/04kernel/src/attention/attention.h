@@ -16,6 +16,7 @@ struct AttentionShape {
     int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
     AttentionPlace q, k, v, y;
     int64_t mask_step[4] = {0, 0, 0, 0};  ///< batch, head, query, key
+    int64_t mask_batches = 1;             ///< behind which those of the mask repeat
     bool bool_mask = false;
 
     /// Why the operands do not fit together, or empty.
@@ -23,6 +24,10 @@ struct AttentionShape {
     /// Keys that query `s` may see.
     int64_t visible(AttentionInfo const& info, int64_t s) const {
         return info.causal ? std::max<int64_t>(0, std::min(keys, keys - queries + s + 1)) : keys;
+    }
+    /// Where the mask has what it says of the first key.
+    int64_t mask_at(int64_t b, int64_t head, int64_t query) const {
+        return b % mask_batches * mask_step[0] + head * mask_step[1] + query * mask_step[2];
     }
     /// A mask takes the place of the scores that it hides.
     bool hides(AttentionInfo const& info) const { return bool_mask || info.hidden != HiddenKeys::Added; }
@@ -36,7 +41,7 @@ struct AttentionShape {
 private:
     std::string init_tensors(AttentionInfo const&, BindArgs const&);
     std::string init_views(AttentionInfo const&, BindArgs const&);
-    std::string init_mask(TensorDesc const& mask);
+    std::string init_mask(TensorDesc const& mask, bool repeats);
 };
 
 /// f32 with a mask of f32 or bool: blocks of queries against blocks of keys, online softmax.

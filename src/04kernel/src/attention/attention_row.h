@@ -44,11 +44,10 @@ public:
                  int64_t batch, int64_t head, int64_t query, Result* y)
         : info_(info), shape_(shape), mask_type_(mask_type), mask_(info.has_mask ? arguments[3] : nullptr), y_(y) {
         auto kv = head / (shape.heads / shape.kv_heads);
-        auto const* step = shape.mask_step;
         q_ = static_cast<T const*>(arguments[0]) + shape.q.at(batch, head) + query * shape.q.row;
         k_ = static_cast<T const*>(arguments[1]) + shape.k.at(batch, kv);
         v_ = static_cast<T const*>(arguments[2]) + shape.v.at(batch, kv);
-        mask_first_ = batch * step[0] + head * step[1] + query * step[2], visible_ = shape.visible(info, query);
+        mask_first_ = shape.mask_at(batch, head, query), visible_ = shape.visible(info, query);
         if (info.has_sinks) sink_ = widen(static_cast<Result const*>(arguments[3 + info.has_mask])[head]);
     }
     /// `weights`: room for one of each key.

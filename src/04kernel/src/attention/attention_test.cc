@@ -1,37 +1,9 @@
-#include "attention/attention.h"
-
-#include "reduce/kernel_test.h"
+#include "attention/attention_cases.h"
 
 #include <limits>
 
 namespace refactor::kernel::test {
 namespace {
-
-// Scores of at most about 16 (eps 1e-6) from d products (error d * eps), exp of them, and a mean of values of size
-// about 1.
-constexpr Tolerance kTolerance{1e-5, 1e-5};
-
-struct Case {
-    int64_t batch, heads, kv_heads, queries, keys, depth, value_depth;
-};
-
-/// `others`: the mask and the sinks that `info` speaks of; `scale`: 0 for the usual one.
-void check(Case const& c, AttentionInfo info, std::mt19937& random, std::vector<Tensor> others, float scale = 0) {
-    info.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(c.depth));
-    auto k_dims =
-        info.k_transposed ? Dims{c.batch, c.kv_heads, c.depth, c.keys} : Dims{c.batch, c.kv_heads, c.keys, c.depth};
-    std::vector<Tensor> inputs{random_f32({c.batch, c.heads, c.queries, c.depth}, random), random_f32(k_dims, random),
-                               random_f32({c.batch, c.kv_heads, c.keys, c.value_depth}, random)};
-    for (auto& other : others) inputs.push_back(other);
-    check_candidates(info, inputs, {Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})}, kTolerance);
-}
-
-// The last one has whole tiles of all instruction sets in both products.
-Case const kCases[]{{1, 2, 2, 5, 7, 8, 8},       {2, 3, 3, 37, 65, 64, 64},   {1, 4, 2, 1, 131, 64, 64},
-                    {1, 2, 1, 129, 129, 32, 48}, {1, 6, 2, 3, 77, 80, 72},    {2, 2, 2, 70, 300, 24, 20},
-                    {1, 1, 1, 9, 4, 16, 16},     {1, 2, 2, 1, 1, 64, 64},     {1, 2, 1, 53, 1100, 16, 24},
-                    {1, 4, 2, 2, 1301, 32, 32},  {1, 1, 1, 61, 600, 64, 128}, {2, 4, 2, 300, 7, 16, 24},
-                    {1, 2, 2, 65, 49, 32, 32},   {3, 1, 1, 129, 16, 130, 3}};
 
 TEST(Attention, ReferenceWeighsValues) {
     std::vector<Tensor> inputs{Tensor::of<float>(DataType::F32, {1, 1, 1, 2}, {1, 0}),
@@ -71,82 +43,6 @@ TEST(Attention, CandidatesAgree) {
         }
 }
 
-/// The kernel of this machine's instruction set that is estimated to be fastest.
-std::string fastest(Case const& c, AttentionInfo const& info) {
-    std::vector<Tensor> inputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.depth}),
-                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.depth}),
-                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.value_depth})},
-        outputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})};
-    auto in = operands_of(inputs), results = operands_of(outputs);
-    Descriptions of(inputs, outputs);
-    PackCache packs;
-    std::string id;
-    double least = INFINITY;
-    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels)
-        if (auto estimate = kernel->estimate({of.in, of.out, {}, packs, 1}); estimate && *estimate < least)
-            least = *estimate, id = kernel->id();
-    return id;
-}
-
-TEST(Attention, FewKeysHaveQueriesInLanes) {
-    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
-    for (auto const& c : {Case{1, 8, 8, 4096, 7, 16, 16}, Case{1, 8, 8, 64, 4, 64, 64}, Case{2, 4, 2, 300, 1, 8, 8}})
-        EXPECT_NE(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
-    for (auto const& c :
-         {Case{1, 12, 12, 128, 128, 64, 64}, Case{1, 8, 8, 1, 7, 64, 64}, Case{1, 8, 8, 16, 64, 128, 128}})
-        EXPECT_EQ(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
-    AttentionInfo causal;
-    causal.causal = true;
-    EXPECT_EQ(fastest({1, 8, 8, 4096, 7, 16, 16}, causal).find(":few_keys:"), std::string::npos);
-}
-
-TEST(Attention, FewKeysSayWhatTheyRefuse) {
-    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
-    auto why = [](AttentionInfo const& info, int64_t keys, DataType type) {
-        std::vector<Tensor> inputs{Tensor(type, {1, 1, 9, 4}), Tensor(type, {1, 1, keys, 4}),
-                                   Tensor(type, {1, 1, keys, 4})},
-            outputs{Tensor(type, {1, 1, 9, 4})};
-        auto in = operands_of(inputs), results = operands_of(outputs);
-        Descriptions of(inputs, outputs);
-        PackCache packs;
-        auto found = candidates(info, request_of(in, results, Isa::Avx2, 1));
-        for (auto const& kernel : found.kernels)
-            if (kernel->id() == "attention:cpu:few_keys:f32:avx2") {
-                auto task = kernel->bind({of.in, of.out, {}, packs, 1});
-                return task ? std::string("nothing") : task.error().reason;
-            }
-        std::string reasons;
-        for (auto const& rejection : found.rejections) reasons += rejection.reason + '\n';
-        return reasons;
-    };
-    AttentionInfo plain, capped;
-    capped.softcap = 1;
-    EXPECT_EQ(why(plain, 20, DataType::F32), "nothing");
-    EXPECT_EQ(why(plain, 21, DataType::F32), "21 keys, expected 1 to 20");
-    EXPECT_NE(why(capped, 7, DataType::F32).find("with a mask, sinks or a cap"), std::string::npos);
-    EXPECT_NE(why(plain, 7, DataType::F64).find("input 0 is f64, expected f32"), std::string::npos);
-}
-
-TEST(Attention, CandidatesAgreeOnMasks) {
-    std::mt19937 random(seed_of(92));
-    for (auto const& c : kCases)
-        for (int bits = 0; bits < 8; ++bits)
-            for (auto const& dims : {Dims{c.queries, c.keys}, Dims{c.batch, 1, 1, c.keys}, Dims{c.heads, c.queries, 1},
-                                     Dims{c.batch, c.heads, c.queries, c.keys}}) {
-                AttentionInfo info;
-                info.causal = bits & 1, info.nan_to_zero = bits & 2, info.has_mask = true;
-                Tensor mask(bits & 4 ? DataType::Bool : DataType::F32, dims);
-                for (int64_t i = 0; i < mask.desc.count(); ++i) {
-                    auto draw = random() % 4;
-                    if (bits & 4)
-                        mask.as<bool>()[i] = draw != 0;
-                    else
-                        mask.as<float>()[i] = draw == 0 ? -INFINITY : draw == 1 ? -16.f : static_cast<float>(draw);
-                }
-                check(c, info, random, {mask});
-            }
-}
-
 TEST(Attention, CandidatesAgreeOnCaps) {
     std::mt19937 random(seed_of(95));
     for (auto const& c : kCases)
@@ -157,35 +53,6 @@ TEST(Attention, CandidatesAgreeOnCaps) {
             for (int64_t i = 0; i < mask.desc.count(); ++i) mask.as<bool>()[i] = random() % 4;
             auto masks = info.has_mask ? std::vector{mask} : std::vector<Tensor>{};
             check(c, info, random, masks), check(c, info, random, masks, -0.3f);
-        }
-}
-
-/// Keys in runs that hardly a row sees: of 0, 1 or all runs of 512 keys, hidden by -inf, by the lowest number or by
-/// false.
-TEST(Attention, CandidatesAgreeOnHiddenKeys) {
-    std::mt19937 random(seed_of(96));
-    for (Case const c : {Case{1, 4, 2, 3, 1600, 16, 16}, Case{2, 2, 2, 70, 1100, 16, 8}})
-        for (int bits = 0; bits < 32; ++bits) {
-            AttentionInfo info;
-            info.causal = bits & 1, info.nan_to_zero = bits & 2, info.has_mask = true, info.has_sinks = bits & 16;
-            auto kind = bits / 4 % 4;
-            Tensor mask(kind == 0 ? DataType::Bool : DataType::F32, {c.batch, 1, kind == 3 ? 1 : c.queries, c.keys});
-            for (int64_t row = 0; row < mask.desc.count() / c.keys; ++row) {
-                auto shown = static_cast<int64_t>(random() % 5);  // of 512: 4 is none
-                for (int64_t i = 0; i < c.keys; ++i) {
-                    bool is_shown = i / 512 == shown && random() % 4;
-                    auto at = row * c.keys + i;
-                    if (kind == 0)
-                        mask.as<bool>()[at] = is_shown;
-                    else
-                        mask.as<float>()[at] = is_shown    ? 1
-                                               : kind == 2 ? std::numeric_limits<float>::lowest()
-                                                           : -INFINITY;
-                }
-            }
-            std::vector<Tensor> others{mask};
-            if (info.has_sinks) others.push_back(random_f32({c.heads}, random));
-            check(c, info, random, others);
         }
 }
 
@@ -244,16 +111,6 @@ TEST(Attention, MaximumGrows) {
         for (int64_t i = 0; i < 1700; ++i) mask.as<float>()[i] = growth * static_cast<float>(i - 1699);
         check({1, 2, 2, 13, 1700, 16, 16}, info, random, {mask});
     }
-}
-
-TEST(Attention, LowestMaskWeighsAllKeysAlike) {
-    std::mt19937 random(seed_of(96));
-    AttentionInfo info;
-    info.has_mask = true;
-    Tensor mask(DataType::F32, {3, 700});
-    for (int64_t i = 0; i < 3 * 700; ++i)
-        mask.as<float>()[i] = i / 700 != 1 || i % 700 == 650 ? std::numeric_limits<float>::lowest() : -3e38f;
-    check({1, 1, 1, 3, 700, 8, 8}, info, random, {mask});
 }
 
 /// The first output of every kernel.
@@ -408,24 +265,6 @@ TEST(Attention, RefusesViewsOutsideOfTensors) {
             EXPECT_FALSE(kernel->bind({of.in, of.out, params, packs, 1}).ok()) << kernel->id() << " param " << i;
         }
     }
-}
-
-TEST(Attention, RowsWithoutKeys) {
-    std::mt19937 random(seed_of(93));
-    for (bool zero : {false, true})
-        for (bool boolean : {false, true}) {
-            AttentionInfo info;
-            info.nan_to_zero = zero, info.has_mask = true;
-            Tensor mask(boolean ? DataType::Bool : DataType::F32, {20, 70});
-            for (int64_t i = 0; i < 20 * 70; ++i) {
-                auto masked = i / 70 == 3 || i / 70 == 17 || i % 70 < 66;
-                if (boolean)
-                    mask.as<bool>()[i] = !masked;
-                else
-                    mask.as<float>()[i] = masked ? -INFINITY : 0;
-            }
-            check({1, 2, 2, 20, 70, 32, 32}, info, random, {mask});
-        }
 }
 
 }  // namespace

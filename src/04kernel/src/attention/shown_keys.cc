@@ -20,14 +20,14 @@ ShownKeys::Hiding ShownKeys::hiding_of(void const* mask, int64_t at, int64_t key
 }
 
 bool ShownKeys::hides_all(MaskedRows const& r, int64_t first, int64_t count) const {
-    auto const* step = shape_.mask_step;
+    auto const key_step = shape_.mask_step[3];
     auto head = r.head + r.row / shape_.queries, query = r.row % shape_.queries;
     auto hiding = Hiding::None;
     int64_t before = -1;
     for (int64_t i = 0; r.mask && i < r.rows; ++i) {
-        auto at = r.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+        auto at = shape_.mask_at(r.batch, head, query) + first * key_step;
         if (++query == shape_.queries) query = 0, ++head;
-        if (std::exchange(before, at) != at) hiding = hiding_of(r.mask, at, step[3] ? count : 1);
+        if (std::exchange(before, at) != at) hiding = hiding_of(r.mask, at, key_step ? count : 1);
         bool sees_others = r.maxima[i] > kHiddenBelow / 16;
         if (hiding == Hiding::None || (hiding == Hiding::BesideOthers && !sees_others)) return false;
     }
@@ -50,14 +50,14 @@ int64_t ShownKeys::end_of_shown(void const* mask, int64_t at, int64_t from, int6
 }
 
 int64_t ShownKeys::shown(MaskedRows const& r, int64_t first, int64_t count) const {
-    auto const* step = shape_.mask_step;
+    auto const key_step = shape_.mask_step[3];
     auto head = r.head + r.row / shape_.queries, query = r.row % shape_.queries;
     int64_t most = r.mask ? 0 : count;
     for (int64_t i = 0; i < r.rows && most < count; ++i) {
-        auto at = r.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+        auto at = shape_.mask_at(r.batch, head, query) + first * key_step;
         if (++query == shape_.queries) query = 0, ++head;
         bool sees_more;
-        if (step[3]) {
+        if (key_step) {
             auto end = end_of_shown(r.mask, at, most, count);
             sees_more = end > std::exchange(most, end);
         } else {
@@ -65,7 +65,7 @@ int64_t ShownKeys::shown(MaskedRows const& r, int64_t first, int64_t count) cons
             if (sees_more) return count;
         }
         bool sees_others = sees_more || r.maxima[i] > kHiddenBelow / 16;
-        if (!sees_others && hiding_of(r.mask, at, step[3] ? count : 1) == Hiding::BesideOthers) return count;
+        if (!sees_others && hiding_of(r.mask, at, key_step ? count : 1) == Hiding::BesideOthers) return count;
     }
     return most;
 }

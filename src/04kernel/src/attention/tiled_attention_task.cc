@@ -142,11 +142,11 @@ class TiledAttention final : public runtime::Task {
         multiply(p, t, in_place);
     }
     void update_scores(Place const& p, int64_t first, int64_t count, bool in_place, bool adds) const {
-        auto const* step = shape_.mask_step;
+        auto const key_step = shape_.mask_step[3];
         auto head = p.head + p.row / shape_.queries, query = p.row % shape_.queries;
         ScoreRows r{};
         r.step = score_step_, r.scale = info_.scale > 0 ? info_.scale : 1, r.softcap = info_.softcap;
-        r.count = count, r.one_mask = step[3] == 0, r.hides = shape_.hides(info_), r.y_step = result_step_,
+        r.count = count, r.one_mask = key_step == 0, r.hides = shape_.hides(info_), r.y_step = result_step_,
         r.value_depth = shape_.value_depth;
         for (int64_t i = 0; i < p.rows; i += kScoreRows) {
             r.rows = static_cast<int>(std::min<int64_t>(kScoreRows, p.rows - i));
@@ -155,7 +155,7 @@ class TiledAttention final : public runtime::Task {
             r.y = adds ? p.results + i * result_step_ : nullptr;
             for (int n = 0; n < r.rows; ++n) {
                 r.visible[n] = std::max<int64_t>(0, std::min(count, shape_.visible(info_, query) - first));
-                auto at = p.batch * step[0] + head * step[1] + query * step[2] + first * step[3];
+                auto at = shape_.mask_at(p.batch, head, query) + first * key_step;
                 if (p.mask && shape_.bool_mask)
                     r.allowed[n] = static_cast<unsigned char const*>(p.mask) + at;
                 else if (p.mask)

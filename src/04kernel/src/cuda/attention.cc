@@ -120,6 +120,7 @@ public:
 MaybeKernel make(AttentionInfo const& info, Request const& request, bool tiled) {
     auto library = Library::of(request);
     if (!library) return Err{library.error()};
+    if (info.mask_repeats) return Err{Rejection{"masks that repeat are for the CPU"}};
     AttentionKind kind;
     kind.info = info, kind.dtype = request.inputs[0].dtype;
     auto is_known = [](DataType type) { return is_float(type) && element_text(type); };

@@ -156,6 +156,7 @@ std::string why_not_cudnn(AttentionInfo const& info, Request const& request) {
     auto dtype = request.inputs[0].dtype;
     if (dtype != DataType::F16 && dtype != DataType::BF16)
         return "dtype " + std::string(refactor::name_of(dtype)) + ", expected f16 or bf16";
+    if (info.mask_repeats) return "masks that repeat are for the CPU";
     // Planning with a transposed K ends the process in cuDNN 9.28 for Hopper.
     if (info.has_sinks || info.k_transposed || info.softcap > 0)
         return "sinks, a transposed K and capped scores are left to generated code";

@@ -190,8 +190,30 @@ Shape with_keys(Shape made, DimExpr const& keys) {
     return made;
 }
 
-bool fuse(Model& model, NodePtr softmax, bool halves) {
-    if (!is_softmax_of_scores(softmax, halves)) return false;
+/// Scores [B, N, H, S, T] of matrices [B · N, H, S, T], to which a mask of each of N windows was added.
+bool are_windows(Shape const& scores, Shape const& matrices) {
+    return scores.size() == 5 && matrices.size() == 4 && scores[0] * scores[1] == matrices[0] &&
+           std::equal(scores.begin() + 2, scores.end(), matrices.begin() + 1);
+}
+
+/// The mask of such scores as one of the matrices: of all of them, of N that repeat, or one for all. Null: it is
+/// another one for each of B alone.
+EdgePtr mask_of_windows(Heads const& heads, EdgePtr mask, Shape const& scores, bool& repeats) {
+    auto shape = mask->value.shape;
+    if (shape.size() < 5) return mask;
+    DimExpr const one(1);
+    bool of_batch = shape[0] != one, of_window = shape[1] != one;
+    if (of_batch && !of_window && scores[1] != one) return nullptr;
+    repeats = of_window && !of_batch && scores[0] != one;
+    auto first = shape[0] * shape[1];
+    shape.erase(shape.begin());
+    shape[0] = first;
+    return heads.reshaped(mask, shape);
+}
+
+bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
+    // On the CPU, products of halves are computed in f32 before this pass.
+    if (!is_softmax_of_scores(softmax, !on_cpu)) return false;
     auto& graph = model.graph;
     auto const& shape = softmax->output()->value.shape;
     auto scores = scores_of(softmax->input(0));
@@ -215,7 +237,8 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
         auto const whole = with_keys(made, key_count);
         return whole == apart || whole == merged;
     };
-    if (!fits(shape) || !fits(scores->shape) || !fits(scores->product->value.shape) ||
+    bool windows = are_windows(scores->shape, apart);
+    if (!fits(shape) || !(fits(scores->shape) || windows) || !fits(scores->product->value.shape) ||
         !fits(second.weights->value.shape) || !heads.fit(queries) || !shared.fit(keys) || !shared.fit(values))
         return false;
     if (shape.back() != key_count && values->value.shape[values->value.shape.size() - 2] != key_count) return false;
@@ -223,6 +246,10 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
     if (mask && scores->shape.size() == 3 && mask->value.shape.size() == 3 && mask->value.shape[0] != DimExpr(1)) {
         if (!heads.fit(mask)) return false;
         mask = heads.apart(mask);
+    }
+    if (mask && windows) {
+        mask = mask_of_windows(heads, mask, scores->shape, attention.mask_repeats);
+        if (!mask || (attention.mask_repeats && !on_cpu)) return false;
     }
     attention.has_mask = mask != nullptr;
     attention.nan_to_zero = second.nan_to_zero, attention.hidden = scores->hidden;
@@ -249,10 +276,9 @@ bool fuse(Model& model, NodePtr softmax, bool halves) {
 }  // namespace
 
 int fuse_attention(Model& model, PassContext const& context) {
-    // On the CPU, products of halves are computed in f32 before this pass.
-    bool halves = context.options.device != "cpu";
     int fused = 0;
-    for (auto* node : model.graph.topological()) fused += node->alive() && fuse(model, node, halves);
+    for (auto* node : model.graph.topological())
+        fused += node->alive() && fuse(model, node, context.options.device == "cpu");
     return fused;
 }
 

@@ -122,6 +122,43 @@ TEST(FuseAttention, OneHeadOfKeysForAllQueries) {
     }
 }
 
+/// softmax(Q · Kᵀ + a table of each head + a mask of `leading` · H or 1 heads) · V of windows in batches, which are
+/// told apart for the mask alone.
+Types windows(int64_t batches, Dims const& leading, int64_t mask_heads, bool symbolic) {
+    constexpr int64_t kWindows = 4;
+    TestGraph g(47);
+    DimExpr b(batches);
+    if (symbolic) b = DimExpr::symbol(g.model.symbols.intern("B"));
+    auto all = b * kWindows;
+    auto* x = g.reshape(g.input({b, kWindows, kHeads, kQueries, kDepth}), {all, kHeads, kQueries, kDepth});
+    auto *k = g.reshape(g.input({b, kWindows, kHeads, kDepth, kQueries}), {all, kHeads, kDepth, kQueries}),
+         *table = g.weights({kHeads, kQueries, kQueries});
+    Shape const matrices{all, kHeads, kQueries, kQueries}, apart{b, kWindows, kHeads, kQueries, kQueries};
+    auto* biased = g.elementwise(ExprOp::Add, {g.add(kernel::MatMulInfo{}, {x, k}, matrices), table}, matrices);
+    auto* mask = g.input({leading[0], leading[1], mask_heads, kQueries, kQueries});
+    auto* masked = g.reshape(g.elementwise(ExprOp::Add, {g.reshape(biased, apart), mask}, apart), matrices);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {masked}, matrices), x}, {all, kHeads, kQueries, kDepth}));
+    return compare_passes(g,
+                          {{batches, kWindows, kHeads, kQueries, kDepth},
+                           {batches, kWindows, kHeads, kDepth, kQueries},
+                           {leading[0], leading[1], mask_heads, kQueries, kQueries}},
+                          kTolerance);
+}
+
+TEST(FuseAttention, MasksOfWindows) {
+    for (int64_t heads : {int64_t{1}, kHeads})
+        for (bool symbolic : {false, true}) {
+            for (auto const& leading : {Dims{1, 4}, Dims{1, 1}, Dims{3, 4}})
+                EXPECT_EQ(count(windows(3, leading, heads, symbolic && leading[0] == 1), "Attention"), 1)
+                    << leading[0] << " " << leading[1] << " " << heads << symbolic;
+            EXPECT_EQ(count(windows(1, {1, 4}, heads, symbolic), "Attention"), 1) << heads << symbolic;
+            EXPECT_EQ(count(windows(1, {1, 1}, heads, symbolic), "Attention"), 1) << heads << symbolic;
+        }
+    EXPECT_EQ(count(windows(3, {3, 1}, 1, false), "Attention"), 0);
+}
+
 TEST(FuseAttention, ReshapesThatMixAxesStay) {
     TestGraph g(44);
     auto *q = g.input({6, 4, kDepth}), *k = g.input({6, kDepth, 4}), *v = g.input({6, 4, kDepth}),

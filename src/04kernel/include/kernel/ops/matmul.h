@@ -63,6 +63,7 @@ struct AttentionInfo {
     float softcap = 0;    ///< above 0: a score s becomes softcap · tanh(s / softcap)
     bool causal = false;  ///< position s sees keys up to T - S + s
     bool has_mask = false, has_sinks = false;
+    bool mask_repeats = false;  ///< the mask is of n batches: batch b has that of b mod n. CPU only.
     bool k_transposed = false;
     bool unseen_to_zero = false;
     bool nan_to_zero = false;  ///< weights that are NaN are 0: rows with a score that is NaN or infinite yield zeros

@@ -1,0 +1,63 @@
+#include "attention/attention_cases.h"
+
+namespace refactor::kernel::test {
+namespace {
+
+/// The kernel of this machine's instruction set that is estimated to be fastest.
+std::string fastest(Case const& c, AttentionInfo const& info) {
+    std::vector<Tensor> inputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.depth}),
+                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.depth}),
+                               Tensor(DataType::F32, {c.batch, c.kv_heads, c.keys, c.value_depth})},
+        outputs{Tensor(DataType::F32, {c.batch, c.heads, c.queries, c.value_depth})};
+    auto in = operands_of(inputs), results = operands_of(outputs);
+    Descriptions of(inputs, outputs);
+    PackCache packs;
+    std::string id;
+    double least = INFINITY;
+    for (auto const& kernel : candidates(info, request_of(in, results, cpu_features().isa, 1)).kernels)
+        if (auto estimate = kernel->estimate({of.in, of.out, {}, packs, 1}); estimate && *estimate < least)
+            least = *estimate, id = kernel->id();
+    return id;
+}
+
+TEST(AttentionOfFewKeys, HasQueriesInLanes) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    for (auto const& c : {Case{1, 8, 8, 4096, 7, 16, 16}, Case{1, 8, 8, 64, 4, 64, 64}, Case{2, 4, 2, 300, 1, 8, 8}})
+        EXPECT_NE(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
+    for (auto const& c :
+         {Case{1, 12, 12, 128, 128, 64, 64}, Case{1, 8, 8, 1, 7, 64, 64}, Case{1, 8, 8, 16, 64, 128, 128}})
+        EXPECT_EQ(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
+    AttentionInfo causal;
+    causal.causal = true;
+    EXPECT_EQ(fastest({1, 8, 8, 4096, 7, 16, 16}, causal).find(":few_keys:"), std::string::npos);
+}
+
+TEST(AttentionOfFewKeys, SaysWhatItRefuses) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
+    auto why = [](AttentionInfo const& info, int64_t keys, DataType type) {
+        std::vector<Tensor> inputs{Tensor(type, {1, 1, 9, 4}), Tensor(type, {1, 1, keys, 4}),
+                                   Tensor(type, {1, 1, keys, 4})},
+            outputs{Tensor(type, {1, 1, 9, 4})};
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        Descriptions of(inputs, outputs);
+        PackCache packs;
+        auto found = candidates(info, request_of(in, results, Isa::Avx2, 1));
+        for (auto const& kernel : found.kernels)
+            if (kernel->id() == "attention:cpu:few_keys:f32:avx2") {
+                auto task = kernel->bind({of.in, of.out, {}, packs, 1});
+                return task ? std::string("nothing") : task.error().reason;
+            }
+        std::string reasons;
+        for (auto const& rejection : found.rejections) reasons += rejection.reason + '\n';
+        return reasons;
+    };
+    AttentionInfo plain, capped;
+    capped.softcap = 1;
+    EXPECT_EQ(why(plain, 20, DataType::F32), "nothing");
+    EXPECT_EQ(why(plain, 21, DataType::F32), "21 keys, expected 1 to 20");
+    EXPECT_NE(why(capped, 7, DataType::F32).find("with a mask, sinks or a cap"), std::string::npos);
+    EXPECT_NE(why(plain, 7, DataType::F64).find("input 0 is f64, expected f32"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace refactor::kernel::test
