@@ -25,6 +25,7 @@
 #include "passes/fuse_rotary.h"
 #include "passes/hoist_reshapes.h"
 #include "passes/join_caches.h"
+#include "passes/keep_weights_quantized.h"
 #include "passes/look_up_one_hots.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_branches.h"
@@ -76,6 +77,7 @@ constexpr Pass kPasses[] = {
     {"move_quantization", move_quantization},
     {"fold_quantization", fold_quantization},
     {"channels_last_integers", channels_last_integers},
+    {"keep_weights_quantized", keep_weights_quantized},
     {"remove_dead_nodes", remove_dead_nodes},
     {"cut_wide_strides", cut_wide_strides},
     {"fold_pads", fold_pads},

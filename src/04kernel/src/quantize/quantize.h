@@ -2,6 +2,8 @@
 #include "kernel/ops/quantize.h"
 #include "reduce/cpu_kernel.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 /// Finds the scale of an element, given the sizes of both tensors.
@@ -17,6 +19,18 @@ public:
         auto row = element / inner_, at = row % size_;
         if (kind_ == Kind::Axis) return at;
         return (row / size_ * groups_ + at / block_) * inner_ + element % inner_;
+    }
+    /// Elements from one on that have its scale, or each the next one.
+    struct Run {
+        int64_t scale, count, step;
+    };
+    Run run(int64_t element) const {
+        if (kind_ == Kind::One) return {0, INT64_MAX, 0};
+        auto at = element / inner_ % size_, scale = (*this)(element);
+        if (kind_ == Kind::Axis)
+            return inner_ > 1 ? Run{scale, inner_ - element % inner_, 0} : Run{scale, size_ - at, 1};
+        return inner_ > 1 ? Run{scale, inner_ - element % inner_, 1}
+                          : Run{scale, std::min(block_ - at % block_, size_ - at), 0};
     }
 };
 

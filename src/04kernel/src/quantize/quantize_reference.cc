@@ -37,6 +37,17 @@ protected:
         return {};
     }
     bool has_zero() const { return zero_type_ != DataType::Undefined; }
+    /// Calls `f(i, count, scale, step)` for the `n` elements from `begin` on, as many at a time as share a scale or
+    /// have each the next one.
+    template <class F>
+    void for_runs(int64_t begin, int64_t n, F&& f) const {
+        for (int64_t i = 0; i < n;) {
+            auto run = index_.run(begin + i);
+            auto count = std::min(run.count, n - i);
+            f(i, count, run.scale, run.step);
+            i += count;
+        }
+    }
 
     template <class F>
     void for_each_unit(runtime::RunContext const& context, F&& body) const {
@@ -109,7 +120,9 @@ public:
             convert(from_, static_cast<std::byte const*>(arguments[0]) + storage_bytes(from_, begin), DataType::F32,
                     values, n);
             round_to(info_.precision, values, n);
-            for (int64_t i = 0; i < n; ++i) values[i] /= scale[index_(begin + i)];
+            for_runs(begin, n, [&](int64_t i, int64_t count, int64_t at, int64_t step) {
+                for (int64_t j = 0; j < count; ++j) values[i + j] /= scale[at + j * step];
+            });
             round_to(info_.precision, values, n);
             auto* target = static_cast<std::byte*>(arguments[3]) + storage_bytes(to_, begin);
             if (is_float(to_))
@@ -122,6 +135,23 @@ public:
 
 class DequantizeTask final : public Shared {
     explicit DequantizeTask(BindArgs const& args) : Shared(args) {}
+
+    /// `T`, of type `wide`, holds all differences.
+    template <class T>
+    void scaled(DataType wide, void const* from, int64_t begin, int64_t n, float const* scale, float const* zero,
+                float* results) const {
+        T numbers[kUnit];
+        convert(from_, from, wide, numbers, n);
+        for_runs(begin, n, [&](int64_t i, int64_t count, int64_t at, int64_t step) {
+            if (step == 0) {
+                auto less = has_zero() ? static_cast<T>(zero[at]) : T{0};
+                for (auto end = i + count; i < end; ++i) results[i] = static_cast<float>(numbers[i] - less) * scale[at];
+                return;
+            }
+            for (int64_t j = 0; has_zero() && j < count; ++j) numbers[i + j] -= static_cast<T>(zero[at + j]);
+            for (int64_t j = 0; j < count; ++j) results[i + j] = static_cast<float>(numbers[i + j]) * scale[at + j];
+        });
+    }
 
 public:
     static MaybeTask make(DequantizeInfo const& info, BindArgs const& args) {
@@ -137,16 +167,13 @@ public:
         convert(scale_type_, arguments[1], DataType::F32, scale, scales_);
         if (has_zero()) convert(zero_type_, arguments[2], DataType::F32, zero, scales_);
         for_each_unit(context, [&](int64_t begin, int64_t n) {
-            // Differences of 32-bit integers need more than an f32.
-            double wide[kUnit];
             float results[kUnit];
-            convert(from_, static_cast<std::byte const*>(arguments[0]) + storage_bytes(from_, begin), DataType::F64,
-                    wide, n);
-            for (int64_t i = 0; i < n; ++i) {
-                auto at = index_(begin + i);
-                auto difference = has_zero() ? wide[i] - static_cast<double>(zero[at]) : wide[i];
-                results[i] = static_cast<float>(difference) * scale[at];
-            }
+            auto const* from = static_cast<std::byte const*>(arguments[0]) + storage_bytes(from_, begin);
+            // Differences of 32-bit integers need more than an f32.
+            if (from_ == DataType::I32)
+                scaled<double>(DataType::F64, from, begin, n, scale, zero, results);
+            else
+                scaled<float>(DataType::F32, from, begin, n, scale, zero, results);
             convert(DataType::F32, results, to_, static_cast<std::byte*>(arguments[3]) + storage_bytes(to_, begin), n);
         });
     }

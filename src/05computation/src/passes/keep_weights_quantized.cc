@@ -1,0 +1,161 @@
+#include "passes/keep_weights_quantized.h"
+
+#include "kernel/ops/matmul.h"
+#include "kernel/ops/movement.h"
+#include "passes/any_float.h"
+#include "passes/constants.h"
+#include "passes/few_rows.h"
+#include "passes/quantized_matrix.h"
+
+#include <map>
+
+namespace refactor::computation {
+
+namespace {
+
+using I = kernel::BlockMatMulInfo;
+
+/// Fits L1: reading it costs nothing, whatever its type.
+constexpr int64_t kWorthwhile = 1 << 14;
+/// Rows from which on a product of floats is a few percent faster than one that widens bytes.
+constexpr int64_t kManyRows = 64;
+/// Elements of a block where columns have one scale; where rows of A are rounded, sums of bytes fit into kernels'
+/// words.
+constexpr int64_t kMost = 1024, kMostOfRounded = 128;
+
+class Keeping {
+    Graph& graph_;
+    PassContext const& context_;
+    std::map<std::tuple<EdgePtr, bool, float>, std::vector<EdgePtr>> operands_{};
+    std::map<EdgePtr, EdgePtr> bytes_{};
+
+    void leave(NodePtr node, std::string const& why) const {
+        context_.note('"' + node->value.name + "\" dequantises its weights: " + why);
+    }
+
+    /// What a product multiplies by, if it is a quantised matrix that is worth a word.
+    std::optional<QuantizedMatrix> matrix_of(EdgePtr b, bool& transposed) {
+        auto const* transpose = producer_info<kernel::TransposeInfo>(b);
+        if (transpose && transpose->perm == Dims{1, 0}) transposed = !transposed, b = b->producer()->input(0);
+        auto matrix = quantized_matrix(graph_, b);
+        if (matrix && matrix->rows * matrix->columns < kWorthwhile) return std::nullopt;
+        return matrix;
+    }
+    static std::string refuse(NodePtr node, kernel::MatMulInfo const& product, QuantizedFactor const& factor) {
+        if (product.trans_a) return "A is transposed";
+        if (node->input(0)->value.shape.size() < 2) return "A is a vector";
+        if (product.epilogue.residual || product.epilogue.activation.kind != kernel::ActivationKind::None)
+            return "more is computed with it";
+        if (product.epilogue.bias && element_count(node->input(2)->value.shape) != DimExpr(factor.info.n))
+            return "its bias is no number for each column";
+        return {};
+    }
+    EdgePtr wide(EdgePtr edge) {
+        return edge->value.dtype == DataType::F32 ? edge : insert_cast(graph_, edge, DataType::F32);
+    }
+    /// The node that computes what `node` did, in f32.
+    void replace(NodePtr node, std::shared_ptr<Operator const> op, std::vector<EdgePtr> const& inputs) {
+        auto const value = node->output()->value;
+        auto* made = graph_.insert({node->value.name, std::move(op)}, inputs);
+        auto* result = made->output();
+        result->value = value;
+        if (value.dtype != DataType::F32) {
+            result->value.dtype = DataType::F32, result->value.name += "/f32", result->value.keep = false;
+            result = insert_cast(graph_, result, value.dtype);
+            result->value = value;
+        }
+        graph_.replace_all_uses(node->output(), result);
+        graph_.erase_unused(node);
+    }
+    /// Bytes around zero with a scale for each column.
+    void keep_bytes(NodePtr node, kernel::MatMulInfo info, QuantizedFactor const& factor) {
+        auto& known = operands_[{factor.matrix.data, factor.transposed, 0}];
+        if (known.empty()) known = {signed_bytes(graph_, factor), column_scales(graph_, factor)};
+        info.trans_b = factor.transposed, info.scaled = true;
+        std::vector<EdgePtr> inputs{wide(node->input(0)), known[0], known[1]};
+        if (info.epilogue.bias) inputs.push_back(wide(node->input(2)));
+        replace(node, make_operator(info), inputs);
+    }
+    void keep_blocks(NodePtr node, kernel::MatMulInfo const& product, QuantizedFactor const& factor) {
+        auto& known = operands_[{factor.matrix.data, factor.transposed, product.alpha}];
+        if (known.empty()) known = block_operands(graph_, factor, product.alpha);
+        auto inputs = known;
+        inputs[I::kA] = wide(node->input(0));
+        if (product.epilogue.bias) inputs[I::kBias] = wide(node->input(2));
+        replace(node, make_operator(factor.info), inputs);
+    }
+
+    EdgePtr gathered(NodePtr node, EdgePtr table) {
+        auto shape = node->input(1)->value.shape;
+        shape.insert(shape.end(), table->value.shape.begin() + 1, table->value.shape.end());
+        auto* rows = graph_.insert({node->value.name, node->value.op}, {table, node->input(1)})->output();
+        rows->value = {table->value.name + "/rows", table->value.dtype, std::move(shape), {}, nullptr, false};
+        return rows;
+    }
+    /// A constant of a number for each row, as a matrix.
+    EdgePtr as_column(EdgePtr constant) {
+        auto const& value = constant->value;
+        return add_constant(graph_, value.name + "/column", value.dtype, {value.shape[0], 1}, value.constant);
+    }
+
+public:
+    Keeping(Graph& graph, PassContext const& context) : graph_(graph), context_(context) {}
+
+    bool keep(NodePtr node, kernel::MatMulInfo const& product) {
+        bool transposed = product.trans_b, rounds = context_.options.round_products;
+        auto matrix = matrix_of(node->input(1), transposed);
+        if (!matrix || product.scaled) return false;
+        auto rows = rows_of(node->input(0)->value.shape).constant().value_or(0);
+        if (bits_of(matrix->type()) == 8 && rows >= kManyRows && !rounds) return false;
+        auto factor = quantized_factor(*matrix, transposed, rounds ? kMostOfRounded : kMost);
+        auto why = factor ? refuse(node, product, *factor) : factor.error();
+        if (!why.empty()) return leave(node, why), false;
+        if (factor->is_symmetric && !rounds)
+            keep_bytes(node, product, *factor);
+        else
+            keep_blocks(node, product, *factor);
+        return true;
+    }
+    bool keep(NodePtr node, kernel::GatherInfo const& gather) {
+        auto found = gather.axis == 0 ? quantized_matrix(graph_, node->input(0)) : std::nullopt;
+        if (!found || found->rows * found->columns < kWorthwhile) return false;
+        auto const& m = *found;
+        bool of_rows = !m.has_one_scale() && m.granularity.axis == 0;
+        if (of_rows && m.granularity.block) return leave(node, "blocks of scales are along the rows"), false;
+        bool gathers = of_rows || m.granularity.block;
+        auto scales_of = [&](EdgePtr edge) {
+            if (!edge || !gathers) return edge;
+            return gathered(node, of_rows ? as_column(edge) : edge);
+        };
+        auto& bytes = bytes_[m.data];
+        if (!bytes) bytes = in_bytes(graph_, m.data);
+        auto* zero = m.zero ? in_bytes(graph_, m.zero) : nullptr;
+        kernel::DequantizeInfo info{m.granularity};
+        info.granularity.axis = static_cast<int64_t>(node->input(1)->value.shape.size());
+        if (of_rows) info.granularity.block = m.columns;
+        std::vector<EdgePtr> inputs{gathered(node, bytes), scales_of(m.scale), scales_of(zero)};
+        auto* made = graph_.insert({node->value.name, make_operator(info)}, inputs);
+        made->output()->value = node->output()->value;
+        graph_.replace_all_uses(node->output(), made->output());
+        graph_.erase_unused(node);
+        return true;
+    }
+};
+
+}  // namespace
+
+int keep_weights_quantized(Model& model, PassContext const& context) {
+    if (context.options.weights == DataType::F32) return 0;
+    Keeping keeping(model.graph, context);
+    int changes = 0;
+    for (auto* node : model.graph.topological()) {
+        if (!node->alive()) continue;
+        if (auto const* product = info_of<kernel::MatMulInfo>(*node->value.op))
+            changes += keeping.keep(node, kernel::MatMulInfo(*product));
+        else if (auto const* gather = info_of<kernel::GatherInfo>(*node->value.op))
+            changes += keeping.keep(node, kernel::GatherInfo(*gather));
+    }
+    return changes;
+}
+
+}  // namespace refactor::computation
