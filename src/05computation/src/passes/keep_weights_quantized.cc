@@ -1,5 +1,6 @@
 #include "passes/keep_weights_quantized.h"
 
+#include "kernel/ops/elementwise.h"
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "passes/any_float.h"
@@ -33,10 +34,21 @@ class Keeping {
         context_.note('"' + node->value.name + "\" dequantises its weights: " + why);
     }
 
+    /// Whether it makes floats of one type those of another.
+    static bool is_cast(NodePtr node) {
+        auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
+        return info && info->code.size() == 2 && info->outputs == std::vector<uint16_t>{1} &&
+               info->code[1].op == kernel::ExprOp::Cast && is_float(info->code[0].dtype) &&
+               is_float(info->code[1].dtype);
+    }
     /// What a product multiplies by, if it is a quantised matrix that is worth a word.
     std::optional<QuantizedMatrix> matrix_of(EdgePtr b, bool& transposed) {
-        auto const* transpose = producer_info<kernel::TransposeInfo>(b);
-        if (transpose && transpose->perm == Dims{1, 0}) transposed = !transposed, b = b->producer()->input(0);
+        while (true) {
+            auto const* transpose = producer_info<kernel::TransposeInfo>(b);
+            bool swaps = transpose && transpose->perm == Dims{1, 0};
+            if (!swaps && !is_cast(b->producer())) break;
+            transposed = transposed != swaps, b = b->producer()->input(0);
+        }
         auto matrix = quantized_matrix(graph_, b);
         if (matrix && matrix->rows * matrix->columns < kWorthwhile) return std::nullopt;
         return matrix;
