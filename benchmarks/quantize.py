@@ -1,13 +1,14 @@
 """Writes quantised models and models of halves, made by onnxruntime's own tools, for `run.py` to compare.
 
-    python benchmarks/quantize.py DIR MODEL.onnx ... [--kinds u8,i8,biases,inputs,qoperator,dynamic,f16,blocks]
+    python benchmarks/quantize.py DIR MODEL.onnx ... [--kinds u8,i8,biases,inputs,qoperator,dynamic,f16,blocks,weights]
                                   [--dim NAME=SIZE ...]
 
 u8, i8: QuantizeLinear and DequantizeLinear around everything, activations of that type, weights of i8 with a scale for
 each channel, calibrated on one random input; biases: as u8, but biases are f32, as exporters of PyTorch leave them;
 inputs: as i8 in front of products and convolutions alone, nodes in front of weights included, as TensorRT wants it;
 qoperator: as u8 with QLinear operators; dynamic: products whose inputs are quantised in each run; f16: tensors and
-weights of f16; blocks: MatMulNBits of 4 bits, blocks of 32. A model that a tool refuses is named and left out.
+weights of f16; blocks: MatMulNBits of 4 bits, blocks of 32; weights: the same as DequantizeLinear in front of products.
+A model that a tool refuses is named and left out.
 """
 
 from __future__ import annotations
@@ -80,11 +81,12 @@ def halves(source: Path, target: Path, _: dict[str, int]) -> None:
     onnx.save(convert_float_to_float16(onnx.load(source)), target)
 
 
-def blocks(source: Path, target: Path, _: dict[str, int]) -> None:
+def blocks(source: Path, target: Path, kind: QuantFormat) -> None:
     """Pack weights of products in blocks of 32 numbers of 4 bits; needs onnx-ir."""
-    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
-    quantiser = MatMulNBitsQuantizer(onnx.load(source), block_size=32, is_symmetric=True)
+    config = DefaultWeightOnlyQuantConfig(block_size=32, is_symmetric=True, quant_format=kind)
+    quantiser = MatMulNBitsQuantizer(onnx.load(source), algo_config=config)
     quantiser.process()
     onnx.save(quantiser.model.model, target)
 
@@ -97,7 +99,8 @@ KINDS: dict[str, Callable[[Path, Path, dict[str, int]], None]] = {
     "qoperator": lambda source, target, sizes: static(source, target, sizes, QuantType.QUInt8, QuantFormat.QOperator),
     "dynamic": dynamic,
     "f16": halves,
-    "blocks": blocks,
+    "blocks": lambda source, target, _: blocks(source, target, QuantFormat.QOperator),
+    "weights": lambda source, target, _: blocks(source, target, QuantFormat.QDQ),
 }
 
 

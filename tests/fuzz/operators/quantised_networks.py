@@ -237,25 +237,33 @@ def byte_table(draft: Draft, _: str) -> None:
         draft.add("DequantizeLinear", [q, *parameters])
 
 
-@operator("*block_weights")
-def block_weights(draft: Draft, _: str) -> None:
-    """A product with weights of few bits, whose scales are those of blocks along the summed axis."""
+@operator("*weight_only")
+def weight_only(draft: Draft, _: str) -> None:
+    """A product with weights of few bits, or a table of them: one scale, one for each column, or those of blocks."""
     if draft.opset < 21:
         raise Reject("no blocks")
-    block = draft.choice([16, 32, 64])
-    k, n = block * draft.integer(1, 4), draft.integer(1, 40)
+    block = draft.choice([16, 32, 48, 64])
+    k, n = draft.choice([block * draft.integer(1, 4), draft.integer(1, 150)]), draft.integer(1, draft.choice([40, 160]))
     dtype = draft.choice([ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8])
     low, high = (0, 16) if dtype is ml_dtypes.uint4 else (-8, 8) if dtype is ml_dtypes.int4 else (0, 100)
-    turned = draft.chance(0.5)
-    shape, blocks = ((n, k), (n, k // block)) if turned else ((k, n), (k // block, n))
+    turned, kind = draft.chance(0.5), draft.choice(["one", "columns", "blocks", "blocks"])
+    shape = (n, k) if turned else (k, n)
+    blocks = -(-k // block)
+    scaled = {"one": (), "columns": (n,), "blocks": (n, blocks) if turned else (blocks, n)}[kind]
+    axis = int(turned) if kind == "blocks" else 1 - int(turned)
     real = draft.choice([np.float32, np.float32, np.float16])
     inputs = [
         draft.leaf(draft.random.integers(low, high, shape).astype(dtype), constant=True),
-        draft.leaf((2.0 ** draft.random.integers(-6, -3, blocks)).astype(real), constant=True),
+        draft.leaf((2.0 ** draft.random.integers(-6, -3, scaled)).astype(real), constant=True),
     ]
     if draft.chance(0.6):
-        inputs.append(draft.leaf(draft.random.integers(max(low, 0), min(high, 8), blocks).astype(dtype), constant=True))
-    (w,) = draft.add("DequantizeLinear", inputs, axis=1 if turned else 0, block_size=block)
+        zeros = draft.random.integers(max(low, 0), min(high, 8), scaled)
+        inputs.append(draft.leaf(np.asarray(zeros).astype(dtype), constant=True))
+    (w,) = draft.add("DequantizeLinear", inputs, axis=axis, block_size=block if kind == "blocks" else None)
+    if draft.chance(0.2):
+        ids = draft.random.integers(-shape[0], shape[0], draft.shape(0, 2, 4)).astype(np.int64)
+        draft.add("Gather", [w, draft.leaf(ids, constant=False)], axis=0)
+        return
     if turned:
         (w,) = draft.add("Transpose", [w], perm=[1, 0])
     wide = draft.choice([np.float32, real])
