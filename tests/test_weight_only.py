@@ -162,6 +162,9 @@ def test_rounded_rows(dtype, granularity):
     bound = np.abs(x).max() / 254 * np.abs(weights.values).sum(axis=0)
     assert (np.abs(executor({"x": x})["y"] - x.astype(np.float64) @ weights.values) <= bound).all()
     assert kernels(executor) == ["block_matmul"]
+    exact = make_compiler(product(weights, "MatMul")).compile("cpu").dbg(quiet=True)
+    assert "products that read weights quantised alone: 1, in f32" in exact
+    assert "quantised alone: 1, in integers" in executor.dbg(quiet=True)
 
 
 def test_a_cast_stands_between():

@@ -1,6 +1,7 @@
 #include "passes/fold_constants.h"
 
 #include "computation/evaluate.h"
+#include "kernel/ops/quantize.h"
 
 namespace refactor::computation {
 
@@ -50,7 +51,9 @@ std::optional<std::vector<Constant>> result_of(NodePtr node) {
         outputs.push_back({edge->value.dtype, *dims, nullptr});
         written += static_cast<int64_t>(storage_bytes(edge->value.dtype, element_count(*dims)));
     }
-    if (written > kSmall && written > 4 * read) return std::nullopt;
+    // What was packed on purpose has become weights that every run would unpack again.
+    bool unpacks = info_of<kernel::DequantizeInfo>(*node->value.op);
+    if (written > kSmall && written > 4 * read && !unpacks) return std::nullopt;
     auto result = evaluate(node->value.op, *inputs, std::move(outputs), params);
     if (!result) return std::nullopt;
     return std::move(result).value();

@@ -29,6 +29,7 @@ class Keeping {
     PassContext const& context_;
     std::map<std::tuple<EdgePtr, bool, float>, std::vector<EdgePtr>> operands_{};
     std::map<EdgePtr, EdgePtr> bytes_{};
+    int products_ = 0;
 
     void leave(NodePtr node, std::string const& why) const {
         context_.note('"' + node->value.name + "\" dequantises its weights: " + why);
@@ -126,7 +127,14 @@ public:
             keep_bytes(node, product, *factor);
         else
             keep_blocks(node, product, *factor);
-        return true;
+        return ++products_, true;
+    }
+    void report() const {
+        if (!products_) return;
+        context_.note("products that read weights quantised alone: " + std::to_string(products_) +
+                      (context_.options.round_products
+                           ? ", in integers"
+                           : ", in f32; precision=\"int8\" rounds what they multiply, too"));
     }
     bool keep(NodePtr node, kernel::GatherInfo const& gather) {
         auto found = gather.axis == 0 ? quantized_matrix(graph_, node->input(0)) : std::nullopt;
@@ -167,6 +175,7 @@ int keep_weights_quantized(Model& model, PassContext const& context) {
         else if (auto const* gather = info_of<kernel::GatherInfo>(*node->value.op))
             changes += keeping.keep(node, kernel::GatherInfo(*gather));
     }
+    keeping.report();
     return changes;
 }
 
