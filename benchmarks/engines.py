@@ -29,15 +29,22 @@ class Ours:
 
 
 class OnnxRuntime:
-    """onnxruntime's CPU provider; with `profile`, the beginning of a file's name, it times every node."""
+    """onnxruntime's CPU provider; with `profile`, the beginning of a file's name, it times every node.
 
-    def __init__(self, model: bytes, threads: int, profile: str | None = None) -> None:
+    `entries` are those of the session's configuration.
+    """
+
+    def __init__(
+        self, model: bytes, threads: int, profile: str | None = None, entries: dict[str, str] | None = None
+    ) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        for name, value in (entries or {}).items():
+            options.add_session_config_entry(name, value)
         if profile:
             options.enable_profiling = True
             options.profile_file_prefix = profile

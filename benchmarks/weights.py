@@ -1,10 +1,12 @@
 """Times a model with weights stored in fewer bytes, beside other engines with f32 and with their own small weights.
 
-    python benchmarks/weights.py MODEL.onnx [--threads 1,2] [--rounds 5] [--burst 0.3] [--dim NAME=N]
+    python benchmarks/weights.py MODEL.onnx [--threads 1,2] [--rounds 5] [--burst 0.3] [--dim NAME=N] [--quantized]
 
 Engines take turns in one process; the best median of a round counts for each. `error` is the largest difference from
 onnxruntime in f32 over the largest magnitude of each output; "with int8 rows" is accuracy level 4 of MatMulNBits, or
-`precision="int8"`. OpenVINO's int8 is there if `nncf` is installed.
+`precision="int8"`. OpenVINO's int8 is there if `nncf` is installed. With `--quantized` the model's weights are
+quantised alone already (`quantize.py --kinds weights`), and what differs is whether rows are, too; f32 are those that
+onnxruntime and OpenVINO are told not to round.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ Engine = tuple[Callable[[], object], Callable[[], Arrays]]
 class Bench:
     """A model with fixed sizes, its inputs, and a folder for what engines make of it."""
 
-    def __init__(self, path: Path, sizes: dict[str, int], folder: Path, threads: int) -> None:
-        self.path, self.folder, self.threads = path, folder, threads
+    def __init__(self, path: Path, sizes: dict[str, int], folder: Path, threads: int, quantized: bool) -> None:
+        self.path, self.folder, self.threads, self.quantized = path, folder, threads, quantized
         random = np.random.default_rng(1)
         self.inputs: dict[str, np.ndarray] = {}
         for port in make_compiler(path).inputs:
@@ -47,8 +49,9 @@ class Bench:
         executor = compiler.compile("cpu", num_threads=self.threads, weights=weights, precision=precision)
         return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
 
-    def onnxruntime(self, path: Path) -> Engine:
-        engine = OnnxRuntime(path.read_bytes(), self.threads)
+    def onnxruntime(self, path: Path, level: int = 0) -> Engine:
+        entries = {"session.qdq_matmulnbits_accuracy_level": str(level)}
+        engine = OnnxRuntime(path.read_bytes(), self.threads, entries=entries)
         return lambda: engine(self.inputs), lambda: list(engine(self.inputs))
 
     def onnxruntime_int8(self) -> Engine:
@@ -75,7 +78,7 @@ class Bench:
         executor = make_compiler(self.four_bits(level)).compile("cpu", num_threads=self.threads)
         return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
 
-    def openvino(self, weights: str) -> Engine:
+    def openvino(self, weights: str, rows: str = "f32") -> Engine:
         import openvino
 
         core = openvino.Core()
@@ -90,6 +93,8 @@ class Bench:
             model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         model.reshape({i: list(self.inputs[next(iter(set(i.names) & set(self.inputs)))].shape) for i in model.inputs})
         options = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": self.threads, "NUM_STREAMS": 1}
+        if self.quantized and rows == "f32":
+            options["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
         compiled = core.compile_model(model, "CPU", options | {"INFERENCE_PRECISION_HINT": "f32"})
         request = compiled.create_infer_request()
         feed = {i: self.inputs[next(iter(set(i.names) & set(self.inputs)))] for i in compiled.inputs}
@@ -100,6 +105,15 @@ class Bench:
         return call, lambda: [np.array(value) for value in call().values()]
 
     def engines(self) -> dict[str, Callable[[], Engine]]:
+        if self.quantized:
+            return {
+                "onnxruntime f32": lambda: self.onnxruntime(self.path),
+                "openvino f32": lambda: self.openvino("f32"),
+                "refactor_graph f32": lambda: self.ours("default"),
+                "onnxruntime with int8 rows": lambda: self.onnxruntime(self.path, 4),
+                "openvino with int8 rows": lambda: self.openvino("f32", "int8"),
+                "refactor_graph with int8 rows": lambda: self.ours("default", "int8"),
+            }
         return {
             "onnxruntime f32": lambda: self.onnxruntime(self.path),
             "openvino f32": lambda: self.openvino("f32"),
@@ -133,11 +147,12 @@ def main() -> None:
     parser.add_argument("--burst", type=float, default=0.3)
     parser.add_argument("--engines", default="", help="comma-separated, all by default")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a symbol, 1 by default")
+    parser.add_argument("--quantized", action="store_true", help="the weights are quantised alone already")
     arguments = parser.parse_args()
     sizes = {name: int(size) for name, size in (text.split("=") for text in arguments.dim)}
     for threads in map(int, arguments.threads.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(arguments.model, sizes, Path(folder), threads)
+            bench = Bench(arguments.model, sizes, Path(folder), threads, arguments.quantized)
             wanted = bench.onnxruntime(bench.path)[1]()
             made: dict[str, tuple[Engine, float]] = {}
             for name, make in bench.engines().items():
