@@ -181,6 +181,64 @@ def test_a_cast_stands_between():
     assert "block_matmul" in kernels(executor)
 
 
+ARITHMETIC = ["cast", "scaled", "column scales", "row scales", "zero points", "one zero point"]
+
+
+@pytest.mark.parametrize("form", ARITHMETIC)
+@pytest.mark.parametrize("dtype", BYTES, ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_arithmetic(form, dtype, transposed):
+    """`(cast(data) - zero) * scale`, as PyTorch's exporters write it."""
+    random = models.generator(709)
+    rows, columns = (N, K) if transposed else (K, N)
+    data = codes(dtype, (rows, columns), random)
+    constants, nodes = {"data": data}, [helper.make_node("Cast", ["data"], ["c"], to=TensorProto.FLOAT)]
+    wanted, last = data.astype(np.float64), "c"
+    wide = (N, 1) if transposed else (N,)
+    if "zero" in form:
+        zero = codes(dtype, () if form == "one zero point" else wide, random).astype(np.float32)
+        constants["zero"], wanted = zero, wanted - zero
+        nodes.append(helper.make_node("Sub", [last, "zero"], ["centred"]))
+        last = "centred"
+    if form != "cast":
+        shape = {"scaled": (), "row scales": (K,) if transposed else (K, 1)}.get(form, wide)
+        constants["scale"] = scales(shape, random)
+        wanted = wanted * constants["scale"].astype(np.float64)
+        nodes.append(helper.make_node("Mul", ["scale", last] if form == "scaled" else [last, "scale"], ["w"]))
+        last = "w"
+    if transposed:
+        nodes.append(helper.make_node("Transpose", [last], ["t"], perm=[1, 0]))
+        last, wanted = "t", wanted.T
+    nodes.append(helper.make_node("MatMul", ["x", last], ["y"], "product"))
+    values = [models.value("x", ["rows", K])], [models.value("y", None)]
+    proto = models.model(nodes, *values, [models.constant(name, np.asarray(a)) for name, a in constants.items()])
+    executor = make_compiler(proto).compile("cpu", verify=True)
+    for count in (1, 70):
+        x = random.standard_normal((count, K)).astype(np.float32)
+        compare(executor({"x": x})["y"], x.astype(np.float64) @ wanted, 1e-5)
+    (kernel,) = [row.kernel for row in executor.bench(quiet=True, repeats=1)]
+    # Scales along the sums are folded; zero points, and bytes that are not signed, go in blocks.
+    symmetric = np.dtype(dtype) == np.int8 and "zero" not in form
+    assert kernel.startswith("block_matmul") == (form != "row scales" and not symmetric)
+    assert (":i8:" in kernel) == (form != "row scales" and symmetric)
+
+
+def test_arithmetic_with_zero_points_of_other_types_is_folded():
+    random = models.generator(710)
+    data, zero = codes(np.uint8, (K, N), random), np.full(N, 3.5, np.float32)
+    nodes = [
+        helper.make_node("Cast", ["data"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["c", "zero"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"], "product"),
+    ]
+    values = [models.value("x", ["rows", K])], [models.value("y", None)]
+    proto = models.model(nodes, *values, [models.constant("data", data), models.constant("zero", zero)])
+    executor = make_compiler(proto).compile("cpu")
+    x = random.standard_normal((2, K)).astype(np.float32)
+    compare(executor({"x": x})["y"], x.astype(np.float64) @ (data - zero.astype(np.float64)), 1e-5)
+    assert kernels(executor) == ["matmul"]
+
+
 def test_what_stays_in_f32():
     random = models.generator(706)
     x = random.standard_normal((80, K)).astype(np.float32)

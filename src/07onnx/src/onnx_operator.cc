@@ -52,6 +52,13 @@ Status check_types(OperatorDef const& def, InferContext const& context) {
     return std::nullopt;
 }
 
+/// Integers of which casts may make weights.
+bool is_narrow_matrix(frontend::Tensor const& x) {
+    constexpr int64_t kWorthwhile = 1 << 14;
+    bool narrow = is_integer(x.dtype) && bits_of(x.dtype) <= 8;
+    return narrow && x.shape->size() == 2 && element_count(*x.shape).constant().value_or(0) >= kWorthwhile;
+}
+
 class OnnxOperator final : public frontend::Operator, public std::enable_shared_from_this<OnnxOperator> {
     OperatorDef const& def_;
     int64_t opset_;
@@ -94,6 +101,7 @@ public:
     bool can_fold(std::span<frontend::Tensor const* const> inputs) const override {
         // Passes look for weights as they were quantised.
         if (def_.name == "DequantizeLinear" && inputs[0]->shape->size() > 1) return false;
+        if (def_.name == "Cast" && is_narrow_matrix(*inputs[0])) return false;
         return std::none_of(def_.attributes.begin(), def_.attributes.end(),
                             [](auto const& attribute) { return attribute.kind == AttributeKind::Graph; });
     }

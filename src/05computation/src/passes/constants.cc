@@ -36,6 +36,13 @@ EdgePtr add_constant(Graph& graph, std::string name, Shape shape, std::span<floa
     return add_copy(graph, std::move(name), DataType::F32, std::move(shape), elements);
 }
 
+EdgePtr add_made(Graph& graph, std::string name, DataType dtype, Dims const& dims, std::vector<SharedBlob> from,
+                 Maker make) {
+    auto bytes = storage_bytes(dtype, element_count(dims));
+    return add_constant(graph, std::move(name), dtype, Shape(dims.begin(), dims.end()),
+                        mem_manager::Blob::lazy(bytes, made_of(std::move(from), std::move(make))));
+}
+
 EdgePtr add_numbers(Graph& graph, std::string name, std::vector<float> const& values) {
     return add_copy(graph, std::move(name), DataType::F32, vector_of(values.size()), std::span(values));
 }

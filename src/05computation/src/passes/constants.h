@@ -1,5 +1,6 @@
 #pragma once
 #include "computation/graph.h"
+#include "made_constants.h"
 
 #include <optional>
 #include <span>
@@ -16,6 +17,9 @@ EdgePtr add_constant(Graph& graph, std::string name, DataType dtype, Shape shape
                      std::shared_ptr<mem_manager::Blob const> blob);
 /// Adds a constant of f32.
 EdgePtr add_constant(Graph& graph, std::string name, Shape shape, std::span<float const> elements);
+/// Adds one that `make` writes when it is read.
+EdgePtr add_made(Graph& graph, std::string name, DataType dtype, Dims const& dims, std::vector<SharedBlob> from,
+                 Maker make);
 /// Adds a vector.
 EdgePtr add_numbers(Graph& graph, std::string name, std::vector<float> const& values);
 EdgePtr add_numbers(Graph& graph, std::string name, std::vector<int32_t> const& values);

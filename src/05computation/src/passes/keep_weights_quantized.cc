@@ -6,7 +6,7 @@
 #include "passes/any_float.h"
 #include "passes/constants.h"
 #include "passes/few_rows.h"
-#include "passes/quantized_matrix.h"
+#include "passes/quantized_factor.h"
 
 #include <map>
 

@@ -1,29 +1,19 @@
 #include "passes/quantized_matrix.h"
 
+#include "kernel/ops/elementwise.h"
 #include "passes/constants.h"
 #include "passes/fold_constants.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 namespace refactor::computation {
 
 namespace {
 
-using kernel::BlockMatMulInfo;
-using mem_manager::Blob;
-using I = BlockMatMulInfo;
-
-/// Columns that are repacked at a time: of a row of [K, N] whole lines of the cache.
-constexpr int64_t kColumns = 64;
-/// The smallest block that kernels take: a vector of f32.
-constexpr int64_t kLeastBlock = 16;
-
 bool is_packed_integer(DataType type) { return is_integer(type) && bits_of(type) <= 8; }
 bool is_wide_float(DataType type) { return type == DataType::F32 || type == DataType::F16 || type == DataType::BF16; }
 DataType byte_of(DataType type) { return is_signed(type) ? DataType::I8 : DataType::U8; }
-/// Numbers as unsigned ones are so much larger: two's complement with the other sign bit.
-int32_t offset_of(DataType type) { return is_signed(type) ? 1 << (bits_of(type) - 1) : 0; }
 
 /// An operand of `node`, which is computed if it can be.
 EdgePtr known(Graph& graph, NodePtr node, size_t input) {
@@ -33,194 +23,112 @@ EdgePtr known(Graph& graph, NodePtr node, size_t input) {
     return edge && edge->value.constant ? edge : nullptr;
 }
 
-/// Numbers [rows, columns] as unsigned ones of the same bits: each column (each row if `transposed`) behind the other,
-/// filled up to whole blocks with the middle of their range.
-template <int bits>
-struct Repacking {
-    int64_t n, k, padded;
-    bool transposed;
-    uint8_t flipped;  ///< bits of a number that change
+/// Such a matrix with its data, if that is one.
+std::optional<QuantizedMatrix> with_data(EdgePtr data) {
+    if (!data || !is_packed_integer(data->value.dtype) || data->value.shape.size() != 2) return std::nullopt;
+    auto rows = data->value.shape[0].constant(), columns = data->value.shape[1].constant();
+    if (!rows || !columns) return std::nullopt;
+    return QuantizedMatrix{data, nullptr, nullptr, *rows, *columns, {}};
+}
 
-    static constexpr int kTogether = 8 / bits;
-    static constexpr uint8_t kMask = static_cast<uint8_t>((1 << bits) - 1), kMiddle = 1 << (bits - 1);
-    static constexpr int64_t kDepth = 256;
+std::optional<QuantizedMatrix> dequantized_matrix(Graph& graph, NodePtr node) {
+    auto m = with_data(known(graph, node, 0));
+    if (!m) return std::nullopt;
+    m->granularity = info_of<kernel::DequantizeInfo>(*node->value.op)->granularity;
+    m->scale = known(graph, node, 1), m->zero = node->input(2) ? known(graph, node, 2) : nullptr;
+    if (!m->scale || !is_wide_float(m->scale->value.dtype) || (node->input(2) && !m->zero)) return std::nullopt;
+    return m;
+}
 
-    /// `count` numbers from number `first` on, a byte each.
-    void unpack(uint8_t const* from, int64_t first, int64_t count, uint8_t* to) const {
-        int64_t i = 0;
-        if (first % kTogether == 0) {
-            from += first / kTogether, first = 0;
-            for (int64_t byte = 0; byte < count / kTogether; ++byte)
-                for (int part = 0; part < kTogether; ++part)
-                    to[byte * kTogether + part] = static_cast<uint8_t>(from[byte] >> (part * bits) & kMask) ^ flipped;
-            i = count / kTogether * kTogether;
-        }
-        for (; i < count; ++i) {
-            auto at = first + i;
-            to[i] = static_cast<uint8_t>(from[at / kTogether] >> (at % kTogether * bits) & kMask) ^ flipped;
-        }
-    }
-    static void pack(uint8_t const* numbers, int64_t step, int64_t count, uint8_t* to) {
-        for (int64_t i = 0; i < count / kTogether; ++i) {
-            int byte = 0;
-            for (int part = 0; part < kTogether; ++part)
-                byte |= numbers[(i * kTogether + part) * step] << (part * bits);
-            to[i] = static_cast<uint8_t>(byte);
-        }
-    }
-    void write(uint8_t const* from, uint8_t* to) const {
-        std::vector<uint8_t> tile(static_cast<size_t>(kColumns * kDepth));
-        auto row = transposed ? kDepth : 1, step = transposed ? 1 : kColumns;  // between columns, between their numbers
-        for (int64_t j0 = 0; j0 < n; j0 += kColumns)
-            for (int64_t p0 = 0; p0 < padded; p0 += kDepth) {
-                auto columns = std::min(kColumns, n - j0), depth = std::min(kDepth, padded - p0),
-                     there = std::clamp<int64_t>(k - p0, 0, depth);
-                if (there < depth) std::fill(tile.begin(), tile.end(), kMiddle);
-                for (int64_t j = 0; transposed && j < columns; ++j)
-                    unpack(from, (j0 + j) * k + p0, there, tile.data() + j * row);
-                for (int64_t p = 0; !transposed && p < there; ++p)
-                    unpack(from, (p0 + p) * n + j0, columns, tile.data() + p * step);
-                for (int64_t j = 0; j < columns; ++j)
-                    pack(tile.data() + j * row, step, depth, to + ((j0 + j) * padded + p0) / kTogether);
-            }
-    }
+/// Numbers that are broadcast to a matrix: one, or one for each index of an axis.
+struct Broadcast {
+    std::vector<double> numbers{0};
+    int64_t axis = 0;
+
+    bool is_one() const { return numbers.size() == 1; }
+    double at(size_t i) const { return numbers[is_one() ? 0 : i]; }
 };
 
-/// What makes them.
-template <int bits>
-Maker repacking(QuantizedFactor const& f) {
-    auto const& info = f.info;
-    Repacking<bits> const r{info.n, info.k, info.blocks() * info.block, f.transposed,
-                            static_cast<uint8_t>(offset_of(f.matrix.type()))};
-    return [r](auto from, void* to) { r.write(static_cast<uint8_t const*>(from[0]), static_cast<uint8_t*>(to)); };
-}
-
-std::vector<float> floats_of(void const* from, DataType type, int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
-    convert(type, from, DataType::F32, values.data(), count);
-    return values;
-}
-
-int64_t count_of(EdgePtr constant) { return element_count(constant->value.shape).constant().value_or(0); }
-
-/// The constant that `make` writes when it is read.
-EdgePtr add_made(Graph& graph, std::string name, DataType type, Dims const& dims, std::vector<SharedBlob> from,
-                 Maker make) {
-    auto bytes = storage_bytes(type, element_count(dims));
-    return add_constant(graph, std::move(name), type, Shape(dims.begin(), dims.end()),
-                        Blob::lazy(bytes, made_of(std::move(from), std::move(make))));
-}
-
-EdgePtr add_scales(Graph& graph, QuantizedFactor const& f, int64_t blocks, float alpha) {
-    auto* scale = f.matrix.scale;
-    auto n = f.info.n, count = count_of(scale);
-    auto write = [type = scale->value.dtype, count, n, blocks, alpha, at = f.scales](auto from, void* to) {
-        auto const scales = floats_of(from[0], type, count);
-        auto* target = static_cast<float*>(to);
-        for (int64_t j = 0; j < n; ++j)
-            for (int64_t b = 0; b < blocks; ++b) *target++ = scales[static_cast<size_t>(at.at(j, b))] * alpha;
+/// Those of a constant; nothing if they are others.
+std::optional<Broadcast> broadcast_of(EdgePtr constant, QuantizedMatrix const& m) {
+    auto const& shape = constant->value.shape;
+    auto numbers = numbers_of(constant);
+    if (!numbers || !is_wide_float(constant->value.dtype)) return std::nullopt;
+    auto size = [&](size_t from_end) {
+        return shape.size() < from_end ? 1 : shape[shape.size() - from_end].constant().value_or(0);
     };
-    return add_made(graph, scale->value.name + "/columns", DataType::F32, {n * blocks}, {scale->value.constant}, write);
+    auto count = static_cast<int64_t>(numbers->size());
+    if (count == 1 || (size(1) == m.columns && count == m.columns)) return Broadcast{std::move(*numbers), 1};
+    if (size(2) == m.rows && count == m.rows && size(1) == 1) return Broadcast{std::move(*numbers), 0};
+    return std::nullopt;
 }
 
-/// Packed as the numbers are; null where all are the middle of their range.
-EdgePtr add_zeros(Graph& graph, QuantizedFactor const& f) {
-    auto const& m = f.matrix;
-    auto numbers = m.zero ? numbers_of(m.zero).value() : std::vector<double>(static_cast<size_t>(count_of(m.scale)));
-    auto middle = 1 << (f.info.bits - 1), offset = offset_of(m.type());
-    auto zero_at = [&](int64_t at) { return static_cast<int32_t>(numbers[static_cast<size_t>(at)]) + offset; };
-    bool usual = true;
-    for (size_t i = 0; i < numbers.size(); ++i) usual = usual && zero_at(static_cast<int64_t>(i)) == middle;
-    if (usual) return nullptr;
-    auto row = (f.info.blocks() * f.info.bits + 7) / 8;
-    std::vector<uint8_t> packed(static_cast<size_t>(f.info.n * row));
-    for (int64_t j = 0; j < f.info.n; ++j)
-        for (int64_t b = 0; b < f.info.blocks(); ++b) {
-            auto bit = b * f.info.bits;
-            packed[static_cast<size_t>(j * row + bit / 8)] |=
-                static_cast<uint8_t>(zero_at(f.scales.at(j, b)) << (bit % 8));
-        }
-    return add_constant(graph, m.data->value.name + "/zeros", DataType::U8, {f.info.n, row},
-                        Blob::copy_of(packed.data(), packed.size()));
+/// `(cast(data) - zero) * scale`, of which either or both may be missing.
+struct Arithmetic {
+    QuantizedMatrix matrix;
+    std::optional<Broadcast> scale, zero;
+};
+
+/// What Elementwise nodes of one instruction each compute so.
+std::optional<Arithmetic> arithmetic_of(Graph& graph, EdgePtr edge) {
+    auto* node = edge->producer();
+    auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
+    if (!info || node->outputs().size() != 1 || info->code.size() != node->inputs().size() + 1 ||
+        info->outputs[0] + 1u != info->code.size())
+        return std::nullopt;
+    auto const& last = info->code.back();
+    if (last.op == kernel::ExprOp::Cast) {
+        auto m = is_wide_float(last.dtype) ? with_data(known(graph, node, 0)) : std::nullopt;
+        return m ? std::optional(Arithmetic{*m, {}, {}}) : std::nullopt;
+    }
+    bool multiplies = last.op == kernel::ExprOp::Mul, subtracts = last.op == kernel::ExprOp::Sub;
+    if (node->inputs().size() != 2 || (!multiplies && !subtracts)) return std::nullopt;
+    for (size_t side = 0; side < (multiplies ? 2 : 1); ++side) {
+        auto input = [&](size_t operand) { return info->code[last.operands[operand]].operands[0]; };
+        auto found = arithmetic_of(graph, node->input(input(side)));
+        if (!found || found->scale || (subtracts && found->zero)) continue;
+        auto* other = known(graph, node, input(1 - side));
+        auto numbers = other ? broadcast_of(other, found->matrix) : std::nullopt;
+        if (!numbers) return std::nullopt;
+        (multiplies ? found->scale : found->zero) = std::move(numbers);
+        return found;
+    }
+    return std::nullopt;
 }
 
-bool is_around_zero(QuantizedMatrix const& m) {
-    auto middle = is_signed(m.type()) ? 0. : 128.;
-    auto zeros = m.zero ? numbers_of(m.zero) : std::vector<double>{0};
-    return bits_of(m.type()) == 8 && zeros &&
-           std::all_of(zeros->begin(), zeros->end(), [&](double zero) { return zero == middle; });
+bool are_of(DataType type, std::vector<double> const& numbers) {
+    auto least = is_signed(type) ? -(1 << (bits_of(type) - 1)) : 0, most = least + (1 << bits_of(type)) - 1;
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](double x) { return x == std::floor(x) && x >= least && x <= most; });
+}
+
+std::optional<QuantizedMatrix> multiplied_matrix(Graph& graph, EdgePtr edge) {
+    auto found = arithmetic_of(graph, edge);
+    if (!found) return std::nullopt;
+    auto m = found->matrix;
+    auto scale = found->scale.value_or(Broadcast{{1}, 1}), zero = found->zero.value_or(Broadcast{});
+    if (!scale.is_one() && !zero.is_one() && scale.axis != zero.axis) return std::nullopt;
+    if (found->zero && (bits_of(m.type()) != 8 || !are_of(m.type(), zero.numbers))) return std::nullopt;
+    m.granularity.axis = scale.is_one() ? zero.axis : scale.axis;
+    auto count = std::max(scale.numbers.size(), zero.numbers.size());
+    std::vector<float> scales;
+    std::vector<double> zeros;
+    for (size_t i = 0; i < count; ++i) scales.push_back(static_cast<float>(scale.at(i))), zeros.push_back(zero.at(i));
+    auto const& name = edge->value.name;
+    m.scale = add_constant(graph, name + "/scale", count == 1 ? Shape{} : Shape{static_cast<int64_t>(count)}, scales);
+    if (found->zero) m.zero = add_bytes(graph, name + "/zero", m.type(), zeros);
+    return m;
 }
 
 }  // namespace
 
 std::optional<QuantizedMatrix> quantized_matrix(Graph& graph, EdgePtr edge) {
-    auto const* info = producer_info<kernel::DequantizeInfo>(edge);
-    if (!info || edge->value.shape.size() != 2) return std::nullopt;
-    auto* node = edge->producer();
-    QuantizedMatrix m{known(graph, node, 0), known(graph, node, 1), nullptr, 0, 0, info->granularity};
-    if (!m.data || !m.scale || !is_packed_integer(m.type()) || !is_wide_float(m.scale->value.dtype))
-        return std::nullopt;
-    if (node->input(2) && !(m.zero = known(graph, node, 2))) return std::nullopt;
-    auto rows = m.data->value.shape[0].constant(), columns = m.data->value.shape[1].constant();
-    if (!rows || !columns || *rows < 1 || *columns < 1) return std::nullopt;
-    m.rows = *rows, m.columns = *columns;
-    return m;
+    if (edge->value.shape.size() != 2) return std::nullopt;
+    auto found = producer_info<kernel::DequantizeInfo>(edge) ? dequantized_matrix(graph, edge->producer())
+                                                             : multiplied_matrix(graph, edge);
+    if (!found || found->rows < 1 || found->columns < 1) return std::nullopt;
+    return found;
 }
-
-Result<QuantizedFactor, std::string> quantized_factor(QuantizedMatrix const& m, bool transposed, int64_t most) {
-    QuantizedFactor f{m, transposed, {}, {}, false};
-    f.info.n = transposed ? m.rows : m.columns, f.info.k = transposed ? m.columns : m.rows;
-    f.info.bits = bits_of(m.type());
-    auto depth_axis = transposed ? 1 : 0;
-    if (!m.granularity.block) {
-        if (!m.has_one_scale() && m.granularity.axis == depth_axis) return Err{"scales are along the sums"};
-        f.scales.column = m.has_one_scale() ? 0 : 1;
-        f.info.block =
-            std::clamp(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(f.info.k))), kLeastBlock, most);
-        f.is_symmetric = is_around_zero(m);
-        return f;
-    }
-    auto given = m.granularity.block;
-    if (m.granularity.axis != depth_axis) return Err{"blocks of scales are along the columns"};
-    f.info.block = std::min(given & -given, most);
-    if (f.info.block < kLeastBlock)
-        return Err{"blocks of " + std::to_string(given) + " are no multiple of " + std::to_string(kLeastBlock)};
-    auto groups = (f.info.k + given - 1) / given;
-    f.scales = {transposed ? groups : 1, transposed ? 1 : f.info.n, given / f.info.block};
-    return f;
-}
-
-std::vector<EdgePtr> block_operands(Graph& graph, QuantizedFactor const& f, float alpha) {
-    auto const& m = f.matrix;
-    auto const& info = f.info;
-    auto bytes = info.block * info.bits / 8;
-    auto name = m.data->value.name + "/blocks";
-    std::vector<EdgePtr> operands(I::kInputs, nullptr);
-    if (f.transposed && info.k % info.block == 0 && !is_signed(m.type())) {
-        operands[I::kQ] = add_constant(graph, name, DataType::U8, {info.n, info.blocks(), bytes}, m.blob());
-    } else {
-        auto make = info.bits == 2 ? repacking<2>(f) : info.bits == 4 ? repacking<4>(f) : repacking<8>(f);
-        operands[I::kQ] =
-            add_made(graph, name, DataType::U8, {info.n, info.blocks(), bytes}, {m.blob()}, std::move(make));
-    }
-    operands[I::kScales] = add_scales(graph, f, info.blocks(), alpha);
-    operands[I::kZeros] = add_zeros(graph, f);
-    return operands;
-}
-
-EdgePtr signed_bytes(Graph& graph, QuantizedFactor const& f) {
-    auto* data = f.matrix.data;
-    if (is_signed(f.matrix.type())) return data;
-    auto count = f.matrix.rows * f.matrix.columns;
-    return add_made(graph, data->value.name + "/signed", DataType::I8, {f.matrix.rows, f.matrix.columns},
-                    {f.matrix.blob()}, [count](auto from, void* to) {
-                        auto const* bytes = static_cast<uint8_t const*>(from[0]);
-                        std::transform(bytes, bytes + count, static_cast<uint8_t*>(to),
-                                       [](uint8_t byte) { return static_cast<uint8_t>(byte ^ 0x80); });
-                    });
-}
-
-EdgePtr column_scales(Graph& graph, QuantizedFactor const& f) { return add_scales(graph, f, 1, 1); }
 
 EdgePtr in_bytes(Graph& graph, EdgePtr constant) {
     auto const& value = constant->value;
