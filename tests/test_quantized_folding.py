@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from refactor_graph.onnx import make_compiler
 
 from tests import models
-from tests.quantization import BYTES, codes, weights
+from tests.quantization import BYTES, PACKED, codes, weights
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
@@ -27,7 +27,6 @@ UNFOLDED = ["-fold_quantization", "-channels_last_integers", "-move_quantization
 
 def literally(proto, feeds):
     """Compute by onnxruntime, which then folds nothing either."""
-    proto.ir_version = 8
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)
@@ -37,6 +36,7 @@ class Network:
     """A graph under construction; tensors are names, shapes come from a run by onnxruntime."""
 
     target = "cpu"
+    opset = 17
 
     def __init__(self, seed, activations=BYTES[0]):
         """Start without nodes."""
@@ -105,7 +105,8 @@ class Network:
         types = [helper.make_tensor_value_info(n, TensorProto.FLOAT, sizes) for n, _, sizes in self.inputs]
         results = [helper.make_empty_tensor_value_info(name) for name in outputs]
         graph = helper.make_graph(self.nodes, "quantised", types, results, self.constants)
-        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        proto.ir_version = 10
         feeds = {name: np.asarray(self.random.standard_normal(shape) * 2, np.float32) for name, shape, _ in self.inputs}
         folded = make_compiler(proto).compile(self.target, "default", list(passes), verify=True)
         plain = make_compiler(proto).compile(self.target, "default", UNFOLDED, verify=True)
@@ -266,6 +267,19 @@ def test_weights(dtype, axis):
     y = n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), axis, dtype, zeros=True))
     # No quantisation behind it: f32 leaves the convolution.
     n.check([y], 1e-4, ["IntegerConv"])
+
+
+@pytest.mark.parametrize("axis", [None, 0], ids=["one", "channels"])
+@pytest.mark.parametrize("dtype", PACKED[:2], ids=str)
+def test_weights_of_four_bits(dtype, axis):
+    """They are bytes where activations are: integer kernels take them."""
+    n = Network(739)
+    n.opset = 21
+    y = n.node("Conv", n.fake(n.input((1, 5, 9, 8))), n.weights((6, 5, 3, 3), axis, dtype))
+    y = n.fake(n.node("Relu", y))
+    y = n.node("MatMul", y, n.weights((6, 7), None if axis is None else 1, dtype))
+    _, notes = n.check([y], 0.1, ["IntegerConv", "IntegerMatMul"])
+    assert not notes
 
 
 def test_weights_without_zero_points():

@@ -309,6 +309,7 @@ int fold_quantization(Model& model, PassContext const& context) {
         }
         if (!reads_dequantized(node)) continue;
         Reason why;
+        widen_weights(model.graph, node);
         if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
             why = folding.fold_conv(node, kernel::ConvInfo(*conv));
         else if (auto const* transposed = info_of<kernel::ConvTransposeInfo>(*node->value.op))

@@ -1,6 +1,7 @@
 #include "passes/quantized.h"
 
 #include "passes/constants.h"
+#include "passes/quantized_matrix.h"
 
 namespace refactor::computation {
 
@@ -38,6 +39,18 @@ std::optional<Quantum> quantizer(NodePtr node) {
     if (!info || info->granularity.block || info->precision != DataType::F32 || !is_byte(to)) return std::nullopt;
     if (node->input(0)->value.dtype != DataType::F32) return std::nullopt;
     return quantum(to, node->input(1), node->input(2));
+}
+
+void widen_weights(Graph& graph, NodePtr node) {
+    auto const* info = node->inputs().size() > 1 ? producer_info<kernel::DequantizeInfo>(node->input(1)) : nullptr;
+    if (!info || info->granularity.block || !dequantized(node->input(0))) return;
+    auto* dequantize = node->input(1)->producer();
+    auto is_small = [](EdgePtr edge) {
+        return edge->value.constant && is_integer(edge->value.dtype) && bits_of(edge->value.dtype) < 8;
+    };
+    if (!is_small(dequantize->input(0)) || (dequantize->input(2) && !is_small(dequantize->input(2)))) return;
+    for (size_t i : {0, 2})
+        if (auto* edge = dequantize->input(i)) graph.set_input(dequantize, i, in_bytes(graph, edge));
 }
 
 }  // namespace refactor::computation

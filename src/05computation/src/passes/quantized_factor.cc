@@ -93,13 +93,17 @@ std::vector<float> floats_of(void const* from, DataType type, int64_t count) {
 EdgePtr add_scales(Graph& graph, QuantizedFactor const& f, int64_t blocks, float alpha) {
     auto* scale = f.matrix.scale;
     auto n = f.info.n, count = count_of(scale);
+    auto name = scale->value.name + "/columns";
+    bool lies_so = f.scales.column == blocks && f.scales.block <= 1 && f.scales.ratio == 1 && count == n * blocks;
+    if (lies_so && alpha == 1 && scale->value.dtype == DataType::F32)
+        return add_constant(graph, name, DataType::F32, {n * blocks}, scale->value.constant);
     auto write = [type = scale->value.dtype, count, n, blocks, alpha, at = f.scales](auto from, void* to) {
         auto const scales = floats_of(from[0], type, count);
         auto* target = static_cast<float*>(to);
         for (int64_t j = 0; j < n; ++j)
             for (int64_t b = 0; b < blocks; ++b) *target++ = scales[static_cast<size_t>(at.at(j, b))] * alpha;
     };
-    return add_made(graph, scale->value.name + "/columns", DataType::F32, {n * blocks}, {scale->value.constant}, write);
+    return add_made(graph, name, DataType::F32, {n * blocks}, {scale->value.constant}, write);
 }
 
 /// Packed as the numbers are; null where all are the middle of their range.
