@@ -9,7 +9,7 @@ from refactor_graph.onnx import make_compiler
 
 from tests import models
 from tests.quantization import BYTES
-from tests.test_quantized_folding import Network, literally
+from tests.quantized_network import Network, literally
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REFACTOR_GRAPH_ISA") == "scalar", reason="graphs are folded from AVX2 on only"
