@@ -74,10 +74,6 @@ class Bench:
             quantizer.model.save_model_to_file(str(target))
         return target
 
-    def ours_int4(self, level: int) -> Engine:
-        executor = make_compiler(self.four_bits(level)).compile("cpu", num_threads=self.threads)
-        return lambda: executor(self.inputs), lambda: list(executor(self.inputs).values())
-
     def openvino(self, weights: str, rows: str = "f32") -> Engine:
         import openvino
 
@@ -122,8 +118,8 @@ class Bench:
             "refactor_graph bf16": lambda: self.ours("bf16"),
             "refactor_graph int8": lambda: self.ours("int8"),
             "refactor_graph int8 with int8 rows": lambda: self.ours("default", "int8"),
-            "refactor_graph int4": lambda: self.ours_int4(0),
-            "refactor_graph int4 with int8 rows": lambda: self.ours_int4(4),
+            "refactor_graph int4": lambda: self.ours("int4"),
+            "refactor_graph int4 with int8 rows": lambda: self.ours("int4", "int8"),
             "onnxruntime int8": self.onnxruntime_int8,
             "onnxruntime int4": lambda: self.onnxruntime(self.four_bits(0)),
             "onnxruntime int4 with int8 rows": lambda: self.onnxruntime(self.four_bits(4)),

@@ -63,6 +63,81 @@ def test_weights_of_fewer_bytes(weights, threads):
     assert any("2 matrices stored as" in note for note in _notes(small))
 
 
+def _packed(depth, width, seed=5):
+    """Two products; the first has an odd depth and a bias."""
+    random = models.generator(seed)
+    constants = [
+        models.constant("a", random.standard_normal((depth, width), np.float32) / np.float32(4 * np.sqrt(depth))),
+        models.constant("b", random.standard_normal((width, width), np.float32)),
+        models.constant("bias", random.standard_normal(width, np.float32) / 16),
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "a", "bias"], ["h"], "first"),
+        helper.make_node("Tanh", ["h"], ["t"]),
+        helper.make_node("MatMul", ["t", "b"], ["y"], "second"),
+    ]
+    proto = models.model(nodes, [models.value("x", ["N", depth])], [models.value("y", None)], constants)
+    return proto, {"x": random.standard_normal((3, depth), np.float32)}
+
+
+@pytest.mark.parametrize(("depth", "width"), [(129, 130), (256, 512)])
+@pytest.mark.parametrize("precision", ["default", "int8"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_four_bits(depth, width, precision, threads):
+    proto, inputs = _packed(depth, width)
+    compiler = make_compiler(proto)
+    wanted = models.expected(proto, inputs)[0]
+    small = compiler.compile("cpu", weights="int4", precision=precision, num_threads=threads, verify=True)
+    # A block of 32 normal weights has a step of a quarter of their deviation: 8 % of the norm, twice.
+    assert 0.02 < _difference(small(inputs)["y"], wanted) < 0.14
+    assert [row.kernel.split(":")[0] for row in small.bench(quiet=True, repeats=1)].count("block_matmul") == 2
+    large = compiler.compile("cpu", num_threads=threads)
+    large(inputs)
+    held = small.memory()
+    least = 4 if depth % 32 else 5  # the last block is filled up
+    assert (held["weights"] + held["packed_weights"]) * least < sum(
+        large.memory()[n] for n in ("weights", "packed_weights")
+    )
+    notes = [note for report in small.program.passes if report.name == "round_products" for note in report.notes]
+    kind = "have weights rounded to 4 bits" if precision == "default" else "round both operands to 8 and 4 bits"
+    assert any(f"2 products {kind}: " in note for note in notes)
+
+
+def test_the_largest_of_a_block_is_kept():
+    """Of four bits -8 has no counterpart: the element of the largest magnitude is that, of either sign."""
+    random = models.generator(6)
+    weights = random.uniform(-0.5, 0.5, (32, 512)).astype(np.float32)
+    weights[3, ::2], weights[7, 1::2] = 1, -1
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    proto = models.model(
+        [node], [models.value("x", ["N", 32])], [models.value("y", None)], [models.constant("w", weights)]
+    )
+    actual = make_compiler(proto).compile("cpu", weights="int4")({"x": np.eye(32, dtype=np.float32)})["y"]
+    np.testing.assert_array_equal(np.abs(actual[3, ::2]), 1)
+    np.testing.assert_array_equal(actual[7, 1::2], -1)
+    assert np.abs(actual - weights).max() <= 1 / 16
+
+
+def test_nodes_keep_their_weights():
+    proto, inputs = _packed(129, 130)
+    executor = make_compiler(proto).compile("cpu", weights="int4", keep_f32=["first", "second"])
+    models.assert_close(executor(inputs)["y"], models.expected(proto, inputs)[0])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["default", "f16"])
+@pytest.mark.parametrize("rows", [3, 40])
+def test_four_bits_on_a_gpu(precision, rows):
+    if missing_gpu():
+        pytest.skip(missing_gpu())
+    proto, _ = _packed(129, 130)
+    inputs = {"x": models.generator(7).standard_normal((rows, 129), np.float32)}
+    executor = make_compiler(proto).compile("cuda", weights="int4", precision=precision)
+    wanted = make_compiler(proto).compile("cpu", weights="int4")(inputs)["y"]
+    assert _difference(executor(inputs)["y"], wanted) < (1e-5 if precision == "default" else 1e-2)
+    assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True, repeats=1)].count("block_matmul") == 2
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("weights", GPU_ERRORS)
 @pytest.mark.parametrize("rows", [3, 11])

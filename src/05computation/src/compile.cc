@@ -27,13 +27,13 @@ constexpr bool kAlwaysVerify = true;
 
 void check_weights(CompileOptions const& options) {
     using enum DataType;
-    for (auto known : {Undefined, F32, F16, BF16, I8})
+    for (auto known : {Undefined, F32, F16, BF16, I8, I4})
         if (options.weights == known) return;
     bool f8 = options.weights == F8E4M3FN || options.weights == F8E5M2;
     if (f8 && options.device != "cpu") return;
     throw InvalidInput("weights: cannot be stored as " + std::string(name_of(options.weights)) + " on " +
                        options.device +
-                       ", expected one of: default, f32, f16, bf16, int8, and on a GPU f8e4m3fn, f8e5m2");
+                       ", expected one of: default, f32, f16, bf16, int8, int4, and on a GPU f8e4m3fn, f8e5m2");
 }
 
 /// Refuses products of f8 or bytes where there are none.

@@ -282,7 +282,9 @@ def _add_common(command: argparse.ArgumentParser, model: bool, data: bool, input
         if inputs:
             command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
         command.add_argument("--precision", default="default", help="default, exact, f32, tf32, f16, bf16, fp8 or int8")
-        command.add_argument("--weights", default="default", help="default, f32, f16, bf16, int8, f8e4m3fn or f8e5m2")
+        command.add_argument(
+            "--weights", default="default", help="default, f32, f16, bf16, int8, int4, f8e4m3fn or f8e5m2"
+        )
         command.add_argument("--tune", default="none", help="none, quick or cached: measured choices of kernels")
     command.add_argument("--target", default="cpu")
 

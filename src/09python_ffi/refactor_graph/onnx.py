@@ -174,9 +174,11 @@ class Compiler:
         weights
             What constant right-hand sides of matrix products are stored as; they are widened to the type of the other
             operand, and sums stay f32. "default": as the model stores them (f16 or bf16 that it casts to f32 stays
-            small; on a GPU f32); "f32", "f16", "bf16" (each weight rounded to nearest), or "int8", on a GPU also
-            "f8e4m3fn" and "f8e5m2", with a scale for each output channel. Products of few rows, as in decoding, are as
-            fast as their weights are small. The report of the pass `store_weights` tells the error.
+            small, and so do integers of 2 to 8 bits that it dequantises; on a GPU f32 for halves); "f32", "f16", "bf16"
+            (each weight rounded to nearest), or "int8", on a GPU also "f8e4m3fn" and "f8e5m2", with a scale for each
+            output channel; "int4" with one for each 32 weights, also with `precision="int8"`. Products of few rows, as
+            in decoding, are as fast as their weights are small. The reports of the passes `store_weights` and
+            `round_products` (int4) tell the error: about 1 % of the norm of normally distributed weights, of int4 8 %.
         keep
             Names of intermediate tensors that every pass leaves in place.
         verify

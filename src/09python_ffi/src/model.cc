@@ -44,17 +44,18 @@ DataType weights_of(std::string const& name) {
     if (name == "f16") return DataType::F16;
     if (name == "bf16") return DataType::BF16;
     if (name == "int8") return DataType::I8;
+    if (name == "int4") return DataType::I4;
     if (name == "f8e4m3fn") return DataType::F8E4M3FN;
     if (name == "f8e5m2") return DataType::F8E5M2;
     throw InvalidInput("unknown weights \"" + name +
-                       "\", expected one of: default, f32, f16, bf16, int8, f8e4m3fn, f8e5m2");
+                       "\", expected one of: default, f32, f16, bf16, int8, int4, f8e4m3fn, f8e5m2");
 }
 
 /// Products of f8 and of bytes decide what weights are.
 void set_weights(computation::CompileOptions& options, std::string const& name) {
     options.weights = weights_of(name);
-    if (options.round_products && options.weights != DataType::Undefined)
-        throw InvalidInput("weights \"" + name + "\" with the precision int8, expected default");
+    if (options.round_products && options.weights != DataType::Undefined && options.weights != DataType::I4)
+        throw InvalidInput("weights \"" + name + "\" with the precision int8, expected default or int4");
     if (options.precision != kernel::Precision::F8) return;
     if (options.weights != DataType::Undefined && options.weights != DataType::F8E4M3FN)
         throw InvalidInput("weights \"" + name + "\" with the precision fp8, expected default or f8e4m3fn");

@@ -22,8 +22,6 @@ struct QuantizedFactor {
     kernel::BlockMatMulInfo info;
     BlockScales scales;
     bool is_symmetric = false;  ///< bytes around zero, with one scale for each column, as an I8 operand of MatMul
-
-    bool has_scale_of_each_column() const { return info.k > 0 && scales.block == 0; }
 };
 
 /// `most`: elements of a block where columns have one scale. Or why it is no such factor.

@@ -10,7 +10,6 @@
 #include "passes/small_weights.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -24,14 +23,28 @@ using mem_manager::Blob;
 using I = BlockMatMulInfo;
 
 constexpr int64_t kWorthwhile = 1 << 14, kLeastDepth = 32;
-/// Bytes stand for -127 to 127, 128 for zero.
-constexpr int32_t kBits = 8, kMost = 127;
 
-/// The largest that divides K, of those whose sums of bytes fit into kernels' words; else the smallest, padded.
-int64_t block_of(int64_t k) {
+/// Of bytes the largest that divides K, of those whose sums fit into kernels' words; else the smallest, padded.
+int64_t block_of(int64_t k, int32_t bits) {
     for (int64_t block : {128, 64})
-        if (k % block == 0) return block;
+        if (bits == 8 && k % block == 0) return block;
     return kLeastDepth;
+}
+
+/// What takes the elements of a block to integers. Bytes stand for -127 to 127, so that both signs have as many; of 4
+/// bits all 16 numbers count, and the element of the largest magnitude is -8, whatever its sign. Source of the latter:
+/// the format Q4_0 of llama.cpp.
+float scale_of(float const* elements, int64_t count, int32_t bits) {
+    float largest = 0;
+    for (int64_t p = 0; p < count; ++p)
+        if (std::abs(elements[p]) > std::abs(largest)) largest = elements[p];
+    return bits == 8 ? std::abs(largest) / 127 : largest / -8;
+}
+
+/// The integer, as a float, that stands for an element.
+float integer_of(float element, float inverse, int32_t bits) {
+    auto half = static_cast<float>(1 << (bits - 1));
+    return std::clamp(element * inverse + kRounder - kRounder, -half, half - 1);
 }
 
 /// A constant f32 matrix, cut into blocks along K.
@@ -72,7 +85,10 @@ class Rounding {
     PassContext const& context_;
     std::set<NodePtr> kept_;
     std::map<std::tuple<Blob const*, bool, float>, RoundedMatrix> rounded_;
+    int32_t bits_;
+    bool rounds_rows_;
     int products_ = 0, without_kernel_ = 0;
+    size_t before_ = 0, after_ = 0;
     double error_ = 0;
     std::string worst_;
 
@@ -85,14 +101,13 @@ class Rounding {
         std::vector<float> scales(static_cast<size_t>(info.n * info.blocks())), inverse(scales.size());
         double changed = 0, all = 0;
         matrix.for_blocks(Blob::Reader(*matrix.blob).data(), [&](int64_t at, float const* elements) {
-            float largest = 0, error = 0, norm = 0;
-            for (int64_t p = 0; p < info.block; ++p) largest = std::max(largest, std::abs(elements[p]));
+            float error = 0, norm = 0;
             auto& scale = scales[static_cast<size_t>(at)];
-            scale = largest / kMost;
+            scale = scale_of(elements, info.block, info.bits);
             auto of_block = std::isnormal(scale) ? 1 / scale : 0;
             inverse[static_cast<size_t>(at)] = of_block;
             for (int64_t p = 0; p < info.block; ++p) {
-                auto x = elements[p], less = x - (x * of_block + kRounder - kRounder) * scale;
+                auto x = elements[p], less = x - integer_of(x, of_block, info.bits) * scale;
                 error += less * less, norm += x * x;
             }
             changed += static_cast<double>(error), all += static_cast<double>(norm);
@@ -101,19 +116,25 @@ class Rounding {
         if (!std::isfinite(all)) return rounded.refusal = "an element is not finite or too large", rounded;
         auto error = all > 0 ? std::sqrt(changed / all) : 0;
         if (worst_.empty() || error > error_) error_ = error, worst_ = name;
-        auto bytes = static_cast<size_t>(info.n * info.blocks() * info.block);
-        auto write = [matrix, inverse = std::move(inverse)](std::span<void const* const> from, void* to) {
-            auto block = matrix.info.block;
+        auto bytes = info.block * info.bits / 8;
+        auto write = [matrix, inverse = std::move(inverse), bytes](std::span<void const* const> from, void* to) {
             matrix.for_blocks(from[0], [&](int64_t at, float const* elements) {
-                auto* target = static_cast<uint8_t*>(to) + at * block;
-                for (int64_t p = 0; p < block; ++p) {
-                    auto number = elements[p] * inverse[static_cast<size_t>(at)] + kRounder;
-                    target[p] = static_cast<uint8_t>(std::bit_cast<int32_t>(number) + 128);
+                auto* target = static_cast<uint8_t*>(to) + at * bytes;
+                auto const bits = matrix.info.bits, together = 8 / bits, zero = 1 << (bits - 1);
+                for (int64_t i = 0; i < bytes; ++i) {
+                    int byte = 0;
+                    for (int part = 0; part < together; ++part) {
+                        auto number = integer_of(elements[i * together + part], inverse[static_cast<size_t>(at)], bits);
+                        byte |= (static_cast<int>(number) + zero) << (part * bits);
+                    }
+                    target[i] = static_cast<uint8_t>(byte);
                 }
             });
         };
-        rounded.q = add_constant(model_.graph, name + "/q", DataType::U8, {info.n, info.blocks(), info.block},
-                                 Blob::lazy(bytes, made_of({matrix.blob}, std::move(write))));
+        rounded.q = add_made(model_.graph, name + "/q", DataType::U8, {info.n, info.blocks(), bytes}, {matrix.blob},
+                             std::move(write));
+        before_ += matrix.blob->bytes();
+        after_ += static_cast<size_t>(info.n * info.blocks() * bytes) + scales.size() * sizeof(float);
         rounded.scales = add_numbers(model_.graph, name + "/scales", scales);
         return rounded;
     }
@@ -130,7 +151,8 @@ class Rounding {
         if (element_count(dims) != rows * columns || rows * columns < kWorthwhile || rows < kLeastDepth)
             return std::nullopt;
         BlockMatMulInfo info;
-        info.n = columns, info.k = rows, info.bits = kBits, info.block = block_of(rows), info.may_round = true;
+        info.n = columns, info.k = rows, info.bits = bits_, info.block = block_of(rows, bits_);
+        info.may_round = rounds_rows_;
         return BlockedMatrix{b->value.constant, info, product.trans_b};
     }
     /// Why a product that could be rounded is not.
@@ -150,7 +172,11 @@ class Rounding {
     }
 
 public:
-    Rounding(Model& model, PassContext const& context) : model_(model), context_(context) {
+    Rounding(Model& model, PassContext const& context)
+        : model_(model),
+          context_(context),
+          bits_(context.options.weights == DataType::I4 ? 4 : 8),
+          rounds_rows_(context.options.round_products) {
         std::vector<std::string> unknown;
         kept_ = nodes_kept_in_f32(model, context, &unknown);
         for (auto const& name : unknown) context.note("keep_f32: no node of this program is named \"" + name + '"');
@@ -159,7 +185,7 @@ public:
     bool round(NodePtr node, kernel::MatMulInfo const& product) {
         auto matrix = matrix_of(node, product);
         if (!matrix) return false;
-        if (!kernel::rounds_rows(matrix->info, context_.isa)) return ++without_kernel_, false;
+        if (bits_ == 8 && !kernel::rounds_rows(matrix->info, context_.isa)) return ++without_kernel_, false;
         if (auto why = refuse(node, product, *matrix); !why.empty()) return leave(node, why);
         auto const& rounded = round(*matrix, product.alpha, node->input(1)->value.name);
         if (!rounded.q) return leave(node, rounded.refusal);
@@ -173,7 +199,8 @@ public:
         return ++products_, true;
     }
     bool round(NodePtr node, BlockMatMulInfo info) {
-        if (info.may_round || kept_.contains(node) || !kernel::rounds_rows(info, context_.isa)) return false;
+        if (!rounds_rows_ || info.may_round || kept_.contains(node) || !kernel::rounds_rows(info, context_.isa))
+            return false;
         info.may_round = true;
         node->value.op = make_operator(info);
         return true;
@@ -183,9 +210,15 @@ public:
             context_.note(std::to_string(without_kernel_) +
                           " products stay f32: " + std::string(name_of(context_.isa)) + " has no faster ones of bytes");
         if (!products_) return;
-        char text[160];
-        std::snprintf(text, sizeof text, "%d products round both operands to 8 bits; largest error of weights %.2g of",
-                      products_, error_);
+        char text[200];
+        auto const* both = rounds_rows_ ? "round both operands" : "have weights rounded";
+        std::snprintf(text, sizeof text,
+                      "%d products %s to %s: %.1f MiB instead of %.1f; largest error of weights %.2g of", products_,
+                      both,
+                      bits_ == 8     ? "8 bits"
+                      : rounds_rows_ ? "8 and 4 bits"
+                                     : "4 bits",
+                      static_cast<double>(after_) / 0x1p20, static_cast<double>(before_) / 0x1p20, error_);
         context_.note(std::string(text) + " the norm, in \"" + worst_ + '"');
     }
 };
@@ -193,7 +226,7 @@ public:
 }  // namespace
 
 int round_products(Model& model, PassContext const& context) {
-    if (!context.options.round_products) return 0;
+    if (!context.options.round_products && context.options.weights != DataType::I4) return 0;
     Rounding rounding(model, context);
     int changes = 0;
     for (auto* node : model.graph.topological()) {

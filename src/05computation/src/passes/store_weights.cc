@@ -145,6 +145,7 @@ public:
           context_(context),
           wanted_(context.options.weights),
           f8_products_(context.options.precision == kernel::Precision::F8) {
+        if (wanted_ == DataType::I4) wanted_ = DataType::Undefined;  // `round_products` has packed those
         if (wanted_ == DataType::Undefined && context.options.compute != DataType::Undefined) wanted_ = DataType::F32;
         if (f8_products_) kept_ = nodes_kept_in_f32(model, context);
     }
@@ -188,8 +189,9 @@ public:
 
 int store_weights(Model& model, PassContext const& context) {
     auto wanted = context.options.weights;
+    bool narrows = wanted != DataType::Undefined && wanted != DataType::F32 && wanted != DataType::I4;
     // Of a device, products of many rows are a library's, which takes operands of one type.
-    if (context.options.device != "cpu" && (wanted == DataType::Undefined || wanted == DataType::F32)) return 0;
+    if (context.options.device != "cpu" && !narrows) return 0;
     Storing storing(model, context);
     int changes = 0;
     for (auto* node : model.graph.topological())
