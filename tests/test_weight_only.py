@@ -223,6 +223,50 @@ def test_arithmetic(form, dtype, transposed):
     assert (":i8:" in kernel) == (form != "row scales" and symmetric)
 
 
+def test_products_share_what_they_read_and_nothing_else():
+    """One matrix of bytes with two scales, one of which two products read."""
+    random = models.generator(711)
+    data = codes(np.int8, (N, N), random)
+    constants = {"data": data, "s": scales((N,), random), "t": scales((N,), random)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["data", "s"], ["a"], axis=1),
+        helper.make_node("DequantizeLinear", ["data", "t"], ["b"], axis=1),
+        helper.make_node("MatMul", ["x", "a"], ["u"]),
+        helper.make_node("MatMul", ["u", "b"], ["v"]),
+        helper.make_node("MatMul", ["v", "a"], ["y"]),
+    ]
+    values = [models.value("x", ["rows", N])], [models.value("y", None)]
+    proto = models.model(nodes, *values, [models.constant(name, array) for name, array in constants.items()])
+    executor = make_compiler(proto).compile("cpu")
+    x = random.standard_normal((2, N)).astype(np.float32)
+    a, b = (data * constants[name].astype(np.float64) for name in "st")
+    compare(executor({"x": x})["y"], x.astype(np.float64) @ a @ b @ a, 1e-5)
+    held = executor.memory()
+    assert held["weights"] + held["packed_weights"] < 3 * N * N
+
+
+def test_long_chains_of_products_element_by_element_are_left_alone():
+    nodes = [helper.make_node("Mul", ["x", "x"], ["t0"])]
+    nodes += [helper.make_node("Mul", [f"t{i}", f"t{i}"], [f"t{i + 1}"]) for i in range(60)]
+    nodes.append(helper.make_node("MatMul", ["x", "t60"], ["y"]))
+    proto = models.model(nodes, [models.value("x", [3, 3])], [models.value("y", None)])
+    x = np.full((3, 3), 1, np.float32)
+    np.testing.assert_array_equal(make_compiler(proto).compile("cpu")({"x": x})["y"], np.full((3, 3), 3, np.float32))
+
+
+def test_products_of_f64_are_left_alone():
+    random = models.generator(712)
+    weights = Weights(np.int8, "columns", random)
+    double = TensorProto.DOUBLE
+    nodes = [
+        helper.make_node("Cast", ["w"], ["wide"], to=double),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], "product"),
+    ]
+    proto = build(weights, nodes, models.value("x", ["rows", K], double), kind=double)
+    x = random.standard_normal((2, K))
+    compare(make_compiler(proto).compile("cpu")({"x": x})["y"], x @ weights.values.astype(np.float32), 1e-6)
+
+
 def test_arithmetic_with_zero_points_of_other_types_is_folded():
     random = models.generator(710)
     data, zero = codes(np.uint8, (K, N), random), np.full(N, 3.5, np.float32)

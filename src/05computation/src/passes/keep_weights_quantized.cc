@@ -27,7 +27,10 @@ constexpr int64_t kMost = 1024, kMostOfRounded = 128;
 class Keeping {
     Graph& graph_;
     PassContext const& context_;
-    std::map<std::tuple<EdgePtr, bool, float>, std::vector<EdgePtr>> operands_{};
+    /// Numbers, scales, zero points, transposed, alpha.
+    using Key = std::tuple<EdgePtr, EdgePtr, EdgePtr, bool, float>;
+    std::map<Key, std::vector<EdgePtr>> operands_{};
+    std::map<EdgePtr, std::optional<QuantizedMatrix>> matrices_{};
     std::map<EdgePtr, EdgePtr> bytes_{};
     int products_ = 0;
 
@@ -42,19 +45,25 @@ class Keeping {
                info->code[1].op == kernel::ExprOp::Cast && is_float(info->code[0].dtype) &&
                is_float(info->code[1].dtype);
     }
+    std::optional<QuantizedMatrix> const& matrix_of(EdgePtr edge) {
+        auto [it, fresh] = matrices_.try_emplace(edge);
+        if (fresh) it->second = quantized_matrix(graph_, edge);
+        if (it->second && it->second->rows * it->second->columns < kWorthwhile) it->second.reset();
+        return it->second;
+    }
     /// What a product multiplies by, if it is a quantised matrix that is worth a word.
-    std::optional<QuantizedMatrix> matrix_of(EdgePtr b, bool& transposed) {
+    std::optional<QuantizedMatrix> const& factor_of(EdgePtr b, bool& transposed) {
         while (true) {
             auto const* transpose = producer_info<kernel::TransposeInfo>(b);
             bool swaps = transpose && transpose->perm == Dims{1, 0};
             if (!swaps && !is_cast(b->producer())) break;
             transposed = transposed != swaps, b = b->producer()->input(0);
         }
-        auto matrix = quantized_matrix(graph_, b);
-        if (matrix && matrix->rows * matrix->columns < kWorthwhile) return std::nullopt;
-        return matrix;
+        return matrix_of(b);
     }
     static std::string refuse(NodePtr node, kernel::MatMulInfo const& product, QuantizedFactor const& factor) {
+        auto type = node->input(0)->value.dtype;
+        if (!is_float(type) || bits_of(type) > 32) return "A is of " + std::string(name_of(type));
         if (product.trans_a) return "A is transposed";
         if (node->input(0)->value.shape.size() < 2) return "A is a vector";
         if (product.epilogue.residual || product.epilogue.activation.kind != kernel::ActivationKind::None)
@@ -80,9 +89,12 @@ class Keeping {
         graph_.replace_all_uses(node->output(), result);
         graph_.erase_unused(node);
     }
+    static Key key(QuantizedFactor const& f, float alpha) {
+        return {f.matrix.data, f.matrix.scale, f.matrix.zero, f.transposed, alpha};
+    }
     /// Bytes around zero with a scale for each column.
     void keep_bytes(NodePtr node, kernel::MatMulInfo info, QuantizedFactor const& factor) {
-        auto& known = operands_[{factor.matrix.data, factor.transposed, 0}];
+        auto& known = operands_[key(factor, 0)];
         if (known.empty()) known = {signed_bytes(graph_, factor), column_scales(graph_, factor)};
         info.trans_b = factor.transposed, info.scaled = true;
         std::vector<EdgePtr> inputs{wide(node->input(0)), known[0], known[1]};
@@ -90,7 +102,7 @@ class Keeping {
         replace(node, make_operator(info), inputs);
     }
     void keep_blocks(NodePtr node, kernel::MatMulInfo const& product, QuantizedFactor const& factor) {
-        auto& known = operands_[{factor.matrix.data, factor.transposed, product.alpha}];
+        auto& known = operands_[key(factor, product.alpha)];
         if (known.empty()) known = block_operands(graph_, factor, product.alpha);
         auto inputs = known;
         inputs[I::kA] = wide(node->input(0));
@@ -116,7 +128,7 @@ public:
 
     bool keep(NodePtr node, kernel::MatMulInfo const& product) {
         bool transposed = product.trans_b, rounds = context_.options.round_products;
-        auto matrix = matrix_of(node->input(1), transposed);
+        auto const& matrix = factor_of(node->input(1), transposed);
         if (!matrix || product.scaled) return false;
         auto rows = rows_of(node->input(0)->value.shape).constant().value_or(0);
         if (bits_of(matrix->type()) == 8 && rows >= kManyRows && !rounds) return false;
@@ -137,9 +149,8 @@ public:
                            : ", in f32; precision=\"int8\" rounds what they multiply, too"));
     }
     bool keep(NodePtr node, kernel::GatherInfo const& gather) {
-        auto found = gather.axis == 0 ? quantized_matrix(graph_, node->input(0)) : std::nullopt;
-        if (!found || found->rows * found->columns < kWorthwhile) return false;
-        auto const& m = *found;
+        if (gather.axis != 0 || !matrix_of(node->input(0))) return false;
+        auto const& m = *matrix_of(node->input(0));
         bool of_rows = !m.has_one_scale() && m.granularity.axis == 0;
         if (of_rows && m.granularity.block) return leave(node, "blocks of scales are along the rows"), false;
         bool gathers = of_rows || m.granularity.block;

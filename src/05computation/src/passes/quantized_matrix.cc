@@ -69,8 +69,8 @@ struct Arithmetic {
     std::optional<Broadcast> scale, zero;
 };
 
-/// What Elementwise nodes of one instruction each compute so.
-std::optional<Arithmetic> arithmetic_of(Graph& graph, EdgePtr edge) {
+/// What Elementwise nodes of one instruction each compute so, at most `depth` behind the cast.
+std::optional<Arithmetic> arithmetic_of(Graph& graph, EdgePtr edge, int depth) {
     auto* node = edge->producer();
     auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
     if (!info || node->outputs().size() != 1 || info->code.size() != node->inputs().size() + 1 ||
@@ -82,10 +82,10 @@ std::optional<Arithmetic> arithmetic_of(Graph& graph, EdgePtr edge) {
         return m ? std::optional(Arithmetic{*m, {}, {}}) : std::nullopt;
     }
     bool multiplies = last.op == kernel::ExprOp::Mul, subtracts = last.op == kernel::ExprOp::Sub;
-    if (node->inputs().size() != 2 || (!multiplies && !subtracts)) return std::nullopt;
+    if (depth == 0 || node->inputs().size() != 2 || (!multiplies && !subtracts)) return std::nullopt;
     for (size_t side = 0; side < (multiplies ? 2 : 1); ++side) {
         auto input = [&](size_t operand) { return info->code[last.operands[operand]].operands[0]; };
-        auto found = arithmetic_of(graph, node->input(input(side)));
+        auto found = arithmetic_of(graph, node->input(input(side)), depth - 1);
         if (!found || found->scale || (subtracts && found->zero)) continue;
         auto* other = known(graph, node, input(1 - side));
         auto numbers = other ? broadcast_of(other, found->matrix) : std::nullopt;
@@ -103,7 +103,7 @@ bool are_of(DataType type, std::vector<double> const& numbers) {
 }
 
 std::optional<QuantizedMatrix> multiplied_matrix(Graph& graph, EdgePtr edge) {
-    auto found = arithmetic_of(graph, edge);
+    auto found = arithmetic_of(graph, edge, 2);
     if (!found) return std::nullopt;
     auto m = found->matrix;
     auto scale = found->scale.value_or(Broadcast{{1}, 1}), zero = found->zero.value_or(Broadcast{});
