@@ -36,9 +36,10 @@ int64_t block_of(int64_t k, int32_t bits) {
 /// the format Q4_0 of llama.cpp.
 float scale_of(float const* elements, int64_t count, int32_t bits) {
     float largest = 0;
-    for (int64_t p = 0; p < count; ++p)
-        if (std::abs(elements[p]) > std::abs(largest)) largest = elements[p];
-    return bits == 8 ? std::abs(largest) / 127 : largest / -8;
+    for (int64_t p = 0; p < count; ++p) largest = std::max(largest, std::abs(elements[p]));
+    if (bits == 8) return largest / 127;
+    auto has_largest = [&](float x) { return x == largest; };
+    return (std::any_of(elements, elements + count, has_largest) ? largest : -largest) / -8;
 }
 
 /// The integer, as a float, that stands for an element.
@@ -74,6 +75,27 @@ struct BlockedMatrix {
             }
     }
 };
+
+/// What makes the integers of a matrix, given what multiplies the elements of each block.
+template <int bits>
+Maker packing(BlockedMatrix const& matrix, std::vector<float> inverse) {
+    return [matrix, inverse = std::move(inverse)](std::span<void const* const> from, void* to) {
+        constexpr int kTogether = 8 / bits, kZero = 1 << (bits - 1);
+        matrix.for_blocks(from[0], [&](int64_t at, float const* elements) {
+            auto bytes = matrix.info.block / kTogether;
+            auto* target = static_cast<uint8_t*>(to) + at * bytes;
+            auto const of_block = inverse[static_cast<size_t>(at)];
+            for (int64_t i = 0; i < bytes; ++i) {
+                int byte = 0;
+                for (int part = 0; part < kTogether; ++part) {
+                    auto number = integer_of(elements[i * kTogether + part], of_block, bits);
+                    byte |= (static_cast<int>(number) + kZero) << (part * bits);
+                }
+                target[i] = static_cast<uint8_t>(byte);
+            }
+        });
+    };
+}
 
 struct RoundedMatrix {
     EdgePtr q = nullptr, scales = nullptr;
@@ -117,22 +139,9 @@ class Rounding {
         auto error = all > 0 ? std::sqrt(changed / all) : 0;
         if (worst_.empty() || error > error_) error_ = error, worst_ = name;
         auto bytes = info.block * info.bits / 8;
-        auto write = [matrix, inverse = std::move(inverse), bytes](std::span<void const* const> from, void* to) {
-            matrix.for_blocks(from[0], [&](int64_t at, float const* elements) {
-                auto* target = static_cast<uint8_t*>(to) + at * bytes;
-                auto const bits = matrix.info.bits, together = 8 / bits, zero = 1 << (bits - 1);
-                for (int64_t i = 0; i < bytes; ++i) {
-                    int byte = 0;
-                    for (int part = 0; part < together; ++part) {
-                        auto number = integer_of(elements[i * together + part], inverse[static_cast<size_t>(at)], bits);
-                        byte |= (static_cast<int>(number) + zero) << (part * bits);
-                    }
-                    target[i] = static_cast<uint8_t>(byte);
-                }
-            });
-        };
+        auto make = info.bits == 8 ? packing<8>(matrix, std::move(inverse)) : packing<4>(matrix, std::move(inverse));
         rounded.q = add_made(model_.graph, name + "/q", DataType::U8, {info.n, info.blocks(), bytes}, {matrix.blob},
-                             std::move(write));
+                             std::move(make));
         before_ += matrix.blob->bytes();
         after_ += static_cast<size_t>(info.n * info.blocks() * bytes) + scales.size() * sizeof(float);
         rounded.scales = add_numbers(model_.graph, name + "/scales", scales);
