@@ -163,8 +163,8 @@ def test_rounded_rows(dtype, granularity):
     assert (np.abs(executor({"x": x})["y"] - x.astype(np.float64) @ weights.values) <= bound).all()
     assert kernels(executor) == ["block_matmul"]
     exact = make_compiler(product(weights, "MatMul")).compile("cpu").dbg(quiet=True)
-    assert "products that read weights quantised alone: 1, in f32" in exact
-    assert "quantised alone: 1, in integers" in executor.dbg(quiet=True)
+    assert "products that read weights quantised alone: 1, in f32: 1; precision=" in exact
+    assert "rounds what they multiply" not in executor.dbg(quiet=True)
 
 
 def test_a_cast_stands_between():
@@ -252,6 +252,21 @@ def test_long_chains_of_products_element_by_element_are_left_alone():
     proto = models.model(nodes, [models.value("x", [3, 3])], [models.value("y", None)])
     x = np.full((3, 3), 1, np.float32)
     np.testing.assert_array_equal(make_compiler(proto).compile("cpu")({"x": x})["y"], np.full((3, 3), 3, np.float32))
+
+
+def test_roundings_in_between_are_kept():
+    """A cast to a float of 8 bits and back rounds the weights on purpose."""
+    random = models.generator(713)
+    weights = Weights(np.int8, "columns", random)
+    nodes = [
+        helper.make_node("Cast", ["w"], ["small"], to=TensorProto.FLOAT8E4M3FN),
+        helper.make_node("Cast", ["small"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], "product"),
+    ]
+    proto = build(weights, nodes, models.value("x", ["rows", K]))
+    x = random.standard_normal((2, K)).astype(np.float32)
+    rounded = weights.values.astype(np.float32).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    compare(make_compiler(proto).compile("cpu")({"x": x})["y"], x.astype(np.float64) @ rounded, 1e-5)
 
 
 def test_products_of_f64_are_left_alone():

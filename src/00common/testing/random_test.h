@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -8,10 +9,11 @@
 
 namespace refactor {
 
-/// Seed of a randomised test: `RG_TEST_SEED` if set, else a new one. Tests name it beside a failure: `seed_text`.
-inline uint64_t test_seed() {
+/// Seed of a randomised test: `RG_TEST_SEED` if set, else `usual`, else a new one. Tests name it beside a failure:
+/// `seed_text`.
+inline uint64_t test_seed(std::optional<uint64_t> usual = {}) {
     if (auto const* text = std::getenv("RG_TEST_SEED")) return std::strtoull(text, nullptr, 10);
-    return std::random_device{}();
+    return usual ? *usual : std::random_device{}();
 }
 
 /// What to set for a test to run again as it did.

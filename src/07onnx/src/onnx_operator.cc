@@ -52,7 +52,7 @@ Status check_types(OperatorDef const& def, InferContext const& context) {
     return std::nullopt;
 }
 
-/// Integers of which casts may make weights.
+/// Integers of which casts may make weights, as many as the pass `keep_weights_quantized` keeps.
 bool is_narrow_matrix(frontend::Tensor const& x) {
     constexpr int64_t kWorthwhile = 1 << 14;
     bool narrow = is_integer(x.dtype) && bits_of(x.dtype) <= 8;

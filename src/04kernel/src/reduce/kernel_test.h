@@ -2,6 +2,7 @@
 #include "common/thread_pool.h"
 #include "kernel/kernel.h"
 #include "mem_manager/blob.h"
+#include "random_test.h"
 #include "runtime/task_memory.h"
 
 #include <cmath>
@@ -187,8 +188,7 @@ int check_floats(Info const& info, std::vector<Tensor> inputs, std::vector<Tenso
 
 /// The seed of a test, printed when it fails.
 inline unsigned seed_of(unsigned fixed) {
-    auto const* text = std::getenv("RG_TEST_SEED");
-    auto seed = text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : fixed;
+    auto seed = static_cast<unsigned>(test_seed(fixed));
     testing::Test::RecordProperty("seed", static_cast<int>(seed));
     return seed;
 }

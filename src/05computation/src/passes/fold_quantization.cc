@@ -182,7 +182,7 @@ public:
         std::optional<QuantizedOperand> x;
         std::optional<Quantum> x_quantum;
         if (auto why = why_not_activation(node->input(0), x, x_quantum); !why.empty()) return why;
-        auto w = dequantized(node->input(1));
+        auto w = dequantized_weights(graph_, node->input(1));
         if (!w) return "the weights are not dequantised from u8 or i8";
         auto rank = node->output()->value.shape.size();
         auto channels = w->data->value.shape[0].constant();
@@ -221,7 +221,7 @@ public:
         std::optional<QuantizedOperand> x;
         std::optional<Quantum> x_quantum;
         if (auto why = why_not_activation(node->input(0), x, x_quantum); !why.empty()) return why;
-        auto w = dequantized(node->input(1));
+        auto w = dequantized_weights(graph_, node->input(1));
         if (!w || !w->data->value.constant) return "the weights are not dequantised from constants of u8 or i8";
         if (conv.epilogue.residual || conv.epilogue.activation.kind != kernel::ActivationKind::None)
             return "it has been fused already";
@@ -261,7 +261,7 @@ public:
         std::optional<QuantizedOperand> a;
         std::optional<Quantum> a_quantum;
         if (auto why = why_not_activation(node->input(0), a, a_quantum); !why.empty()) return why;
-        auto b = dequantized(node->input(1));
+        auto b = dequantized_weights(graph_, node->input(1));
         if (!b) return "\"" + node->input(1)->value.name + "\" is not dequantised from u8 or i8 with a constant scale";
         if (product.epilogue.residual || product.epilogue.activation.kind != kernel::ActivationKind::None)
             return "it has been fused already";
@@ -309,7 +309,6 @@ int fold_quantization(Model& model, PassContext const& context) {
         }
         if (!reads_dequantized(node)) continue;
         Reason why;
-        widen_weights(model.graph, node);
         if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
             why = folding.fold_conv(node, kernel::ConvInfo(*conv));
         else if (auto const* transposed = info_of<kernel::ConvTransposeInfo>(*node->value.op))

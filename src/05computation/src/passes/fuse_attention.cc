@@ -200,8 +200,9 @@ bool are_windows(Shape const& scores, Shape const& matrices) {
 /// another one for each of B alone.
 EdgePtr mask_of_windows(Heads const& heads, EdgePtr mask, Shape const& scores, bool& repeats) {
     auto shape = mask->value.shape;
-    if (shape.size() < 5) return mask;
+    if (shape.size() < 4) return mask;
     DimExpr const one(1);
+    if (shape.size() == 4) shape.insert(shape.begin(), one);
     bool of_batch = shape[0] != one, of_window = shape[1] != one;
     if (of_batch && !of_window && scores[1] != one) return nullptr;
     repeats = of_window && !of_batch && scores[0] != one;

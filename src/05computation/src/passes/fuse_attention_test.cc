@@ -124,27 +124,26 @@ TEST(FuseAttention, OneHeadOfKeysForAllQueries) {
 
 /// softmax(Q · Kᵀ + a table of each head + a mask of `leading` · H or 1 heads) · V of windows in batches, which are
 /// told apart for the mask alone.
-Types windows(int64_t batches, Dims const& leading, int64_t mask_heads, bool symbolic) {
+Types windows(int64_t batches, Dims leading, int64_t mask_heads, bool symbolic, bool has_table = true) {
     constexpr int64_t kWindows = 4;
     TestGraph g(47);
     DimExpr b(batches);
     if (symbolic) b = DimExpr::symbol(g.model.symbols.intern("B"));
     auto all = b * kWindows;
     auto* x = g.reshape(g.input({b, kWindows, kHeads, kQueries, kDepth}), {all, kHeads, kQueries, kDepth});
-    auto *k = g.reshape(g.input({b, kWindows, kHeads, kDepth, kQueries}), {all, kHeads, kDepth, kQueries}),
-         *table = g.weights({kHeads, kQueries, kQueries});
+    auto* k = g.reshape(g.input({b, kWindows, kHeads, kDepth, kQueries}), {all, kHeads, kDepth, kQueries});
     Shape const matrices{all, kHeads, kQueries, kQueries}, apart{b, kWindows, kHeads, kQueries, kQueries};
-    auto* biased = g.elementwise(ExprOp::Add, {g.add(kernel::MatMulInfo{}, {x, k}, matrices), table}, matrices);
-    auto* mask = g.input({leading[0], leading[1], mask_heads, kQueries, kQueries});
-    auto* masked = g.reshape(g.elementwise(ExprOp::Add, {g.reshape(biased, apart), mask}, apart), matrices);
+    auto* scores = g.add(kernel::MatMulInfo{}, {x, k}, matrices);
+    if (has_table) scores = g.elementwise(ExprOp::Add, {scores, g.weights({kHeads, kQueries, kQueries})}, matrices);
+    for (auto size : {mask_heads, kQueries, kQueries}) leading.push_back(size);
+    auto* mask = g.input(Shape(leading.begin(), leading.end()));
+    auto* masked = g.reshape(g.elementwise(ExprOp::Add, {g.reshape(scores, apart), mask}, apart), matrices);
     kernel::SoftmaxInfo softmax;
     softmax.axis = 3;
     g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {masked}, matrices), x}, {all, kHeads, kQueries, kDepth}));
-    return compare_passes(g,
-                          {{batches, kWindows, kHeads, kQueries, kDepth},
-                           {batches, kWindows, kHeads, kDepth, kQueries},
-                           {leading[0], leading[1], mask_heads, kQueries, kQueries}},
-                          kTolerance);
+    return compare_passes(
+        g, {{batches, kWindows, kHeads, kQueries, kDepth}, {batches, kWindows, kHeads, kDepth, kQueries}, leading},
+        kTolerance);
 }
 
 TEST(FuseAttention, MasksOfWindows) {
@@ -157,6 +156,13 @@ TEST(FuseAttention, MasksOfWindows) {
             EXPECT_EQ(count(windows(1, {1, 1}, heads, symbolic), "Attention"), 1) << heads << symbolic;
         }
     EXPECT_EQ(count(windows(3, {3, 1}, 1, false), "Attention"), 0);
+    // Masks that leave the batch out, alone and beside a table.
+    for (int64_t batches : {1, 3})
+        for (bool table : {false, true}) {
+            EXPECT_EQ(count(windows(batches, {4}, 1, false, table), "Attention"), 1) << batches << table;
+            EXPECT_EQ(count(windows(batches, {1}, kHeads, false, table), "Attention"), 1) << batches << table;
+            EXPECT_EQ(count(windows(batches, {}, kHeads, false, table), "Attention"), 1) << batches << table;
+        }
 }
 
 TEST(FuseAttention, ReshapesThatMixAxesStay) {

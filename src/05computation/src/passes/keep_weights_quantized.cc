@@ -7,6 +7,7 @@
 #include "passes/constants.h"
 #include "passes/few_rows.h"
 #include "passes/quantized_factor.h"
+#include "passes/small_weights.h"
 
 #include <map>
 
@@ -16,8 +17,6 @@ namespace {
 
 using I = kernel::BlockMatMulInfo;
 
-/// Fits L1: reading it costs nothing, whatever its type.
-constexpr int64_t kWorthwhile = 1 << 14;
 /// Rows from which on a product of floats is a few percent faster than one that widens bytes.
 constexpr int64_t kManyRows = 64;
 /// Elements of a block where columns have one scale; where rows of A are rounded, sums of bytes fit into kernels'
@@ -32,23 +31,23 @@ class Keeping {
     std::map<Key, std::vector<EdgePtr>> operands_{};
     std::map<EdgePtr, std::optional<QuantizedMatrix>> matrices_{};
     std::map<EdgePtr, EdgePtr> bytes_{};
-    int products_ = 0;
+    int products_ = 0, in_floats_ = 0;
 
     void leave(NodePtr node, std::string const& why) const {
         context_.note('"' + node->value.name + "\" dequantises its weights: " + why);
     }
 
-    /// Whether it makes floats of one type those of another.
+    static bool is_real(DataType type) { return is_float(type) && bits_of(type) >= 16; }
+    /// Whether it makes floats of one type those of another, of no fewer than 16 bits.
     static bool is_cast(NodePtr node) {
         auto const* info = node ? info_of<kernel::ElementwiseInfo>(*node->value.op) : nullptr;
         return info && info->code.size() == 2 && info->outputs == std::vector<uint16_t>{1} &&
-               info->code[1].op == kernel::ExprOp::Cast && is_float(info->code[0].dtype) &&
-               is_float(info->code[1].dtype);
+               info->code[1].op == kernel::ExprOp::Cast && is_real(info->code[0].dtype) && is_real(info->code[1].dtype);
     }
     std::optional<QuantizedMatrix> const& matrix_of(EdgePtr edge) {
         auto [it, fresh] = matrices_.try_emplace(edge);
         if (fresh) it->second = quantized_matrix(graph_, edge);
-        if (it->second && it->second->rows * it->second->columns < kWorthwhile) it->second.reset();
+        if (it->second && it->second->rows * it->second->columns < kWorthStoringSmall) it->second.reset();
         return it->second;
     }
     /// What a product multiplies by, if it is a quantised matrix that is worth a word.
@@ -62,8 +61,7 @@ class Keeping {
         return matrix_of(b);
     }
     static std::string refuse(NodePtr node, kernel::MatMulInfo const& product, QuantizedFactor const& factor) {
-        auto type = node->input(0)->value.dtype;
-        if (!is_float(type) || bits_of(type) > 32) return "A is of " + std::string(name_of(type));
+        if (node->input(0)->value.dtype == DataType::F64) return "A is of f64";
         if (product.trans_a) return "A is transposed";
         if (node->input(0)->value.shape.size() < 2) return "A is a vector";
         if (product.epilogue.residual || product.epilogue.activation.kind != kernel::ActivationKind::None)
@@ -88,6 +86,12 @@ class Keeping {
         }
         graph_.replace_all_uses(node->output(), result);
         graph_.erase_unused(node);
+    }
+    /// Whether a product rounds its rows to multiply integers of so many bits.
+    bool rounds_rows(int32_t bits) const {
+        kernel::BlockMatMulInfo info;
+        info.bits = bits;
+        return context_.options.round_products && kernel::rounds_rows(info, context_.isa);
     }
     static Key key(QuantizedFactor const& f, float alpha) {
         return {f.matrix.data, f.matrix.scale, f.matrix.zero, f.transposed, alpha};
@@ -127,10 +131,11 @@ public:
     Keeping(Graph& graph, PassContext const& context) : graph_(graph), context_(context) {}
 
     bool keep(NodePtr node, kernel::MatMulInfo const& product) {
-        bool transposed = product.trans_b, rounds = context_.options.round_products;
+        bool transposed = product.trans_b;
         auto const& matrix = factor_of(node->input(1), transposed);
         if (!matrix || product.scaled) return false;
         auto rows = rows_of(node->input(0)->value.shape).constant().value_or(0);
+        bool rounds = rounds_rows(bits_of(matrix->type()));
         if (bits_of(matrix->type()) == 8 && rows >= kManyRows && !rounds) return false;
         auto factor = quantized_factor(*matrix, transposed, rounds ? kMostOfRounded : kMost);
         auto why = factor ? refuse(node, product, *factor) : factor.error();
@@ -139,18 +144,21 @@ public:
             keep_bytes(node, product, *factor);
         else
             keep_blocks(node, product, *factor);
-        return ++products_, true;
+        ++products_, in_floats_ += !rounds;
+        return true;
     }
     void report() const {
         if (!products_) return;
-        context_.note("products that read weights quantised alone: " + std::to_string(products_) +
-                      (context_.options.round_products
-                           ? ", in integers"
-                           : ", in f32; precision=\"int8\" rounds what they multiply, too"));
+        auto text = "products that read weights quantised alone: " + std::to_string(products_);
+        bool may_ask = context_.options.device == "cpu" && !context_.options.round_products;
+        if (in_floats_) text += ", in f32: " + std::to_string(in_floats_);
+        context_.note(may_ask ? text + "; precision=\"int8\" rounds what they multiply, too" : text);
     }
     bool keep(NodePtr node, kernel::GatherInfo const& gather) {
-        if (gather.axis != 0 || !matrix_of(node->input(0))) return false;
-        auto const& m = *matrix_of(node->input(0));
+        if (gather.axis != 0) return false;
+        auto const& found = matrix_of(node->input(0));
+        if (!found) return false;
+        auto const& m = *found;
         bool of_rows = !m.has_one_scale() && m.granularity.axis == 0;
         if (of_rows && m.granularity.block) return leave(node, "blocks of scales are along the rows"), false;
         bool gathers = of_rows || m.granularity.block;

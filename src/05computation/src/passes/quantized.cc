@@ -41,16 +41,16 @@ std::optional<Quantum> quantizer(NodePtr node) {
     return quantum(to, node->input(1), node->input(2));
 }
 
-void widen_weights(Graph& graph, NodePtr node) {
-    auto const* info = node->inputs().size() > 1 ? producer_info<kernel::DequantizeInfo>(node->input(1)) : nullptr;
-    if (!info || info->granularity.block || !dequantized(node->input(0))) return;
-    auto* dequantize = node->input(1)->producer();
-    auto is_small = [](EdgePtr edge) {
-        return edge->value.constant && is_integer(edge->value.dtype) && bits_of(edge->value.dtype) < 8;
+std::optional<QuantizedOperand> dequantized_weights(Graph& graph, EdgePtr edge) {
+    auto is_small = [](EdgePtr operand) {
+        return operand->value.constant && is_integer(operand->value.dtype) && bits_of(operand->value.dtype) < 8;
     };
-    if (!is_small(dequantize->input(0)) || (dequantize->input(2) && !is_small(dequantize->input(2)))) return;
-    for (size_t i : {0, 2})
-        if (auto* edge = dequantize->input(i)) graph.set_input(dequantize, i, in_bytes(graph, edge));
+    auto const* info = producer_info<kernel::DequantizeInfo>(edge);
+    auto* node = edge->producer();
+    if (info && !info->granularity.block && is_small(node->input(0)) && (!node->input(2) || is_small(node->input(2))))
+        for (size_t i : {0, 2})
+            if (auto* operand = node->input(i)) graph.set_input(node, i, in_bytes(graph, operand));
+    return dequantized(edge);
 }
 
 }  // namespace refactor::computation

@@ -30,8 +30,7 @@ std::optional<QuantizedOperand> dequantized(EdgePtr edge);
 std::optional<Quantum> quantum_of(QuantizedOperand const&);
 /// The quantum by which `node` quantises f32 to bytes, if that is what it does.
 std::optional<Quantum> quantizer(NodePtr node);
-/// Constant weights of fewer bits, which a Dequantize node makes input 1 of `node` of, become bytes where input 0 is
-/// made of bytes.
-void widen_weights(Graph&, NodePtr node);
+/// The same of weights: constants of fewer bits become bytes, for what multiplies bytes.
+std::optional<QuantizedOperand> dequantized_weights(Graph&, EdgePtr edge);
 
 }  // namespace refactor::computation

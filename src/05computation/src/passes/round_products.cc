@@ -22,7 +22,7 @@ using kernel::BlockMatMulInfo;
 using mem_manager::Blob;
 using I = BlockMatMulInfo;
 
-constexpr int64_t kWorthwhile = 1 << 14, kLeastDepth = 32;
+constexpr int64_t kLeastDepth = 32;
 
 /// Of bytes the largest that divides K, of those whose sums fit into kernels' words; else the smallest, padded.
 int64_t block_of(int64_t k, int32_t bits) {
@@ -157,7 +157,7 @@ class Rounding {
         for (auto const& size : b->value.shape) dims.push_back(size.constant().value_or(0));
         auto rows = dims[dims.size() - 2], columns = dims.back();
         if (product.trans_b) std::swap(rows, columns);
-        if (element_count(dims) != rows * columns || rows * columns < kWorthwhile || rows < kLeastDepth)
+        if (element_count(dims) != rows * columns || rows * columns < kWorthStoringSmall || rows < kLeastDepth)
             return std::nullopt;
         BlockMatMulInfo info;
         info.n = columns, info.k = rows, info.bits = bits_, info.block = block_of(rows, bits_);

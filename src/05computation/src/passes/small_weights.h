@@ -10,6 +10,10 @@ namespace refactor::computation {
 /// Adding it rounds to an integer, to nearest even, that is in the low bits; for magnitudes below 2^22.
 constexpr float kRounder = 0x1.8p23f;
 
+/// Elements of the smallest matrix that is worth storing small: fewer fit L1, where reading costs nothing whatever the
+/// type.
+constexpr int64_t kWorthStoringSmall = 1 << 14;
+
 /// A matrix in a type of fewer bits.
 struct SmallWeights {
     SharedBlob data;    ///< made when it is read; takes no memory before

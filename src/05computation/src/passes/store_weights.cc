@@ -15,9 +15,6 @@ namespace refactor::computation {
 
 namespace {
 
-/// Fits L1: reading it costs nothing, whatever its type.
-constexpr int64_t kWorthwhile = 1 << 14;
-
 /// A constant matrix as a product reads it.
 struct Weights {
     Constant constant;
@@ -161,7 +158,7 @@ public:
         bool moved = weights.constant.blob != found->constant.blob;
         bool narrows = wanted_ != DataType::Undefined && wanted_ != weights.constant.dtype;
         EdgePtr b = nullptr;
-        if (narrows && count < kWorthwhile) {
+        if (narrows && count < kWorthStoringSmall) {
             leave(node, std::to_string(count) + " elements are too few to matter");
         } else if (narrows && !is_one_matrix(weights.constant.dims)) {
             leave(node, "they are more than one matrix");
