@@ -141,6 +141,13 @@ std::optional<SymbolId> DimExpr::as_symbol() const {
     return atom->symbol;
 }
 
+std::optional<DimExpr> DimExpr::as_clamped() const {
+    auto const* atom = dim::single_atom(*this);
+    if (!atom || atom->kind != Kind::Max) return std::nullopt;
+    if (atom->a == DimExpr(0)) return atom->b;
+    return atom->b == DimExpr(0) ? std::optional(atom->a) : std::nullopt;
+}
+
 DimExpr operator+(DimExpr const& a, DimExpr const& b) {
     if (dim::is_invalid(a) || dim::is_invalid(b)) return dim::invalid();
     if (a.is_constant() && b.is_constant()) {

@@ -111,6 +111,17 @@ TEST_F(Dim, Broadcast) {
     EXPECT_EQ(x.substitute(std::vector<int64_t>{1}), 4);
     EXPECT_FALSE(x.substitute(std::vector<int64_t>{3}).evaluate({}));
     EXPECT_EQ(x.lower_bound(), 4);
+    EXPECT_EQ(broadcast(N - 1, max(N - 1, 0)), N - 1);
+    EXPECT_EQ(broadcast(*broadcast(max(N - 1, 0), S), N - 1), broadcast(S, N - 1));
+    EXPECT_FALSE(broadcast(N - 1, max(N - 2, 0)) == N - 1);
+}
+
+TEST_F(Dim, Clamped) {
+    EXPECT_EQ(max(N - 1, 0).as_clamped(), N - 1);
+    EXPECT_EQ(max(0, N - S).as_clamped(), N - S);
+    EXPECT_EQ(max(max(N - 1, S - H), 0).as_clamped(), max(N - 1, S - H));
+    for (auto const& x : {N, DimExpr(0), max(N - 1, 1), max(N - 1, 0) + 1, max(N - 1, S - H)})
+        EXPECT_FALSE(x.as_clamped()) << text(x);
 }
 
 TEST_F(Dim, OverflowHasNoValue) {

@@ -70,6 +70,10 @@ std::optional<DimExpr> broadcast(DimExpr const& a, DimExpr const& b) {
     if (dim::is_invalid(a) || dim::is_invalid(b)) return dim::invalid();
     auto all = operands(Kind::Broadcast, a, b);
     std::erase(all, DimExpr(1));
+    std::erase_if(all, [sizes = all](DimExpr const& x) {
+        auto size = x.as_clamped();
+        return size && std::find(sizes.begin(), sizes.end(), *size) != sizes.end();
+    });
     if (all.empty()) return DimExpr(1);
     auto constants = std::count_if(all.begin(), all.end(), [](DimExpr const& x) { return x.is_constant(); });
     if (constants > 1) return std::nullopt;

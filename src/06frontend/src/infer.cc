@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 namespace refactor::frontend {
 
@@ -90,12 +91,31 @@ void close_inputs(std::vector<Tensor>& inputs, SymbolTable& symbols) {
 
 namespace {
 
+/// Sizes of tensors met so far. No size is negative: one that rules have bounded below by 0 is the size itself if some
+/// tensor has that.
+class KnownSizes {
+    struct Hash {
+        size_t operator()(DimExpr const& x) const { return x.hash(); }
+    };
+    std::unordered_set<DimExpr, Hash> sizes_;  ///< those whose expressions could be negative
+
+public:
+    void simplify(Tensor& tensor) {
+        if (!tensor.shape) return;
+        for (auto& size : *tensor.shape) {
+            if (auto clamped = size.as_clamped(); clamped && sizes_.contains(*clamped)) size = *clamped;
+            if (size.lower_bound().value_or(-1) < 0) sizes_.insert(size);
+        }
+    }
+};
+
 /// One pass over the nodes.
 class Walk {
     Graph const& graph_;
     SymbolTable& symbols_;
     std::span<Tensor const> earlier_;
     bool is_open_;
+    KnownSizes sizes_;
     Inference result_;
     std::vector<Tensor const*> in_;
     std::vector<Tensor> out_;
@@ -146,7 +166,10 @@ class Walk {
         result_.procedures[n] = traits_.is_procedure;
         result_.conditions[n] = std::move(traits_.conditions);
         if (failure) note_failure(n, *failure);
-        for (size_t i = 0; i < out_.size(); ++i) result_.tensors[outputs[i]] = std::move(out_[i]);
+        for (size_t i = 0; i < out_.size(); ++i) {
+            sizes_.simplify(out_[i]);
+            result_.tensors[outputs[i]] = std::move(out_[i]);
+        }
     }
 
 public:
@@ -157,7 +180,10 @@ public:
         auto count = graph_.topo.node_count();
         result_.tensors = graph_.tensors;
         result_.deferred.resize(count), result_.procedures.resize(count), result_.conditions.resize(count);
-        for (size_t i = 0; i < inputs.size(); ++i) result_.tensors[graph_.topo.global_inputs()[i]] = inputs[i];
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            auto& tensor = result_.tensors[graph_.topo.global_inputs()[i]] = inputs[i];
+            sizes_.simplify(tensor);
+        }
         for (graph_topo::NodeIdx n = 0; n < count; ++n) {
             bool ready = gather_inputs(n);
             result_.deferred[n] = !ready;

@@ -51,6 +51,8 @@ public:
     std::optional<int64_t> constant() const;
     /// The symbol if the expression is exactly one symbol.
     std::optional<SymbolId> as_symbol() const;
+    /// `x` if the expression is exactly `max(x, 0)`.
+    std::optional<DimExpr> as_clamped() const;
 
     friend DimExpr operator+(DimExpr const&, DimExpr const&);
     friend DimExpr operator-(DimExpr const&, DimExpr const&);
@@ -77,8 +79,8 @@ DimExpr mod(DimExpr const&, DimExpr const&);
 DimExpr min(DimExpr const&, DimExpr const&);
 DimExpr max(DimExpr const&, DimExpr const&);
 /// Broadcast of two sizes: `a` where `b` is 1, else `b` where `a` is 1, else `a` if equal; a `bcast(a, b)` atom if that
-/// cannot be known yet (evaluating it fails on sizes that neither match nor are 1). Nothing if the two are different
-/// constants, neither being 1.
+/// cannot be known yet (evaluating it fails on sizes that neither match nor are 1). Sizes are not negative, so that of
+/// `x` and `max(x, 0)` it is `x`. Nothing if the two are different constants, neither being 1.
 std::optional<DimExpr> broadcast(DimExpr const&, DimExpr const&);
 
 /// Symbolic sizes of a tensor, outermost first.
