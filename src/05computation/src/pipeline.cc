@@ -56,6 +56,7 @@
 #include "passes/sink_transposes.h"
 #include "passes/slice_gathers.h"
 #include "passes/store_weights.h"
+#include "passes/trim_convolutions.h"
 #include "passes/turn_weights.h"
 #include "passes/untranspose_convolutions.h"
 #include "passes/view_operands.h"
@@ -81,6 +82,7 @@ constexpr Pass kPasses[] = {
     {"remove_dead_nodes", remove_dead_nodes},
     {"cut_wide_strides", cut_wide_strides},
     {"fold_pads", fold_pads},
+    {"trim_convolutions", trim_convolutions},
     {"widen_recurrent_weights", widen_recurrent_weights},
     {"widen_halves", widen_halves},
     {"narrow_halves", narrow_halves},
