@@ -5,6 +5,7 @@
 #include "reduce/rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace refactor::kernel {
@@ -17,81 +18,152 @@ struct Functions {
     Isa isa;
 };
 
-/// Of any instruction set; beyond, keys fill lanes well enough. Where rounded products may be used instead, they are
-/// as fast sooner.
-constexpr int64_t kMostKeys = 56, kMostOfShortVectors = 20, kMostOfRounded = 15;
+/// Beyond, packing keys and values repays itself. Where rounded products may be used instead, they are as fast sooner.
+constexpr int64_t kMostKeys = 112, kMostOfRounded = 15;
 
-/// softmax(scale · Q · Kᵀ) · V of few keys. Blocks of queries are turned so that each vector holds one element of many
-/// of them: no lane is empty however few keys there are, and nothing is combined across lanes.
+/// Whether vectors of values take no more products than vectors of queries. Nothing is turned back then.
+bool values_fill_lanes(AttentionShape const& shape, int64_t queries, int width) {
+    return queries * vectors_of(shape.value_depth, width) <= shape.value_depth * vectors_of(queries, width);
+}
+
+/// softmax(scale · Q · Kᵀ + mask) · V of few keys. Blocks of queries are turned so that each vector holds one element
+/// of many of them: no lane is empty however few keys there are, and nothing is combined across lanes. So is the mask,
+/// if there is one, anew only where a block has another one than that before it: heads or images often share theirs.
 class FewKeys final : public runtime::Task {
     Functions functions_;
     AttentionInfo info_;
     AttentionShape shape_;
     int64_t block_, blocks_;  ///< queries that are turned together, and blocks of them
+    int64_t part_, parts_;    ///< units that one thread computes behind each other
+    bool batches_share_;      ///< masks of a head are those of all batches, which follow each other then
     movement::StridedCopy::PlaneFunction turn_, turn_back_;
 
+    static constexpr auto kBytesOf = static_cast<int64_t>(sizeof(float));
     /// Half of L1: turned queries, scores and turned results.
     static constexpr int64_t kBytes = 16 << 10, kMost = 256;
 
-    /// Y [m, n] = A [m, k] · B [k, n], of which B and Y are blocks.
-    void multiply(int64_t m, int64_t n, int64_t k, float const* a, int64_t a_row, int64_t a_k, float const* b, float* y,
-                  float alpha) const {
+    /// A block of queries of one head.
+    struct Unit {
+        int64_t batch, head, first, count;
+    };
+    Unit unit_at(int64_t i) const {
+        int64_t batch = i % shape_.batch, block = i / shape_.batch % blocks_, head = i / shape_.batch / blocks_;
+        if (!batches_share_) block = i % blocks_, head = i / blocks_ % shape_.heads, batch = i / blocks_ / shape_.heads;
+        return {batch, head, block * block_, std::min(block_, shape_.queries - block * block_)};
+    }
+    /// Y [m, n] = alpha · A [m, k] · B [k, n] + what is added, in rows as far apart as those of Y.
+    struct Product {
+        int64_t m, n, k;
+        float const* a;
+        int64_t a_row, a_k;
+        float const* b;
+        int64_t b_row;
+        float* y;
+        int64_t y_row;
+        float alpha = 1;
+        float const* added = nullptr;
+    };
+    void multiply(Product const& p) const {
         ProductBlock t{};
-        t.m = m, t.n = n, t.k = k, t.a = a, t.a_row = a_row, t.a_k = a_k, t.b = b, t.b_row = block_;
-        t.source = ProductSource::Rows, t.y = y, t.y_row = block_, t.alpha = alpha;
-        t.near = true, t.block_m = m, t.block_k = k;
-        (k <= functions_.product.flat ? functions_.product.multiply_flat : functions_.product.multiply)(t);
+        t.m = p.m, t.n = p.n, t.k = p.k, t.a = p.a, t.a_row = p.a_row, t.a_k = p.a_k, t.b = p.b, t.b_row = p.b_row;
+        t.source = ProductSource::Rows, t.y = p.y, t.y_row = p.y_row, t.alpha = p.alpha, t.residual = p.added;
+        t.near = true, t.block_m = p.m, t.block_k = p.k;
+        (p.k <= functions_.product.flat ? functions_.product.multiply_flat : functions_.product.multiply)(t);
     }
-    /// Weights that are no numbers: what becomes of such a query is up to `info`.
-    void compute_again(void* const* arguments, int64_t batch, int64_t head, int64_t query, float* y) const {
+    /// The mask of floats or bools for a block, keys by queries, as what is added to scores.
+    void turn_mask(void const* mask, int64_t at, int64_t count, float* turned) const {
+        auto query = shape_.mask_step[2], key = shape_.mask_step[3];
+        auto const* floats = static_cast<float const*>(mask) + at;
+        if (!shape_.bool_mask && key == 1 && query > 0)
+            return turn_(reinterpret_cast<std::byte*>(turned), block_ * kBytesOf,
+                         reinterpret_cast<std::byte const*>(floats), query * kBytesOf, shape_.keys, count);
+        auto added = [&](int64_t i) {
+            if (!shape_.bool_mask) return floats[i];
+            return static_cast<unsigned char const*>(mask)[at + i] ? 0 : -INFINITY;
+        };
+        for (int64_t k = 0; k < shape_.keys; ++k) {
+            auto* row = turned + k * block_;
+            if (query == 0)
+                std::fill_n(row, count, added(k * key));
+            else
+                for (int64_t q = 0; q < count; ++q) row[q] = added(q * query + k * key);
+        }
+    }
+    /// Weights that are no numbers, or values that may not count, whatever they are.
+    void compute_again(void* const* arguments, Unit const& u, int64_t i, float* y) const {
         double weights[kMostKeys];
-        AttentionRow<float>(info_, shape_, DataType::F32, arguments, batch, head, query, y).compute(weights);
+        AttentionRow<float>(info_, shape_, DataType::F32, arguments, u.batch, u.head, u.first + i, y).compute(weights);
     }
-    void run_block(void* const* arguments, int64_t unit, float* turned) const {
+    static bool is_finite(float const* row, int64_t size) {
+        constexpr int32_t kInfinity = 0x7f800000;
+        int32_t largest = 0;
+        for (int64_t i = 0; i < size; ++i) largest = std::max(largest, std::bit_cast<int32_t>(row[i]) & kInfinity);
+        return largest < kInfinity;
+    }
+    void run_block(void* const* arguments, Unit const& u, float const* mask, float* turned) const {
         auto const& s = shape_;
-        auto set = unit / blocks_, batch = set / s.heads, head = set % s.heads, kv = head / (s.heads / s.kv_heads);
-        auto first = unit % blocks_ * block_, count = std::min(block_, s.queries - first);
-        auto const* q = static_cast<float const*>(arguments[0]) + s.q.at(batch, head) + first * s.q.row;
-        auto const* k = static_cast<float const*>(arguments[1]) + s.k.at(batch, kv);
-        auto const* v = static_cast<float const*>(arguments[2]) + s.v.at(batch, kv);
-        auto* y = static_cast<float*>(arguments[3]) + s.y.at(batch, head) + first * s.y.row;
+        auto kv = u.head / (s.heads / s.kv_heads);
+        auto const* q = static_cast<float const*>(arguments[0]) + s.q.at(u.batch, u.head) + u.first * s.q.row;
+        auto const* k = static_cast<float const*>(arguments[1]) + s.k.at(u.batch, kv);
+        auto const* v = static_cast<float const*>(arguments[2]) + s.v.at(u.batch, kv);
+        auto* y = static_cast<float*>(arguments[3 + info_.has_mask]) + s.y.at(u.batch, u.head) + u.first * s.y.row;
         auto *scores = turned + s.depth * block_, *results = scores + s.keys * block_;
-        constexpr auto kBytesOf = static_cast<int64_t>(sizeof(float));
         turn_(reinterpret_cast<std::byte*>(turned), block_ * kBytesOf, reinterpret_cast<std::byte const*>(q),
-              s.q.row * kBytesOf, s.depth, count);
+              s.q.row * kBytesOf, s.depth, u.count);
         auto k_row = info_.k_transposed ? 1 : s.k.row, k_depth = info_.k_transposed ? s.k.row : 1;
-        multiply(s.keys, count, s.depth, k, k_row, k_depth, turned, scores, info_.scale);
+        multiply({s.keys, u.count, s.depth, k, k_row, k_depth, turned, block_, scores, block_, info_.scale, mask});
         auto together = int64_t{4} * functions_.rows.width;
-        for (int64_t i = 0; i < count; i += together)
-            functions_.rows.softmax_columns(scores + i, scores + i, s.keys, block_, std::min(together, count - i),
+        for (int64_t i = 0; i < u.count; i += together)
+            functions_.rows.softmax_columns(scores + i, scores + i, s.keys, block_, std::min(together, u.count - i),
                                             false, false);
-        multiply(s.value_depth, count, s.keys, v, 1, s.v.row, scores, results, 1);
-        turn_back_(reinterpret_cast<std::byte*>(y), s.y.row * kBytesOf, reinterpret_cast<std::byte const*>(results),
-                   block_ * kBytesOf, count, s.value_depth);
-        for (int64_t i = 0; i < count; ++i)
-            if (std::isnan(scores[i])) [[unlikely]]
-                compute_again(arguments, batch, head, first + i, y + i * s.y.row);
+        if (values_fill_lanes(s, u.count, functions_.rows.width)) {
+            multiply({u.count, s.value_depth, s.keys, scores, 1, block_, v, s.v.row, y, s.y.row});
+        } else {
+            multiply({s.value_depth, u.count, s.keys, v, 1, s.v.row, scores, block_, results, block_});
+            turn_back_(reinterpret_cast<std::byte*>(y), s.y.row * kBytesOf, reinterpret_cast<std::byte const*>(results),
+                       block_ * kBytesOf, u.count, s.value_depth);
+        }
+        for (int64_t i = 0; i < u.count; ++i) {
+            auto* row = y + i * s.y.row;
+            if (std::isnan(scores[i]) || (s.bool_mask && !is_finite(row, s.value_depth))) [[unlikely]]
+                compute_again(arguments, u, i, row);
+        }
     }
+    void run_part(void* const* arguments, int64_t part, float* scratch) const {
+        auto* mask = info_.has_mask ? scratch : nullptr;
+        int64_t turned = -1;  // where the mask lies that has been turned
+        for (auto i = part * part_, end = std::min(i + part_, units()); i < end; ++i) {
+            auto u = unit_at(i);
+            auto at = shape_.mask_at(u.batch, u.head, u.first);
+            if (mask && at != turned) turn_mask(arguments[3], at, u.count, mask), turned = at;
+            run_block(arguments, u, mask, scratch + mask_floats());
+        }
+    }
+    int64_t mask_floats() const { return info_.has_mask ? shape_.keys * block_ : 0; }
+    int64_t units() const { return shape_.batch * shape_.heads * blocks_; }
 
 public:
     FewKeys(Functions const& functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
-        : functions_(functions), info_(info), shape_(shape) {
+        : functions_(functions), info_(info), shape_(shape), batches_share_(info.has_mask && shape.mask_step[0] == 0) {
         auto lanes = int64_t{4} * functions.rows.width;
-        auto floats = kBytes / static_cast<int64_t>(sizeof(float)) / (shape.depth + shape.keys + shape.value_depth);
+        auto floats = kBytes / kBytesOf / (shape.depth + shape.keys + shape.value_depth);
         block_ = std::clamp(floats / lanes * lanes, lanes, kMost);
         auto sets = std::max<int64_t>(1, shape.batch * shape.heads);
         while (block_ > lanes && threads > 1 && sets * (shape.queries / block_) < 4 * threads) block_ -= lanes;
         blocks_ = (shape.queries + block_ - 1) / block_;
+        parts_ = std::min(units(), threads > 1 ? int64_t{8} * threads : 1);
+        part_ = parts_ ? (units() + parts_ - 1) / parts_ : 0;
         turn_ = movement::plane_function(sizeof(float), block_, functions.isa);
         turn_back_ = movement::plane_function(sizeof(float), shape.value_depth, functions.isa);
     }
     void run(void* const* arguments, runtime::RunContext const& context) const override {
-        context.pool.parallel_for(shape_.batch * shape_.heads * blocks_, [&](int64_t unit, int worker) {
-            run_block(arguments, unit, reinterpret_cast<float*>(context.scratch_of(worker)));
+        context.pool.parallel_for(parts_, [&](int64_t part, int worker) {
+            run_part(arguments, part, reinterpret_cast<float*>(context.scratch_of(worker)));
         });
     }
     size_t scratch_bytes() const override {
-        return static_cast<size_t>((shape_.depth + shape_.keys + shape_.value_depth) * block_) * sizeof(float);
+        auto rows = shape_.depth + shape_.keys + shape_.value_depth;
+        return static_cast<size_t>(rows * block_ + mask_floats()) * sizeof(float);
     }
     double operations() const override { return shape_.operations(); }
 };
@@ -102,12 +174,18 @@ class FewKeysKernel final : public Kernel {
 
     std::string init(AttentionShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
-        auto most = functions_.rows.width == 16 ? kMostKeys : kMostOfShortVectors;
-        if (info_.may_round) most = std::min(most, kMostOfRounded);
+        auto most = info_.may_round ? kMostOfRounded : kMostKeys;
         if (shape.depth < 1 || shape.value_depth < 1) return "keys or values have no elements";
         if (shape.keys < 1 || shape.keys > most)
             return std::to_string(shape.keys) + " keys, expected 1 to " + std::to_string(most);
         return {};
+    }
+
+    /// Queries whose masks are turned.
+    double turned_masks(AttentionShape const& shape) const {
+        auto often = [&](int axis, int64_t size) { return shape.mask_step[axis] == 0 ? int64_t{1} : size; };
+        return static_cast<double>(often(0, shape.batch) * often(1, shape.heads) * often(2, shape.queries)) *
+               info_.has_mask;
     }
 
 public:
@@ -117,11 +195,15 @@ public:
         AttentionShape shape;
         if (auto why = init(shape, args); !why.empty()) return reject(why);
         auto width = functions_.rows.width;
-        auto lanes = static_cast<double>(shape.batch * shape.heads * ((shape.queries + width - 1) / width * width));
-        auto elements = static_cast<double>(shape.depth + shape.value_depth), keys = static_cast<double>(shape.keys);
-        // Turning, exponentials and products, measured on Zen 4 beside the tiled kernels.
-        auto query = 0.37 * elements + keys * (10. + 0.45 * elements) / width;
-        return 100 + lanes * query / args.threads;
+        auto queries = vectors_of(shape.queries, width), values = vectors_of(shape.value_depth, width);
+        bool in_rows = values_fill_lanes(shape, shape.queries, width);
+        auto sums = queries * shape.depth + (in_rows ? shape.queries * values : shape.value_depth * queries);
+        auto turned = shape.queries * (shape.depth + (in_rows ? 0 : shape.value_depth));
+        auto work =
+            static_cast<double>(shape.keys) * (0.27 * static_cast<double>(sums) + 7.9 * static_cast<double>(queries));
+        auto head = 116 + vector_time(width) * work + 0.145 * static_cast<double>(turned);
+        auto masks = turned_masks(shape) * static_cast<double>(shape.keys) * (shape.bool_mask ? 1 : 0.145);
+        return 100 + (static_cast<double>(shape.batch * shape.heads) * head + masks) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         AttentionShape shape;
@@ -135,11 +217,13 @@ MaybeKernel make(AttentionInfo const& info, Request const& request, Functions co
     if (request.isa < functions.isa)
         return reject("needs " + std::string(name_of(functions.isa)) + ", allowed is " +
                       std::string(name_of(request.isa)));
-    if (info.has_mask || info.causal || info.has_sinks || info.softcap > 0)
-        return reject("with a mask, sinks or a cap");
-    for (size_t i = 0; i < 3; ++i)
-        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32)
-            return reject("input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected f32");
+    if (info.causal || info.has_sinks || info.softcap > 0) return reject("is causal, or has sinks or a cap");
+    for (size_t i = 0; i < size_t{3} + info.has_mask; ++i)
+        if (auto dtype = request.inputs[i].dtype; dtype != DataType::F32 && (i < 3 || dtype != DataType::Bool))
+            return reject("input " + std::to_string(i) + " is " + std::string(name_of(dtype)) + ", expected f32" +
+                          (i < 3 ? "" : " or bool"));
+    if (info.has_mask && request.inputs[3].dtype == DataType::F32 && info.hidden != HiddenKeys::Added)
+        return reject("the mask takes the place of scores");
     if (auto why = why_not_outputs_of(request, DataType::F32); !why.empty()) return reject(why);
     return std::unique_ptr<Kernel>(new FewKeysKernel(functions, info));
 }

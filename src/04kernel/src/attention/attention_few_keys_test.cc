@@ -22,10 +22,11 @@ std::string fastest(Case const& c, AttentionInfo const& info) {
 
 TEST(AttentionOfFewKeys, HasQueriesInLanes) {
     if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs avx2";
-    for (auto const& c : {Case{1, 8, 8, 4096, 7, 16, 16}, Case{1, 8, 8, 64, 4, 64, 64}, Case{2, 4, 2, 300, 1, 8, 8}})
+    for (auto const& c : {Case{1, 8, 8, 4096, 7, 16, 16}, Case{1, 8, 8, 64, 4, 64, 64}, Case{2, 4, 2, 300, 1, 8, 8},
+                          Case{64, 3, 3, 49, 49, 32, 32}})
         EXPECT_NE(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
     for (auto const& c :
-         {Case{1, 12, 12, 128, 128, 64, 64}, Case{1, 8, 8, 1, 7, 64, 64}, Case{1, 8, 8, 16, 64, 128, 128}})
+         {Case{1, 12, 12, 128, 256, 64, 64}, Case{1, 8, 8, 1, 7, 64, 64}, Case{1, 8, 8, 4, 64, 128, 128}})
         EXPECT_EQ(fastest(c, {}).find(":few_keys:"), std::string::npos) << c.keys << " keys";
     AttentionInfo causal;
     causal.causal = true;
@@ -38,6 +39,7 @@ TEST(AttentionOfFewKeys, SaysWhatItRefuses) {
         std::vector<Tensor> inputs{Tensor(type, {1, 1, 9, 4}), Tensor(type, {1, 1, keys, 4}),
                                    Tensor(type, {1, 1, keys, 4})},
             outputs{Tensor(type, {1, 1, 9, 4})};
+        if (info.has_mask) inputs.emplace_back(type, Dims{9, keys});
         auto in = operands_of(inputs), results = operands_of(outputs);
         Descriptions of(inputs, outputs);
         PackCache packs;
@@ -53,10 +55,15 @@ TEST(AttentionOfFewKeys, SaysWhatItRefuses) {
     };
     AttentionInfo plain, capped;
     capped.softcap = 1;
-    EXPECT_EQ(why(plain, 20, DataType::F32), "nothing");
-    EXPECT_EQ(why(plain, 21, DataType::F32), "21 keys, expected 1 to 20");
-    EXPECT_NE(why(capped, 7, DataType::F32).find("with a mask, sinks or a cap"), std::string::npos);
+    EXPECT_EQ(why(plain, 112, DataType::F32), "nothing");
+    EXPECT_EQ(why(plain, 113, DataType::F32), "113 keys, expected 1 to 112");
+    EXPECT_NE(why(capped, 7, DataType::F32).find("is causal, or has sinks or a cap"), std::string::npos);
     EXPECT_NE(why(plain, 7, DataType::F64).find("input 0 is f64, expected f32"), std::string::npos);
+    AttentionInfo masked;
+    masked.has_mask = true;
+    EXPECT_EQ(why(masked, 7, DataType::F32), "nothing");
+    masked.hidden = HiddenKeys::Replaced;
+    EXPECT_NE(why(masked, 7, DataType::F32).find("the mask takes the place of scores"), std::string::npos);
 }
 
 }  // namespace

@@ -113,14 +113,16 @@ TEST(Attention, MaximumGrows) {
     }
 }
 
-/// The first output of every kernel.
+/// The first output of every kernel that takes so many keys.
 void expect_outputs(AttentionInfo const& info, std::vector<Tensor>& inputs, double expected, double tolerance) {
     std::vector<Tensor> outputs{Tensor(DataType::F32, {1, 1, 1, inputs[2].desc.dims[3]})};
     auto in = operands_of(inputs), results = operands_of(outputs);
     auto found = candidates(info, request_of(in, results, cpu_features().isa, 1));
     PackCache packs;
     ThreadPool pool(1);
+    Descriptions of(inputs, outputs);
     for (auto const& kernel : found.kernels) {
+        if (!kernel->estimate({of.in, of.out, {}, packs, 1}).ok()) continue;
         run(*kernel, inputs, outputs, packs, pool);
         EXPECT_NEAR(*outputs[0].as<float>(), expected, tolerance * std::abs(expected)) << kernel->id();
     }

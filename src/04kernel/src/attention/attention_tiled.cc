@@ -13,6 +13,12 @@ class TiledAttentionKernel final : public Kernel {
     AttentionInfo info_;
     NarrowAttention narrow_;
 
+    /// Beside products of f32.
+    double speed_of_products() const {
+        if (!functions_.rounded) return 1;
+        return functions_.rounded->product.tiles.multiply ? 3 : cpu_features().fast_bf16 ? 1.5 : 0.5;
+    }
+
 public:
     TiledAttentionKernel(AttentionFunctions const& functions, Isa isa, AttentionInfo const& info,
                          NarrowAttention narrow = {})
@@ -23,18 +29,21 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         AttentionShape shape;
         if (auto why = shape.init(info_, args); !why.empty()) return reject(why);
-        // One query reads keys and values as often as many do.
-        auto bytes = static_cast<double>(args.inputs[1]->count() + args.inputs[2]->count()) * 4;
-        auto rate = functions_.product.width * (!functions_.rounded                          ? 4.
-                                                : functions_.rounded->product.tiles.multiply ? 12.
-                                                : cpu_features().fast_bf16                   ? 6.
-                                                                                             : 2.);
-        // Few keys leave lanes empty, and what is done for each row, and for packing keys, shows.
-        auto keys = static_cast<double>(std::max<int64_t>(1, shape.keys)), filled = std::ceil(keys / 16) * 16;
+        auto width = functions_.product.width;
+        auto sets = static_cast<double>(shape.batch * shape.kv_heads);
         auto rows = static_cast<double>(shape.batch * shape.heads * shape.queries);
-        auto packing = shape.queries > kFewRows ? 0.11 * bytes : 0;
-        auto work = shape.operations() * filled / keys / rate + 40 * rows + packing;
-        return 100 + std::max(work, bytes / 10) / args.threads;
+        auto keys = static_cast<double>(std::max<int64_t>(1, shape.keys));
+        auto depth = static_cast<double>(shape.depth), value_depth = static_cast<double>(shape.value_depth);
+        auto vectors = [&](double n) { return std::ceil(n / width); };
+        if (rows <= static_cast<double>(kFewRows) * sets) {
+            auto read = keys * (vectors(depth) + vectors(value_depth));
+            auto work = (0.22 * rows + 0.6 * sets) * read + 8 * rows * vectors(keys);
+            return 100 + (vector_time(width) * work + 23 * rows + 136 * sets) / args.threads;
+        }
+        auto products = vectors(keys) * depth + vectors(value_depth) * keys;
+        auto work = rows * (0.3 * products / speed_of_products() + 3.1 * vectors(keys));
+        auto packing = 0.062 * keys * (depth + value_depth) + 226;
+        return 100 + (vector_time(width) * work + 26 * rows + sets * packing) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {
         AttentionShape shape;

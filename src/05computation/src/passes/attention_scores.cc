@@ -37,9 +37,19 @@ class Matcher {
         return e_.append({.op = op, .dtype = product_->value.dtype, .operands = {a, b, c}});
     }
     void add(uint16_t term) { mask = mask ? apply(ExprOp::Add, *mask, term) : term; }
+    /// By what may differ from row to row.
+    bool multiply_rows(ExprOp op, uint16_t factor) {
+        if (depends(factor) || mask || capped_) return false;
+        auto before =
+            factors ? *factors : e_.append({.op = ExprOp::Constant, .dtype = product_->value.dtype, .value = 1});
+        bool only = !factors && op == ExprOp::Mul;
+        factors = only ? factor : apply(op, before, factor);
+        return true;
+    }
     bool multiply(ExprOp op, uint16_t inner, uint16_t factor) {
         auto constant = e_.constant(factor);
-        if (!constant || !match(inner)) return false;
+        if (!match(inner)) return false;
+        if (!constant) return multiply_rows(op, factor);
         scale *= static_cast<float>(op == ExprOp::Mul ? *constant : 1 / *constant);
         if (mask) mask = apply(op, *mask, factor);
         highest_hidden_ = op == ExprOp::Mul ? highest_hidden_ * *constant : highest_hidden_ / *constant;
@@ -64,7 +74,7 @@ class Matcher {
 
 public:
     float scale = 1;
-    std::optional<uint16_t> mask;
+    std::optional<uint16_t> mask, factors;
 
     Matcher(Expression& expression, EdgePtr product) : e_(expression), product_(product) {
         for (uint16_t i = 0; i < e_.code.size(); ++i) {
@@ -154,13 +164,13 @@ EdgePtr strip_scale(EdgePtr edge, float& factor) {
     return x;
 }
 
-EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
-    if (mask.outputs.empty()) return nullptr;
-    if (auto* edge = mask.input(mask.outputs[0])) return edge;
-    auto* node = graph.insert({name, make_operator(kernel::ElementwiseInfo{mask.code, mask.outputs})}, mask.inputs);
+EdgePtr Scores::edge_of(Expression const& made, Graph& graph, std::string const& name) const {
+    if (made.outputs.empty()) return nullptr;
+    if (auto* edge = made.input(made.outputs[0])) return edge;
+    auto* node = graph.insert({name, make_operator(kernel::ElementwiseInfo{made.code, made.outputs})}, made.inputs);
     auto& value = node->output()->value;
     value = {name, product->value.dtype, {}, {}, nullptr, false};
-    for (auto* input : mask.inputs) {
+    for (auto* input : made.inputs) {
         auto const& from = input->value.shape;
         auto& all = value.shape;
         while (all.size() < from.size()) all.insert(all.begin(), DimExpr(1));
@@ -169,6 +179,32 @@ EdgePtr Scores::mask_edge(Graph& graph, std::string const& name) const {
             size = broadcast(size, from[i]).value();
         }
     }
+    return node->output();
+}
+
+bool Scores::are_factors_of(EdgePtr queries) const {
+    constexpr size_t kAxes = 3;  // head, row and key, in matrices of any windows
+    auto of_rows = [](EdgePtr edge) {
+        auto const& from = edge->value.shape;
+        return from.size() <= kAxes && (from.empty() || from.back() == DimExpr(1));
+    };
+    auto const &rows = queries->value.shape, &all = product->value.shape;
+    return std::all_of(factors.inputs.begin(), factors.inputs.end(), of_rows) && rows.size() == kAxes + 1 &&
+           all.size() == rows.size() && std::equal(rows.begin(), rows.end() - 1, all.begin());
+}
+
+EdgePtr Scores::multiplied(EdgePtr queries, Graph& graph) const {
+    auto name = queries->value.name + ".scaled";
+    auto* by = edge_of(factors, graph, name + ".factors");
+    auto times = make_expression(ExprOp::Mul, queries->value.dtype, {queries, by});
+    auto* node = graph.insert({name, make_operator(kernel::ElementwiseInfo{times.code, times.outputs})}, times.inputs);
+    node->output()->value = {name, queries->value.dtype, queries->value.shape, {}, nullptr, false};
+    auto* before = queries->producer();
+    if (!before || before->outputs().size() != 1 || !is_private(queries) || queries->value.keep ||
+        !info_of<kernel::ElementwiseInfo>(*before->value.op))
+        return node->output();
+    merge(before, node).store(graph, node);
+    graph.erase(before);
     return node->output();
 }
 
@@ -197,12 +233,13 @@ std::optional<Scores> scores_of(EdgePtr edge) {
     if (!is_private(scores.product)) return std::nullopt;
     Matcher matcher(expression, product);
     if (!matcher.match(expression.outputs[0]) || !matcher.read(scores)) return std::nullopt;
-    if (!matcher.mask) return scores;
-    expression.outputs = {*matcher.mask};
-    expression.normalize();
-    if (expression.inputs.empty() || expression.code[expression.outputs[0]].dtype != product->value.dtype)
-        return std::nullopt;
-    scores.mask = std::move(expression);
+    auto part = [&](std::optional<uint16_t> made, Expression& to) {
+        if (!made) return true;
+        to = expression, to.outputs = {*made};
+        to.normalize();
+        return !to.inputs.empty() && to.code[to.outputs[0]].dtype == product->value.dtype;
+    };
+    if (!part(matcher.mask, scores.mask) || !part(matcher.factors, scores.factors)) return std::nullopt;
     return scores;
 }
 

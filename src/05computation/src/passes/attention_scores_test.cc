@@ -150,6 +150,39 @@ TEST(AttentionScores, MaskOfItsOwnSymbol) {
     EXPECT_FALSE(is_fused(types_of(*compile(masked_by_its_own_symbol(true), with).program)));
 }
 
+TEST(AttentionScores, FactorsOfRows) {
+    auto times = [](Dims const& dims, ExprOp op, bool behind_mask = false) {
+        return types_after([&](TestGraph& g, EdgePtr x, EdgePtr bias, Shape const& shape) {
+            auto* factor = g.weights(dims);
+            if (behind_mask) return g.elementwise(op, {g.elementwise(ExprOp::Add, {x, bias}, shape), factor}, shape);
+            auto* scaled = g.elementwise(ExprOp::Mul, {g.elementwise(op, {x, factor}, shape), g.scalar(0.2f)}, shape);
+            return g.elementwise(ExprOp::Add, {scaled, bias}, shape);
+        });
+    };
+    EXPECT_TRUE(is_fused(times({3, 1, 1}, ExprOp::Mul)));
+    EXPECT_TRUE(is_fused(times({kQueries, 1}, ExprOp::Mul)));
+    EXPECT_TRUE(is_fused(times({3, kQueries, 1}, ExprOp::Div)));
+    EXPECT_FALSE(is_fused(times({3, 1, kKeys}, ExprOp::Mul))) << "keys have factors of their own";
+    EXPECT_FALSE(is_fused(times({2, 1, 1, 1}, ExprOp::Mul))) << "batches have factors of their own";
+    EXPECT_FALSE(is_fused(times({3, 1, 1}, ExprOp::Mul, true))) << "the mask is scaled, too";
+}
+
+TEST(AttentionScores, FactorsJoinWhatMadeTheQueries) {
+    TestGraph g(42);
+    Shape shape{2, 3, kQueries, kKeys};
+    auto *q = g.input({2, 3, kQueries, 8}), *k = g.input({2, 3, 8, kKeys}), *v = g.input({2, 3, kKeys, 8});
+    auto* product = g.add(kernel::MatMulInfo{}, {g.elementwise(ExprOp::Tanh, {q}, {2, 3, kQueries, 8}), k}, shape);
+    auto* scaled = g.elementwise(
+        ExprOp::Div, {g.elementwise(ExprOp::Mul, {product, g.weights({3, 1, 1})}, shape), g.weights({kQueries, 1})},
+        shape);
+    kernel::SoftmaxInfo softmax;
+    softmax.axis = 3;
+    g.output(g.add(kernel::MatMulInfo{}, {g.add(softmax, {scaled}, shape), v}, {2, 3, kQueries, 8}));
+    auto types = compare_passes(g, {{2, 3, kQueries, 8}, {2, 3, 8, kKeys}, {2, 3, kKeys, 8}}, kTolerance);
+    EXPECT_EQ(count(types, "Attention"), 1);
+    EXPECT_LE(count(types, "Elementwise"), 2) << "tanh times the factors, and the factors";
+}
+
 TEST(AttentionScores, LeavesOtherScoresAlone) {
     auto seen = [](TestGraph& g, EdgePtr x, EdgePtr, Shape const& shape) {
         return g.elementwise(ExprOp::Where, {causal(g, false), x, g.scalar(-2)}, shape);

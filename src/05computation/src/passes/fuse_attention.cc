@@ -242,6 +242,7 @@ bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
     if (!fits(shape) || !(fits(scores->shape) || windows) || !fits(scores->product->value.shape) ||
         !fits(second.weights->value.shape) || !heads.fit(queries) || !shared.fit(keys) || !shared.fit(values))
         return false;
+    if (!scores->factors.outputs.empty() && !scores->are_factors_of(queries)) return false;
     if (shape.back() != key_count && values->value.shape[values->value.shape.size() - 2] != key_count) return false;
     auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
     if (mask && scores->shape.size() == 3 && mask->value.shape.size() == 3 && mask->value.shape[0] != DimExpr(1)) {
@@ -252,6 +253,7 @@ bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
         mask = mask_of_windows(heads, mask, scores->shape, attention.mask_repeats);
         if (!mask || (attention.mask_repeats && !on_cpu)) return false;
     }
+    if (!scores->factors.outputs.empty()) queries = scores->multiplied(queries, graph);
     attention.has_mask = mask != nullptr;
     attention.nan_to_zero = second.nan_to_zero, attention.hidden = scores->hidden;
     attention.k_transposed = !first_info->trans_b;
