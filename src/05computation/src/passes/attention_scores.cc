@@ -40,10 +40,8 @@ class Matcher {
     /// By what may differ from row to row.
     bool multiply_rows(ExprOp op, uint16_t factor) {
         if (depends(factor) || mask || capped_) return false;
-        auto before =
-            factors ? *factors : e_.append({.op = ExprOp::Constant, .dtype = product_->value.dtype, .value = 1});
-        bool only = !factors && op == ExprOp::Mul;
-        factors = only ? factor : apply(op, before, factor);
+        auto one = [&] { return e_.append({.op = ExprOp::Constant, .dtype = product_->value.dtype, .value = 1}); };
+        factors = !factors && op == ExprOp::Mul ? factor : apply(op, factors ? *factors : one(), factor);
         return true;
     }
     bool multiply(ExprOp op, uint16_t inner, uint16_t factor) {

@@ -1,11 +1,12 @@
 #include "passes/estimates.h"
 
+#include <algorithm>
+
 namespace refactor::computation {
 
 namespace {
 
-/// Stands for sizes that are not known: where it matters which kernel is chosen, they are large.
-constexpr int64_t kLarge = 128;
+constexpr int64_t kAssumed = 256;
 
 }  // namespace
 
@@ -15,11 +16,34 @@ Dims known_dims(EdgePtr edge) {
     return dims;
 }
 
-Dims large_dims(EdgePtr edge) {
-    auto dims = known_dims(edge);
-    for (size_t i = 0; i < dims.size(); ++i)
-        if (dims[i] < 0) dims[i] = i == 0 ? 1 : kLarge;
+AssumedSizes::AssumedSizes(Model const& model) : bindings_(model.symbols.size(), kAssumed) {
+    std::vector<SymbolId> batches, others;
+    for (auto* input : model.graph.inputs()) {
+        auto const& shape = input->value.shape;
+        for (size_t axis = 0; axis < shape.size(); ++axis)
+            for (auto symbol : shape[axis].symbols())
+                (axis == 0 && shape.size() > 1 ? batches : others).push_back(symbol);
+    }
+    for (auto symbol : batches)
+        if (std::find(others.begin(), others.end(), symbol) == others.end()) bindings_[symbol] = 1;
+}
+
+int64_t AssumedSizes::of(DimExpr const& size) const {
+    // Sizes that only some inputs have may come out as none.
+    auto value = size.evaluate(bindings_).value_or(kAssumed);
+    return value < 1 && !size.is_constant() ? kAssumed : value;
+}
+
+Dims AssumedSizes::dims_of(EdgePtr edge) const {
+    Dims dims;
+    for (auto const& size : edge->value.shape) dims.push_back(of(size));
     return dims;
+}
+
+double AssumedSizes::bytes_of(EdgePtr edge) const {
+    double bytes = static_cast<double>(storage_bytes(edge->value.dtype, 1));
+    for (auto const& size : edge->value.shape) bytes *= static_cast<double>(of(size));
+    return bytes;
 }
 
 kernel::Operand operand_of(EdgePtr edge, Dims dims) {

@@ -63,7 +63,9 @@ class Estimates {
     PassContext const& context_;
 
 public:
-    explicit Estimates(PassContext const& context) : context_(context) {}
+    AssumedSizes const sizes;
+
+    Estimates(Model const& model, PassContext const& context) : context_(context), sizes(model) {}
 
     /// Time in ns of the fastest kernel for a chain whose X has these sizes; sets them to those of its output.
     std::optional<double> of(Chain const& chain, Dims& dims) {
@@ -98,7 +100,7 @@ Chain best_chain(NodePtr depthwise, Estimates& estimates) {
     if (expands) all.push_back(before);
     all.push_back(depthwise);
     if (projects) all.push_back(behind);
-    auto dims = large_dims(all[0]->input(0));
+    auto dims = estimates.sizes.dims_of(all[0]->input(0));
     // The stages one by one: sizes before each, and times.
     std::vector<Dims> before_stage;
     std::vector<double> alone;
@@ -137,7 +139,7 @@ void join(Graph& graph, Chain const& chain) {
 
 int fuse_conv_chains(Model& model, PassContext const& context) {
     if (context.options.device != "cpu" || context.isa < Isa::Avx2) return 0;
-    Estimates estimates(context);
+    Estimates estimates(model, context);
     int changes = 0;
     for (auto* node : model.graph.topological()) {
         if (!is_depthwise(node)) continue;

@@ -25,11 +25,12 @@ bool has_one_position(EdgePtr edge) {
 /// Decides about blocked tensors.
 class Blocks {
     PassContext const& context_;
+    AssumedSizes sizes_;
     Narrowing narrowing_;
 
     /// Time of a convolution whose blocked operands are f32, or bf16.
     std::optional<double> time_of(NodePtr node, kernel::ConvInfo const& conv, bool narrow) const {
-        auto const x = large_dims(node->input(0)), w = known_dims(node->input(1));
+        auto const x = sizes_.dims_of(node->input(0)), w = known_dims(node->input(1));
         auto const y = kernel::conv_output_dims(conv.window, x, w);
         std::vector<kernel::Operand> operands;
         for (size_t i = 0; i < node->inputs().size(); ++i) {
@@ -96,7 +97,7 @@ class Blocks {
 
 public:
     Blocks(Model& model, PassContext const& context)
-        : context_(context), narrowing_(model, context, Layout::Blocked16, Layout::Blocked32) {
+        : context_(context), sizes_(model), narrowing_(model, context, Layout::Blocked16, Layout::Blocked32) {
         auto kept = nodes_kept_in_f32(model, context);
         for (auto* node : narrowing_.nodes())
             if (kept.contains(node))

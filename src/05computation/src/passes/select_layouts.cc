@@ -26,12 +26,6 @@ struct Ability {
     SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
 };
 
-double bytes_of(EdgePtr edge) {
-    double bytes = static_cast<double>(storage_bytes(edge->value.dtype, 1));
-    for (auto const& size : edge->value.shape) bytes *= static_cast<double>(size.constant().value_or(64));
-    return bytes;
-}
-
 bool has_channels(EdgePtr edge) {
     return edge && edge->value.shape.size() >= 3 && edge->value.shape.size() <= 5 && edge->value.dtype == DataType::F32;
 }
@@ -224,27 +218,10 @@ bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t blo
     return saving > 0;
 }
 
-/// What a convolution of few outputs takes longer with X row-major, lanes being columns, than with blocks, lanes being
-/// channels, in bytes that are reordered in that time; at most those of X.
-double row_major_price(NodePtr node, Layout layout, PassContext const& context) {
-    constexpr double kBytesPerNs = 16;
-    std::vector<kernel::Operand> inputs;
-    for (auto* input : node->inputs()) inputs.push_back(operand_of(input, large_dims(input)));
-    auto output = operand_of(node->output(), large_dims(node->output()));
-    auto time = [&](Layout of_x) {
-        inputs[0].layout = of_x;
-        auto found = node->value.op->candidates(
-            {inputs, {&output, 1}, "cpu", context.isa, context.threads, context.options.precision});
-        return fastest(found, inputs, output, context.threads);
-    };
-    auto rows = time(Layout::Plain), blocks = time(layout);
-    auto whole = bytes_of(node->input(0));
-    return rows && blocks ? std::clamp((*rows - *blocks) * kBytesPerNs, 0., whole) : whole;
-}
-
 class Selection {
     Model& model_;
     PassContext const& context_;
+    AssumedSizes sizes_;
     Layout layout_;
     std::unordered_map<NodePtr, Ability> abilities_;
     std::unordered_map<NodePtr, uint32_t> vertices_;
@@ -262,6 +239,24 @@ class Selection {
         return node && abilities_.contains(node) && !abilities_.at(node).plain_output;
     }
 
+    /// What a convolution of few outputs takes longer with X row-major, lanes being columns, than with blocks, lanes
+    /// being channels, in bytes that are reordered in that time; at most those of X.
+    double row_major_price(NodePtr node) const {
+        constexpr double kBytesPerNs = 16;
+        std::vector<kernel::Operand> inputs;
+        for (auto* input : node->inputs()) inputs.push_back(operand_of(input, sizes_.dims_of(input)));
+        auto output = operand_of(node->output(), sizes_.dims_of(node->output()));
+        auto time = [&](Layout of_x) {
+            inputs[0].layout = of_x;
+            auto found = node->value.op->candidates(
+                {inputs, {&output, 1}, "cpu", context_.isa, context_.threads, context_.options.precision});
+            return fastest(found, inputs, output, context_.threads);
+        };
+        auto rows = time(Layout::Plain), blocks = time(layout_);
+        auto whole = sizes_.bytes_of(node->input(0));
+        return rows && blocks ? std::clamp((*rows - *blocks) * kBytesPerNs, 0., whole) : whole;
+    }
+
     void add_node(NodePtr node) {
         auto block = kernel::block_of(layout_);
         auto ability = ability_of(node, block);
@@ -275,20 +270,20 @@ class Selection {
             // Row-major convolutions reorder what they read and write themselves, unless there are few outputs; a
             // little more breaks ties.
             auto of_x = !ability.follows[0]    ? 0
-                        : ability.plain_output ? row_major_price(node, layout_, context_)
-                                               : bytes_of(node->input(0));
-            auto inside = of_x + (ability.plain_output ? 0 : bytes_of(node->output()));
+                        : ability.plain_output ? row_major_price(node)
+                                               : sizes_.bytes_of(node->input(0));
+            auto inside = of_x + (ability.plain_output ? 0 : sizes_.bytes_of(node->output()));
             cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
         } else if (ability.parts_of_blocks) {
             double copied = 0;
-            for (auto* output : node->outputs()) copied += bytes_of(output);
+            for (auto* output : node->outputs()) copied += sizes_.bytes_of(output);
             cut_.add_arc(vertex, MinimumCut::kSink, copied);
         }
         abilities_.emplace(node, std::move(ability));
     }
 
     void add_tensor(EdgePtr edge) {
-        auto price = bytes_of(edge);
+        auto price = sizes_.bytes_of(edge);
         auto producer = writes_either(edge) ? vertices_.at(edge->producer()) : MinimumCut::kSink;
         auto all_blocked = cut_.add_vertex(), any_blocked = cut_.add_vertex();
         cut_.add_arc(producer, all_blocked, price);
@@ -329,6 +324,7 @@ public:
     Selection(Model& model, PassContext const& context)
         : model_(model),
           context_(context),
+          sizes_(model),
           layout_(context.isa >= Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8) {}
 
     int run() {
