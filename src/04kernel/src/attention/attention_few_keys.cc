@@ -1,12 +1,16 @@
 #include "attention/attention_row.h"
 #include "common/thread_pool.h"
 #include "matmul/product.h"
+#include "mem_manager/blob.h"
 #include "movement/strided_copy.h"
 #include "reduce/rows.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
+#include <string_view>
+#include <unordered_map>
 
 namespace refactor::kernel {
 namespace {
@@ -26,16 +30,34 @@ bool values_fill_lanes(AttentionShape const& shape, int64_t queries, int width) 
     return queries * vectors_of(shape.value_depth, width) <= shape.value_depth * vectors_of(queries, width);
 }
 
+using Alike = std::shared_ptr<std::vector<int64_t> const>;
+/// For each batch of a constant mask the first that is the same: most shifted windows have none but what all share.
+/// Empty if it is not constant, or has one batch.
+Alike batches_alike(Operand const& mask) {
+    auto all = std::make_shared<std::vector<int64_t>>();
+    auto& alike = *all;
+    if (!mask.constant || mask.dims.size() < 4 || mask.dims[0] < 2) return all;
+    mem_manager::Blob::Reader reader(*mask.constant);
+    auto bytes = static_cast<size_t>(storage_bytes(mask.dtype, mask.count() / mask.dims[0]));
+    std::unordered_map<std::string_view, int64_t> first;
+    for (int64_t b = 0; b < mask.dims[0]; ++b) {
+        auto const* begin = static_cast<char const*>(reader.data()) + static_cast<size_t>(b) * bytes;
+        alike.push_back(first.emplace(std::string_view(begin, bytes), b).first->second);
+    }
+    return all;
+}
+
 /// softmax(scale · Q · Kᵀ + mask) · V of few keys. Blocks of queries are turned so that each vector holds one element
 /// of many of them: no lane is empty however few keys there are, and nothing is combined across lanes. So is the mask,
-/// if there is one, anew only where a block has another one than that before it: heads or images often share theirs.
+/// if there is one, anew only where a block has another one than that before it.
 class FewKeys final : public runtime::Task {
     Functions functions_;
     AttentionInfo info_;
     AttentionShape shape_;
     int64_t block_, blocks_;  ///< queries that are turned together, and blocks of them
     int64_t part_, parts_;    ///< units that one thread computes behind each other
-    bool batches_share_;      ///< masks of a head are those of all batches, which follow each other then
+    Alike alike_;
+    std::vector<int64_t> batches_;  ///< of one mask behind each other, for each head; empty: the heads of each batch
     movement::StridedCopy::PlaneFunction turn_, turn_back_;
 
     static constexpr auto kBytesOf = static_cast<int64_t>(sizeof(float));
@@ -47,9 +69,22 @@ class FewKeys final : public runtime::Task {
         int64_t batch, head, first, count;
     };
     Unit unit_at(int64_t i) const {
-        int64_t batch = i % shape_.batch, block = i / shape_.batch % blocks_, head = i / shape_.batch / blocks_;
-        if (!batches_share_) block = i % blocks_, head = i / blocks_ % shape_.heads, batch = i / blocks_ / shape_.heads;
-        return {batch, head, block * block_, std::min(block_, shape_.queries - block * block_)};
+        auto inner = batches_.empty() ? shape_.heads : shape_.batch;
+        auto first = i / inner % blocks_ * block_, outer = i / inner / blocks_;
+        auto batch = batches_.empty() ? outer : batches_[static_cast<size_t>(i % inner)];
+        return {batch, batches_.empty() ? i % inner : outer, first, std::min(block_, shape_.queries - first)};
+    }
+    /// The batch of the mask that one of queries has.
+    int64_t mask_of(int64_t batch) const {
+        auto b = batch % shape_.mask_batches;
+        return shape_.mask_step[0] == 0 ? 0 : alike_->empty() ? b : (*alike_)[static_cast<size_t>(b)];
+    }
+    void order_batches() {
+        for (int64_t b = 0; b < shape_.batch; ++b) batches_.push_back(b);
+        std::stable_sort(batches_.begin(), batches_.end(),
+                         [&](int64_t a, int64_t b) { return mask_of(a) < mask_of(b); });
+        auto same = [&](int64_t a, int64_t b) { return mask_of(a) == mask_of(b); };
+        if (std::adjacent_find(batches_.begin(), batches_.end(), same) == batches_.end()) batches_.clear();
     }
     /// Y [m, n] = alpha · A [m, k] · B [k, n] + what is added, in rows as far apart as those of Y.
     struct Product {
@@ -134,7 +169,7 @@ class FewKeys final : public runtime::Task {
         int64_t turned = -1;  // where the mask lies that has been turned
         for (auto i = part * part_, end = std::min(i + part_, units()); i < end; ++i) {
             auto u = unit_at(i);
-            auto at = shape_.mask_at(u.batch, u.head, u.first);
+            auto at = shape_.mask_at(mask_of(u.batch), u.head, u.first);
             if (mask && at != turned) turn_mask(arguments[3], at, u.count, mask), turned = at;
             run_block(arguments, u, mask, scratch + mask_floats());
         }
@@ -143,14 +178,16 @@ class FewKeys final : public runtime::Task {
     int64_t units() const { return shape_.batch * shape_.heads * blocks_; }
 
 public:
-    FewKeys(Functions const& functions, AttentionInfo const& info, AttentionShape const& shape, int threads)
-        : functions_(functions), info_(info), shape_(shape), batches_share_(info.has_mask && shape.mask_step[0] == 0) {
+    FewKeys(Functions const& functions, AttentionInfo const& info, AttentionShape const& shape, Alike alike,
+            int threads)
+        : functions_(functions), info_(info), shape_(shape), alike_(std::move(alike)) {
         auto lanes = int64_t{4} * functions.rows.width;
         auto floats = kBytes / kBytesOf / (shape.depth + shape.keys + shape.value_depth);
         block_ = std::clamp(floats / lanes * lanes, lanes, kMost);
         auto sets = std::max<int64_t>(1, shape.batch * shape.heads);
         while (block_ > lanes && threads > 1 && sets * (shape.queries / block_) < 4 * threads) block_ -= lanes;
         blocks_ = (shape.queries + block_ - 1) / block_;
+        if (info.has_mask) order_batches();
         parts_ = std::min(units(), threads > 1 ? int64_t{8} * threads : 1);
         part_ = parts_ ? (units() + parts_ - 1) / parts_ : 0;
         turn_ = movement::plane_function(sizeof(float), block_, functions.isa);
@@ -171,6 +208,8 @@ public:
 class FewKeysKernel final : public Kernel {
     Functions functions_;
     AttentionInfo info_;
+    Alike alike_;
+    int64_t masks_;  ///< that differ, of those of a constant mask; 0: it is not known
 
     std::string init(AttentionShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
@@ -184,12 +223,16 @@ class FewKeysKernel final : public Kernel {
     /// Queries whose masks are turned.
     double turned_masks(AttentionShape const& shape) const {
         auto often = [&](int axis, int64_t size) { return shape.mask_step[axis] == 0 ? int64_t{1} : size; };
-        return static_cast<double>(often(0, shape.batch) * often(1, shape.heads) * often(2, shape.queries)) *
-               info_.has_mask;
+        auto batches = masks_ ? masks_ : often(0, shape.batch);
+        return static_cast<double>(batches * often(1, shape.heads) * often(2, shape.queries)) * info_.has_mask;
     }
 
 public:
-    FewKeysKernel(Functions const& functions, AttentionInfo const& info) : functions_(functions), info_(info) {}
+    FewKeysKernel(Functions const& functions, AttentionInfo const& info, Alike alike)
+        : functions_(functions),
+          info_(info),
+          alike_(std::move(alike)),
+          masks_(std::ssize(std::set<int64_t>(alike_->begin(), alike_->end()))) {}
     std::string id() const override { return id_of("attention", "few_keys", DataType::F32, functions_.isa); }
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         AttentionShape shape;
@@ -208,7 +251,7 @@ public:
     MaybeTask bind(BindArgs const& args) const override {
         AttentionShape shape;
         if (auto why = init(shape, args); !why.empty()) return reject(why);
-        return std::unique_ptr<runtime::Task>(new FewKeys(functions_, info_, shape, args.threads));
+        return std::unique_ptr<runtime::Task>(new FewKeys(functions_, info_, shape, alike_, args.threads));
     }
 };
 
@@ -225,7 +268,8 @@ MaybeKernel make(AttentionInfo const& info, Request const& request, Functions co
     if (info.has_mask && request.inputs[3].dtype == DataType::F32 && info.hidden != HiddenKeys::Added)
         return reject("the mask takes the place of scores");
     if (auto why = why_not_outputs_of(request, DataType::F32); !why.empty()) return reject(why);
-    return std::unique_ptr<Kernel>(new FewKeysKernel(functions, info));
+    auto alike = info.has_mask ? batches_alike(request.inputs[3]) : std::make_shared<std::vector<int64_t>>();
+    return std::unique_ptr<Kernel>(new FewKeysKernel(functions, info, std::move(alike)));
 }
 
 }  // namespace

@@ -66,5 +66,32 @@ TEST(AttentionOfFewKeys, SaysWhatItRefuses) {
     EXPECT_NE(why(masked, 7, DataType::F32).find("the mask takes the place of scores"), std::string::npos);
 }
 
+/// A constant mask for windows of which some have the same, and images that repeat them.
+TEST(AttentionOfFewKeys, OrdersWindowsByTheirMasks) {
+    constexpr int64_t kWindows = 6, kHeads = 3, kQueries = 21, kKeys = 17, kDepth = 8;
+    std::mt19937 random(seed_of(99));
+    Tensor mask = random_f32({kWindows, kHeads, kQueries, kKeys}, random);
+    auto bytes = static_cast<int64_t>(sizeof(float)) * kHeads * kQueries * kKeys;
+    for (auto [window, same_as] : {std::pair{2, 0}, {3, 0}, {5, 1}})
+        std::copy_n(mask.bytes.begin() + same_as * bytes, bytes, mask.bytes.begin() + window * bytes);
+    for (int64_t images : {1, 3}) {
+        Dims const q{images * kWindows, kHeads, kQueries, kDepth}, k{images * kWindows, kHeads, kKeys, kDepth};
+        AttentionInfo info;
+        info.has_mask = true, info.mask_repeats = images > 1;
+        std::vector<Tensor> inputs{random_f32(q, random), random_f32(k, random), random_f32(k, random), mask},
+            outputs{Tensor(DataType::F32, q)}, expected{Tensor(DataType::F32, q)};
+        auto in = operands_of(inputs), results = operands_of(outputs);
+        in[3].constant = mem_manager::Blob::copy_of(mask.bytes.data(), static_cast<size_t>(kWindows * bytes));
+        auto found = candidates(info, request_of(in, results, cpu_features().isa, 2));
+        PackCache packs;
+        ThreadPool pool(2);
+        run(*found.kernels.back(), inputs, expected, packs, pool);
+        for (auto const& kernel : found.kernels) {
+            run(*kernel, inputs, outputs, packs, pool);
+            expect_close(outputs[0], expected[0], kTolerance, kernel->id());
+        }
+    }
+}
+
 }  // namespace
 }  // namespace refactor::kernel::test

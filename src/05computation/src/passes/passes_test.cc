@@ -118,6 +118,22 @@ TEST(Passes, InitialStatesOfZerosGo) {
     }
 }
 
+TEST(Passes, ExpandsOfBroadcastOperandsGo) {
+    TestGraph g(34);
+    auto n = DimExpr::symbol(g.model.symbols.intern("N"));
+    auto *x = g.input({n, 3, 4}), *row = g.input({3, 1}), *one = g.input({1, 4});
+    auto* wide = g.add(kernel::ExpandInfo{}, {row}, {n, 3, 4});
+    g.output(g.elementwise(ExprOp::Add, {x, wide}, {n, 3, 4}));
+    auto* all = g.add(kernel::ExpandInfo{}, {one}, {6, 4});
+    g.output(g.elementwise(ExprOp::Mul, {all, g.weights({6, 1})}, {6, 4}));
+    // These make the shape.
+    auto* more = g.add(kernel::ExpandInfo{}, {one}, {7, 4});
+    g.output(g.elementwise(ExprOp::Abs, {more}, {7, 4}));
+    auto* repeated = g.add(kernel::ExpandInfo{true}, {row}, {6, 1});
+    g.output(g.elementwise(ExprOp::Add, {repeated, g.weights({6, 4})}, {6, 4}));
+    EXPECT_EQ(count(compare_passes(g, {{2, 3, 4}, {3, 1}, {1, 4}}, 0), "Expand"), 2);
+}
+
 TEST(Passes, AttentionIsFoundWithScaleMaskAndTransposedKeys) {
     TestGraph g(4);
     auto t = DimExpr::symbol(g.model.symbols.intern("T"));

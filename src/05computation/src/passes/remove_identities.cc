@@ -117,6 +117,38 @@ bool drop_zero_states(Graph& graph, NodePtr node, kernel::RecurrentInfo info) {
     return true;
 }
 
+/// Whether what an Elementwise node reads, with `source` in the place of input `slot`, has its shape all the same.
+bool broadcasts_alike(NodePtr node, size_t slot, EdgePtr source) {
+    auto const& shape = node->output()->value.shape;
+    Shape made(shape.size(), DimExpr(1));
+    for (size_t i = 0; i < node->inputs().size(); ++i) {
+        auto const& from = (i == slot ? source : node->input(i))->value.shape;
+        if (from.size() > made.size()) return false;
+        for (size_t axis = 0; axis < from.size(); ++axis) {
+            auto& size = made[made.size() - from.size() + axis];
+            auto both = broadcast(size, from[axis]);
+            if (!both) return false;
+            size = *both;
+        }
+    }
+    return made == shape;
+}
+
+/// Elementwise operators repeat elements themselves.
+bool drop_expands(Graph& graph, NodePtr node) {
+    for (size_t slot = 0; slot < node->inputs().size(); ++slot) {
+        auto* edge = node->input(slot);
+        auto const* info = producer_info<kernel::ExpandInfo>(edge);
+        if (!info || info->tile || edge->value.keep) continue;
+        auto* expand = edge->producer();
+        if (!broadcasts_alike(node, slot, expand->input(0))) continue;
+        graph.set_input(node, slot, expand->input(0));
+        graph.erase_unused(expand);
+        return true;
+    }
+    return false;
+}
+
 bool simplify(Graph& graph, NodePtr node) {
     auto const& op = *node->value.op;
     if (is_identity(node) && !node->output()->value.keep) {
@@ -131,6 +163,7 @@ bool simplify(Graph& graph, NodePtr node) {
         return true;
     }
     if (auto const* recurrent = info_of<kernel::RecurrentInfo>(op)) return drop_zero_states(graph, node, *recurrent);
+    if (info_of<kernel::ElementwiseInfo>(op)) return drop_expands(graph, node);
     if (picks_only_element(node)) {
         graph.remove_input(node, 1);
         node->value.op = std::make_shared<Reshape>();
