@@ -230,3 +230,31 @@ def test_constants_in_shapes_of_open_sizes(passes):
     executor = make_compiler(model).compile("cpu", passes=passes)
     for shape, row in (((3, 4), factors), ((2, 2), factors.reshape(2, 2)), ((4, 1), factors.reshape(4, 1))):
         np.testing.assert_array_equal(executor({"x": np.ones(shape, np.float32)})["y"], np.broadcast_to(row, shape))
+
+
+def _padded_positions():
+    """x[N, 4, S] → Conv to S - 2 features, plus those of a wider window padded on both sides, cut at the end."""
+    random = models.generator(3)
+    constants = [models.constant(name, np.array([value])) for name, value in (("first", 0), ("end", -1), ("axis", 2))]
+    for name, shape in (("w", (16, 4, 3)), ("v", (16, 16, 4))):
+        constants.append(models.constant(name, random.standard_normal(shape, np.float32)))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "features"),
+        helper.make_node("Conv", ["c", "v"], ["p"], "positions", pads=[2, 2]),
+        helper.make_node("Slice", ["p", "first", "end", "axis"], ["cut"], "cut"),
+        helper.make_node("Relu", ["cut"], ["r"], "relu"),
+        helper.make_node("Add", ["c", "r"], ["y"], "add"),
+    ]
+    return models.model(nodes, [models.value("x", ["N", 4, "S"])], [models.value("y", None)], constants)
+
+
+def test_sizes_bounded_below_are_those_of_other_tensors():
+    model = _padded_positions()
+    executor = make_compiler(model).compile("cpu")
+    assert [str(size) for size in executor.outputs[0].shape] == ["N", "16", "S - 2"]
+    for shape in ((1, 4, 9), (3, 4, 3), (2, 4, 40)):
+        array = models.generator(shape[2]).standard_normal(shape, np.float32)
+        models.assert_close(executor({"x": array})["y"], models.expected(model, {"x": array})[0])
+    assert "Slice" not in {row.type for row in executor.bench(quiet=True)}
+    with pytest.raises(InvalidInput, match="negative size -1"):
+        executor({"x": np.zeros((1, 4, 1), np.float32)})

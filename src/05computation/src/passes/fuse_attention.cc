@@ -103,6 +103,15 @@ EdgePtr untransposed_keys(Graph& graph, EdgePtr edge) {
     return node->output();
 }
 
+/// Makes `keys`, [B, H, D, T], such a K of its heads, if it can.
+bool untranspose(Graph& graph, Heads const& heads, EdgePtr& keys) {
+    auto* rows = untransposed_keys(graph, keys);
+    if (!rows) rows = untransposed_keys(graph, heads.before_apart(keys));
+    if (!rows) rows = untransposed_keys(graph, keys = heads.apart(keys));
+    if (rows) keys = rows;
+    return rows != nullptr;
+}
+
 /// [B, shared, T, D] of which every head is repeated to make `edge`, [B, H, T, D]; null if it is made otherwise.
 EdgePtr unrepeated(Heads const& heads, EdgePtr edge) {
     auto const& all = edge->value.shape;
@@ -256,13 +265,7 @@ bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
     if (!scores->factors.outputs.empty()) queries = scores->multiplied(queries, graph);
     attention.has_mask = mask != nullptr;
     attention.nan_to_zero = second.nan_to_zero, attention.hidden = scores->hidden;
-    attention.k_transposed = !first_info->trans_b;
-    if (attention.k_transposed) {
-        auto* rows = untransposed_keys(graph, keys);
-        if (!rows) rows = untransposed_keys(graph, shared.before_apart(keys));
-        if (!rows) rows = untransposed_keys(graph, keys = shared.apart(keys));
-        if (rows) keys = rows, attention.k_transposed = false;
-    }
+    attention.k_transposed = !first_info->trans_b && !untranspose(graph, shared, keys);
     if (shape.back() != key_count)
         model.conditions.push_back({"Softmax node \"" + softmax->value.name + "\"", "the number of keys in the mask",
                                     mask->value.shape.back(), key_count, true});
