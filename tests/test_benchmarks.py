@@ -52,6 +52,21 @@ def test_new_sizes_are_timed(tmp_path: Path) -> None:
     assert "two sets at least" in run("n=8").stderr
 
 
+def test_open_sizes_are_timed(tmp_path: Path) -> None:
+    model = tmp_path / "layers.onnx"
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])]
+    weights = [models.constant("w", np.ones((64, 64), np.float32))]
+    proto = models.model(nodes, [models.value("x", ["n", 64])], [models.value("y", ["n", 64])], weights)
+    model.write_bytes(proto.SerializeToString())
+    command = [sys.executable, str(FOLDER / "open_sizes.py"), str(model), "--sizes", "n=9", "--rounds", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    name, open_steps, open_ms, given_steps, given_ms, ratio = result.stdout.splitlines()[1].split()[:6]
+    assert (name, open_steps, given_steps) == ("layers", "2", "2")
+    assert float(ratio) == pytest.approx(float(open_ms) / float(given_ms), rel=0.2)
+
+
 def test_quantised_models_load(tmp_path: Path) -> None:
     source, folder = tmp_path / "layers.onnx", tmp_path / "quantised"
     source.write_bytes(models.convolutions().SerializeToString())
