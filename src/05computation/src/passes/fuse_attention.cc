@@ -3,7 +3,9 @@
 #include "kernel/ops/matmul.h"
 #include "kernel/ops/movement.h"
 #include "kernel/ops/reduce.h"
+#include "passes/attention_heads.h"
 #include "passes/attention_scores.h"
+#include "passes/attention_windows.h"
 #include "passes/edges.h"
 
 namespace refactor::computation {
@@ -26,63 +28,6 @@ bool is_nan_to_zero(NodePtr node) {
     return test.op == ExprOp::IsNan && expression.input(test.operands[0]) &&
            expression.constant(last.operands[1]) == 0 && expression.input(last.operands[2]);
 }
-
-/// Operands of an attention of `batch` × `heads`, of which matrices [batch · heads, …] are the same.
-class Heads {
-    Graph& graph_;
-    DimExpr batch_, heads_;
-
-    bool are_merged(EdgePtr edge) const {
-        return edge->value.shape.size() == 3 && edge->value.shape[0] == batch_ * heads_;
-    }
-
-public:
-    /// Those of scores, or of what made the matrices of queries.
-    Heads(Graph& graph, Shape const& scores, EdgePtr queries) : graph_(graph), batch_(scores[0]), heads_(1) {
-        if (scores.size() == 4) {
-            heads_ = scores[1];
-            return;
-        }
-        auto const* before = queries->producer();
-        if (!before || !before->value.op->is_alias()) return;
-        auto const& shape = before->input(0)->value.shape;
-        if (shape.size() == 4 && shape[0] * shape[1] == batch_) batch_ = shape[0], heads_ = shape[1];
-    }
-    /// Those of `keys`: one for all queries, if a product broadcasts it, or the same.
-    Heads of_keys(EdgePtr keys) const {
-        auto heads = *this;
-        if (keys->value.shape.size() == 4 && keys->value.shape[1] == DimExpr(1)) heads.heads_ = 1;
-        return heads;
-    }
-    bool fit(EdgePtr edge) const {
-        auto const& shape = edge->value.shape;
-        return are_merged(edge) || (shape.size() == 4 && shape[0] == batch_ && shape[1] == heads_);
-    }
-    Shape shape_of(Shape const& matrices) const {
-        return {batch_, heads_, matrices[matrices.size() - 2], matrices.back()};
-    }
-    /// An edge that fits, as four axes.
-    EdgePtr apart(EdgePtr edge) const {
-        if (!are_merged(edge)) return edge;
-        auto shape = shape_of(edge->value.shape);
-        auto* producer = edge->producer();
-        if (producer && producer->value.op->is_alias() && producer->input(0)->value.shape == shape)
-            return producer->input(0);
-        return reshaped(edge, shape);
-    }
-    /// What a Reshape tells batches and heads apart of, or `edge`.
-    EdgePtr before_apart(EdgePtr edge) const {
-        auto* producer = edge->producer();
-        bool apart = producer && producer->value.op->is_alias() && is_private(edge) && are_merged(producer->input(0));
-        return apart ? producer->input(0) : edge;
-    }
-    EdgePtr reshaped(EdgePtr edge, Shape const& shape) const {
-        auto name = edge->value.name + ".heads";
-        auto* node = graph_.insert({name, std::make_shared<Reshape>()}, {edge});
-        node->output()->value = {name, edge->value.dtype, shape, {}, nullptr, false};
-        return node->output();
-    }
-};
 
 /// K laid out as [B, H, T, D], if `edge` is [B, H, D, T] only because of a transpose that can be changed.
 EdgePtr untransposed_keys(Graph& graph, EdgePtr edge) {
@@ -199,28 +144,6 @@ Shape with_keys(Shape made, DimExpr const& keys) {
     return made;
 }
 
-/// Scores [B, N, H, S, T] of matrices [B · N, H, S, T], to which a mask of each of N windows was added.
-bool are_windows(Shape const& scores, Shape const& matrices) {
-    return scores.size() == 5 && matrices.size() == 4 && scores[0] * scores[1] == matrices[0] &&
-           std::equal(scores.begin() + 2, scores.end(), matrices.begin() + 1);
-}
-
-/// The mask of such scores as one of the matrices: of all of them, of N that repeat, or one for all. Null: it is
-/// another one for each of B alone.
-EdgePtr mask_of_windows(Heads const& heads, EdgePtr mask, Shape const& scores, bool& repeats) {
-    auto shape = mask->value.shape;
-    if (shape.size() < 4) return mask;
-    DimExpr const one(1);
-    if (shape.size() == 4) shape.insert(shape.begin(), one);
-    bool of_batch = shape[0] != one, of_window = shape[1] != one;
-    if (of_batch && !of_window && scores[1] != one) return nullptr;
-    repeats = of_window && !of_batch && scores[0] != one;
-    auto first = shape[0] * shape[1];
-    shape.erase(shape.begin());
-    shape[0] = first;
-    return heads.reshaped(mask, shape);
-}
-
 bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
     // On the CPU, products of halves are computed in f32 before this pass.
     if (!is_softmax_of_scores(softmax, !on_cpu)) return false;
@@ -253,6 +176,7 @@ bool fuse(Model& model, NodePtr softmax, bool on_cpu) {
         return false;
     if (!scores->factors.outputs.empty() && !scores->are_factors_of(queries)) return false;
     if (shape.back() != key_count && values->value.shape[values->value.shape.size() - 2] != key_count) return false;
+    attention.mask_repeats = on_cpu && scores->shape.size() == 4 && take_one_image(heads, scores->mask);
     auto* mask = scores->mask_edge(graph, softmax->value.name + ".mask");
     if (mask && scores->shape.size() == 3 && mask->value.shape.size() == 3 && mask->value.shape[0] != DimExpr(1)) {
         if (!heads.fit(mask)) return false;

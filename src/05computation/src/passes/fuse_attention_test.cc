@@ -165,6 +165,38 @@ TEST(FuseAttention, MasksOfWindows) {
         }
 }
 
+/// The same with masks of an image that are expanded to all images and then merged with their windows.
+TEST(FuseAttention, MasksOfOneImage) {
+    constexpr int64_t kWindows = 4;
+    for (bool has_table : {false, true})
+        for (bool repeats : {true, false}) {
+            TestGraph g(48);
+            auto b = DimExpr::symbol(g.model.symbols.intern("B"));
+            auto all = b * kWindows;
+            auto* x = g.reshape(g.input({b, kWindows, kHeads, kQueries, kDepth}), {all, kHeads, kQueries, kDepth});
+            auto* k = g.reshape(g.input({b, kWindows, kHeads, kDepth, kQueries}), {all, kHeads, kDepth, kQueries});
+            Shape const matrices{all, kHeads, kQueries, kQueries};
+            auto* scores = g.add(kernel::MatMulInfo{}, {x, k}, matrices);
+            if (has_table)
+                scores = g.elementwise(ExprOp::Add, {scores, g.weights({kHeads, kQueries, kQueries})}, matrices);
+            // Windows first, then images: those of one image do not follow each other.
+            auto* image = g.weights(repeats ? Dims{1, kWindows, 1, kQueries, kQueries}
+                                            : Dims{kWindows, 1, 1, kQueries, kQueries});
+            Shape const images =
+                repeats ? Shape{b, kWindows, 1, kQueries, kQueries} : Shape{kWindows, b, 1, kQueries, kQueries};
+            auto* mask = g.reshape(g.add(kernel::ExpandInfo{}, {image}, images), {all, 1, kQueries, kQueries});
+            kernel::SoftmaxInfo softmax;
+            softmax.axis = 3;
+            auto* masked = g.elementwise(ExprOp::Add, {scores, mask}, matrices);
+            g.output(
+                g.add(kernel::MatMulInfo{}, {g.add(softmax, {masked}, matrices), x}, {all, kHeads, kQueries, kDepth}));
+            auto types = compare_passes(
+                g, {{3, kWindows, kHeads, kQueries, kDepth}, {3, kWindows, kHeads, kDepth, kQueries}}, kTolerance);
+            EXPECT_EQ(count(types, "Attention"), 1);
+            EXPECT_EQ(count(types, "Expand"), repeats ? 0 : 1);
+        }
+}
+
 TEST(FuseAttention, ReshapesThatMixAxesStay) {
     TestGraph g(44);
     auto *q = g.input({6, 4, kDepth}), *k = g.input({6, kDepth, 4}), *v = g.input({6, 4, kDepth}),
