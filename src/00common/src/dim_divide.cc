@@ -130,12 +130,30 @@ DimExpr floor_div_by(DimExpr const& a, int64_t c) {
     return whole + dim::operation(Kind::FloorDiv, dim::from_sum(std::move(rest)), c);
 }
 
+/// `a` with what it has of remainders by multiples of `c` as what these are of.
+DimExpr without_remainders(DimExpr const& a, int64_t c) {
+    auto result = a;
+    for (auto const& term : dim::sum_of(a)) {
+        if (term.factors.size() != 1 || term.factors[0]->kind != Kind::Mod) continue;
+        auto const& inner = *term.factors[0];
+        if (auto divisor = inner.b.constant(); divisor && *divisor > 0 && *divisor % c == 0)
+            result = result + (inner.a - dim::from_atom(term.factors[0])) * term.coefficient;
+    }
+    return dim::is_invalid(result) ? a : result;
+}
+
+/// `mod(a, c)`; that of what is mostly negative is what lacks to the next multiple, so that sizes that are padded to
+/// multiples of `c` are such.
 DimExpr mod_by(DimExpr const& a, int64_t c) {
-    auto rest = divide_coefficients(dim::sum_of(a), c).rest;
+    auto rest = divide_coefficients(dim::sum_of(without_remainders(a, c)), c).rest;
     if (is_number(rest)) return dim::from_sum(std::move(rest));
     auto [divisor, remainder] = reduce(rest, c);
     if (c == 1) return remainder;
-    return dim::operation(Kind::Mod, dim::from_sum(std::move(rest)), c) * divisor + remainder;
+    if (rest[0].coefficient <= c / 2)
+        return dim::operation(Kind::Mod, dim::from_sum(std::move(rest)), c) * divisor + remainder;
+    for (auto& term : rest) term.coefficient = term.factors.empty() ? -term.coefficient : c - term.coefficient;
+    auto size = dim::from_sum(std::move(rest));
+    return (ceil_div(size, c) * c - size) * divisor + remainder;
 }
 
 /// Both operands without their common factor.

@@ -116,6 +116,36 @@ TEST_F(Dim, Broadcast) {
     EXPECT_FALSE(broadcast(N - 1, max(N - 2, 0)) == N - 1);
 }
 
+TEST_F(Dim, PaddedToMultiples) {
+    // As models write it: what lacks to the next multiple of 8.
+    for (auto const& lacks : {mod(8 - mod(N, 8), 8), mod(N * -1, 8), mod(N * 7, 8), mod(16 - mod(N, 16), 8)}) {
+        EXPECT_EQ(N + lacks, ceil_div(N, 8) * 8) << text(lacks);
+        EXPECT_EQ(mod(N + lacks, 8), 0);
+        EXPECT_EQ(floor_div(N + lacks, 8), ceil_div(N, 8));
+        EXPECT_EQ(N + lacks - N, lacks);
+        EXPECT_EQ(lacks.lower_bound(), 0);
+        EXPECT_EQ(max(lacks, 7), 7);
+        for (int64_t n = 0; n < 20; ++n) EXPECT_EQ(lacks.evaluate(std::vector<int64_t>{n}), (8 - n % 8) % 8);
+    }
+    EXPECT_EQ(mod(N * 3 + S + 5, 4), mod(N * 3 + S * 5 + 1, 4));
+    EXPECT_EQ(mod(mod(N, 12) + S, 4), mod(N + S, 4));
+    EXPECT_EQ((N * 2 - floor_div(N, 4) * 8).lower_bound(), 0);
+    EXPECT_EQ((floor_div(N + 3, 4) * 4 - N).lower_bound(), 0);
+}
+
+TEST_F(Dim, PartsThatAreRolled) {
+    // x[k:] and x[:k], joined.
+    auto first = min(N, 4), rest = max(N - first, 0);
+    EXPECT_EQ(rest, N - first);
+    EXPECT_EQ(rest + first, N);
+    auto padded = ceil_div(N, 8) * 8;
+    EXPECT_EQ(max(padded - min(padded, 4), 0) + min(padded, 4), padded);
+    EXPECT_EQ((max(N, S) - N).lower_bound(), 0);
+    EXPECT_EQ((max(N, S) * 2 - N - S).lower_bound(), std::nullopt);  // by one operand at a time
+    EXPECT_FALSE((min(N, S) - N).lower_bound());
+    EXPECT_EQ(max(min(N, S) - N, 0), 0);
+}
+
 TEST_F(Dim, Clamped) {
     EXPECT_EQ(max(N - 1, 0).as_clamped(), N - 1);
     EXPECT_EQ(max(0, N - S).as_clamped(), N - S);

@@ -89,6 +89,72 @@ Range range_of_term(DimTerm const& term) {
     return range;
 }
 
+// Operations of a sum that are told by what they are of; sums have one or two.
+constexpr int kMaxReplaced = 4;
+
+/// What a term of a sum is replaced by, and what it differs from that; nothing: it is not known.
+struct Replacement {
+    DimSum by;
+    Range difference;
+};
+
+/// `times · c · floor_div(a, c)` is `times · a` less `times` remainders.
+std::optional<Replacement> of_division(DimAtom const& division, int64_t coefficient) {
+    auto c = division.b.constant();
+    if (!c || *c <= 0 || coefficient % *c) return std::nullopt;
+    auto whole = multiply_term(sum_of(division.a), {coefficient / *c, {}});
+    auto most = checked_mul(-(coefficient / *c), *c - 1);
+    if (!whole || !most) return std::nullopt;
+    return Replacement{std::move(*whole), {std::min<int64_t>(0, *most), std::max<int64_t>(0, *most)}};
+}
+
+/// min is at most, max at least each of its operands.
+std::optional<Replacement> of_choice(DimAtom const& choice, DimExpr const& operand, int64_t coefficient) {
+    auto by = multiply_term(sum_of(operand), {coefficient, {}});
+    if (!by) return std::nullopt;
+    bool at_least = (choice.kind == Kind::Max) == (coefficient > 0);
+    return Replacement{std::move(*by), at_least ? Range{0, std::nullopt} : Range{std::nullopt, 0}};
+}
+
+std::vector<std::optional<Replacement>> replacements(DimTerm const& term) {
+    if (term.factors.size() != 1) return {};
+    auto const& atom = *term.factors[0];
+    if (atom.kind == Kind::FloorDiv) return {of_division(atom, term.coefficient)};
+    if (atom.kind != Kind::Min && atom.kind != Kind::Max) return {};
+    return {of_choice(atom, atom.a, term.coefficient), of_choice(atom, atom.b, term.coefficient)};
+}
+
+/// The sum of ranges of terms, or what is known better of the sum where one operation is replaced, and then others.
+Range range_of_sum(DimSum const& terms, int replaced = kMaxReplaced) {
+    Range range{0, 0};
+    for (auto const& term : terms) {
+        auto each = range_of_term(term);
+        range = {checked_add(range.low, each.low), checked_add(range.high, each.high)};
+    }
+    auto narrow = [&](DimSum const& others, Replacement const& replacement) {
+        auto sum = add(others, replacement.by);
+        if (!sum) return;
+        auto known = range_of_sum(*sum, replaced - 1);
+        auto low = checked_add(known.low, replacement.difference.low),
+             high = checked_add(known.high, replacement.difference.high);
+        if (low && (!range.low || *low > *range.low)) range.low = low;
+        if (high && (!range.high || *high < *range.high)) range.high = high;
+    };
+    if (terms.size() < 2 || replaced == 0) return range;
+    // Choices first: their operands may have the divisions that the sum has.
+    for (bool choices : {true, false})
+        for (size_t i = 0; i < terms.size(); ++i) {
+            auto found = replacements(terms[i]);
+            if (found.empty() || (found.size() > 1) != choices) continue;
+            auto others = terms;
+            others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+            for (auto const& replacement : found)
+                if (replacement) narrow(others, *replacement);
+            return range;
+        }
+    return range;
+}
+
 }  // namespace
 
 AtomPtr intern(Kind kind, SymbolId symbol, DimExpr const& a, DimExpr const& b) {
@@ -223,12 +289,7 @@ int compare(DimExpr const& a, DimExpr const& b) {
 
 Range range_of(DimExpr const& x) {
     if (auto value = x.constant()) return {*value, *value};
-    Range range{0, 0};
-    for (auto const& term : x.node()->terms) {
-        auto each = range_of_term(term);
-        range = {checked_add(range.low, each.low), checked_add(range.high, each.high)};
-    }
-    return range;
+    return range_of_sum(x.node()->terms);
 }
 
 Range range_of_operation(Kind kind, Range a, Range b) {

@@ -245,7 +245,7 @@ public:
         auto work =
             static_cast<double>(shape.keys) * (0.27 * static_cast<double>(sums) + 7.9 * static_cast<double>(queries));
         auto head = 116 + vector_time(width) * work + 0.145 * static_cast<double>(turned);
-        auto masks = turned_masks(shape) * static_cast<double>(shape.keys) * (shape.bool_mask ? 1 : 0.145);
+        auto masks = turned_masks(shape) * static_cast<double>(shape.keys) * (shape.bool_mask ? 1.2 : 0.6);
         return 100 + (static_cast<double>(shape.batch * shape.heads) * head + masks) / args.threads;
     }
     MaybeTask bind(BindArgs const& args) const override {

@@ -41,7 +41,7 @@ public:
             return 100 + (vector_time(width) * work + 23 * rows + 136 * sets) / args.threads;
         }
         auto products = vectors(keys) * depth + vectors(value_depth) * keys;
-        auto work = rows * (0.3 * products / speed_of_products() + 3.1 * vectors(keys));
+        auto work = rows * (0.3 * products / speed_of_products() + (info_.has_mask ? 6.9 : 3.1) * vectors(keys));
         auto packing = 0.062 * keys * (depth + value_depth) + 226;
         return 100 + (vector_time(width) * work + 26 * rows + sets * packing) / args.threads;
     }
