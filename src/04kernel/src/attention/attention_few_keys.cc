@@ -32,11 +32,11 @@ bool values_fill_lanes(AttentionShape const& shape, int64_t queries, int width) 
 
 using Alike = std::shared_ptr<std::vector<int64_t> const>;
 /// For each batch of a constant mask the first that is the same: most shifted windows have none but what all share.
-/// Empty if it is not constant, or has one batch.
+/// Empty if it is not constant, has one batch, or too many keys.
 Alike batches_alike(Operand const& mask) {
     auto all = std::make_shared<std::vector<int64_t>>();
     auto& alike = *all;
-    if (!mask.constant || mask.dims.size() < 4 || mask.dims[0] < 2) return all;
+    if (!mask.constant || mask.dims.size() < 4 || mask.dims[0] < 2 || mask.dims[3] > kMostKeys) return all;
     mem_manager::Blob::Reader reader(*mask.constant);
     auto bytes = static_cast<size_t>(storage_bytes(mask.dtype, mask.count() / mask.dims[0]));
     std::unordered_map<std::string_view, int64_t> first;

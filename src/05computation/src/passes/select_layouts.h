@@ -8,8 +8,8 @@ namespace refactor::computation {
 ///
 /// Two labels per node and a price for every tensor whose ends differ make a minimum cut, which is solved exactly
 /// (Boykov, Veksler, Zabih, "Fast approximate energy minimization via graph cuts", PAMI 2001, section 2). Unknown sizes
-/// count as `AssumedSizes`. Must run after all fusions: they match row-major graphs. Global inputs, outputs and kept
-/// tensors stay row-major.
+/// are taken from `AssumedSizes`. Must run after all fusions: they match row-major graphs. Global inputs, outputs and
+/// kept tensors stay row-major.
 int select_layouts(Model&, PassContext const&);
 
 }  // namespace refactor::computation
