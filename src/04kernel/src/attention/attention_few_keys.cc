@@ -23,7 +23,7 @@ struct Functions {
 };
 
 /// Beyond, packing keys and values repays itself. Where rounded products may be used instead, they are as fast sooner.
-constexpr int64_t kMostKeys = 112, kMostOfRounded = 15;
+constexpr int64_t kMostKeys = 112, kMostOfShortVectors = 56, kMostOfRounded = 15;
 
 /// Whether vectors of values take no more products than vectors of queries. Nothing is turned back then.
 bool values_fill_lanes(AttentionShape const& shape, int64_t queries, int width) {
@@ -213,7 +213,8 @@ class FewKeysKernel final : public Kernel {
 
     std::string init(AttentionShape& shape, BindArgs const& args) const {
         if (auto why = shape.init(info_, args); !why.empty()) return why;
-        auto most = info_.may_round ? kMostOfRounded : kMostKeys;
+        auto most = functions_.rows.width == 16 ? kMostKeys : kMostOfShortVectors;
+        if (info_.may_round) most = kMostOfRounded;
         if (shape.depth < 1 || shape.value_depth < 1) return "keys or values have no elements";
         if (shape.keys < 1 || shape.keys > most)
             return std::to_string(shape.keys) + " keys, expected 1 to " + std::to_string(most);

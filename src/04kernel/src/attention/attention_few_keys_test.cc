@@ -55,8 +55,8 @@ TEST(AttentionOfFewKeys, SaysWhatItRefuses) {
     };
     AttentionInfo plain, capped;
     capped.softcap = 1;
-    EXPECT_EQ(why(plain, 112, DataType::F32), "nothing");
-    EXPECT_EQ(why(plain, 113, DataType::F32), "113 keys, expected 1 to 112");
+    EXPECT_EQ(why(plain, 56, DataType::F32), "nothing");
+    EXPECT_EQ(why(plain, 57, DataType::F32), "57 keys, expected 1 to 56");
     EXPECT_NE(why(capped, 7, DataType::F32).find("is causal, or has sinks or a cap"), std::string::npos);
     EXPECT_NE(why(plain, 7, DataType::F64).find("input 0 is f64, expected f32"), std::string::npos);
     AttentionInfo masked;
