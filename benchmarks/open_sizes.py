@@ -52,7 +52,7 @@ def compare(model: Path, sizes: dict[str, int], threads: int, rounds: int, top: 
     more = {name: sums[0][name] - sums[1][name] for name in {**sums[0], **sums[1]}}
     worst = sorted(more.items(), key=lambda entry: -abs(entry[1]))[:top]
     print(
-        f"{model.stem:30} {len(best[0]):5} {open_us / 1e3:10.3f} {len(best[1]):6} {given_us / 1e3:10.3f} "
+        f"{model.stem:30} {len(best[0]):5} {open_us / 1e3:10.4g} {len(best[1]):6} {given_us / 1e3:10.4g} "
         f"{open_us / given_us:6.3f}  {', '.join(f'{name} {us:+.0f} us' for name, us in worst)}",
         flush=True,
     )
