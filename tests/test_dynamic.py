@@ -118,6 +118,57 @@ def test_pads_that_are_turned_around_stay_sizes():
     assert [row.kernel.split(":")[0] for row in executor.bench(quiet=True)] == ["pad"]
 
 
+@pytest.mark.parametrize(("fmod", "divisor", "steps"), [(0, 4, 1), (0, -4, 1), (1, 4, 1), (1, -4, 2)])
+def test_remainders_stay_sizes(fmod, divisor, steps):
+    # Where torch.roll cuts: the place is the shift modulo the size, or the size modulo the shift.
+    nodes = [
+        ("Shape", "x", "shape", {}),
+        ("Gather", "shape two", "height", {}),
+        ("Mod", "height divisor", "place", {"fmod": fmod}),
+        ("Slice", "x place end axis", "y", {}),
+    ]
+    constants = [_ints("divisor", divisor), _ints("end", 99), _ints("axis", 2)]
+    model = _of_sizes(nodes, ["y"], *constants)
+    executor = make_compiler(model).compile()
+    reference = ReferenceEvaluator(model)
+    for height in (8, 3, 10):
+        array = models.generator(height).standard_normal((1, 2, height, 5), np.float32)
+        np.testing.assert_array_equal(executor({"x": array})["y"], reference.run(None, {"x": array})[0])
+    assert len(executor.bench(quiet=True)) == steps
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "refused"),
+    [("-h", "h", False), ("1-h", "h", False), ("h-1", "h", False), ("-h", "-1", False), ("h-6", "h", True)],
+)
+def test_symbolic_bounds_of_slices(start, end, refused):
+    """Those of either sign are counted from the front, and runs refused for which they are not."""
+    spelled = {
+        "h": ("Add", "height zero"),
+        "-h": ("Sub", "zero height"),
+        "1-h": ("Sub", "one height"),
+        "h-1": ("Sub", "height one"),
+        "h-6": ("Sub", "height six"),
+        "-1": ("Sub", "zero one"),
+    }
+    nodes = [("Shape", "x", "shape", {}), ("Gather", "shape two", "height", {})]
+    nodes += [(*spelled[bound], name, {}) for name, bound in (("first", start), ("last", end))]
+    nodes += [("Slice", "x first last axis", "y", {})]
+    constants = [_ints("zero", 0), _ints("one", 1), _ints("six", 6), _ints("axis", 3)]
+    model = _of_sizes(nodes, ["y"], *constants)
+    executor = make_compiler(model).compile()
+    reference = ReferenceEvaluator(model)
+    for height, width in ((8, 9), (1, 4), (6, 7), (3, 2)):
+        array = models.generator(height).standard_normal((1, 2, height, width), np.float32)
+        np.testing.assert_array_equal(executor({"x": array})["y"], reference.run(None, {"x": array})[0])
+    array = np.zeros((1, 2, 3, 9), np.float32)
+    if not refused:
+        np.testing.assert_array_equal(executor({"x": array})["y"], reference.run(None, {"x": array})[0])
+        return
+    with pytest.raises(InvalidInput, match=r'"Slice_4": the start along axis 3 is -3, expected 0'):
+        executor({"x": array})
+
+
 def test_joined_rows_stay_sizes():
     nodes = [
         ("Shape", "x", "shape", {}),

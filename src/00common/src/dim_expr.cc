@@ -50,13 +50,14 @@ public:
 
 class Substitution {
     std::span<int64_t const> bindings_;
+    int64_t more_;  ///< added to symbols that are not bound
     std::unordered_map<DimAtom const*, DimExpr> done_;
 
     DimExpr rebuild(AtomPtr const& factor) {
         auto const& atom = *factor;
         if (atom.kind == Kind::Symbol) {
             bool bound = atom.symbol < bindings_.size() && bindings_[atom.symbol] != kUnbound;
-            return bound ? DimExpr(bindings_[atom.symbol]) : dim::from_atom(factor);
+            return bound ? DimExpr(bindings_[atom.symbol]) : dim::from_atom(factor) + more_;
         }
         if (atom.kind == Kind::Invalid) return dim::invalid();
         auto a = (*this)(atom.a), b = (*this)(atom.b);
@@ -88,7 +89,7 @@ class Substitution {
     }
 
 public:
-    explicit Substitution(std::span<int64_t const> bindings) : bindings_(bindings) {}
+    explicit Substitution(std::span<int64_t const> bindings, int64_t more = 0) : bindings_(bindings), more_(more) {}
 
     DimExpr operator()(DimExpr const& x) {
         if (x.is_constant()) return x;
@@ -215,6 +216,8 @@ std::vector<SymbolId> DimExpr::symbols() const {
 }
 
 std::optional<int64_t> DimExpr::lower_bound() const { return dim::range_of(*this).low; }
+
+std::optional<int64_t> DimExpr::lower_bound_if_positive() const { return Substitution({}, 1)(*this).lower_bound(); }
 
 DimExpr element_count(Shape const& shape) {
     DimExpr product = 1;

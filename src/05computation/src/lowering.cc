@@ -65,6 +65,8 @@ class Lowering {
         lowered.params.assign(op.params().begin(), op.params().end());
         lowered.origin = node->value.op;
         lowered.parts = parts_of(op);
+        lowered.is_pure = !op.is_random() && std::none_of(node->outputs().begin(), node->outputs().end(),
+                                                          [](EdgePtr edge) { return edge->value.keep; });
         if (!op.is_alias()) {
             auto candidates = ask_kernels(node, context_, device_, place_);
             if (candidates.kernels.empty()) {

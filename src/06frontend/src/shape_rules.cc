@@ -102,13 +102,32 @@ namespace {
 /// Bounds beyond any size stand for "to the end".
 constexpr int64_t kEndless = int64_t{1} << 40;
 
-/// A bound counted from the front, without the clamp.
-DimExpr from_front(DimExpr const& bound, DimExpr const& size) {
-    if (auto number = bound.constant()) return *number < 0 ? size + DimExpr(std::max(*number, -kEndless)) : bound;
-    // `0 - S` and the like: never positive, so it counts from the end.
-    auto low = (DimExpr(0) - bound).lower_bound();
-    return low && *low >= 0 && bound.lower_bound() != 0 ? size + bound : bound;
-}
+/// The bounds of a slice, counted from the front, without the clamp.
+struct Bounds {
+    DimExpr const& size;
+    std::vector<kernel::SizeCondition>& conditions;
+    DimExpr beyond;  ///< how far before the first element a bound is where it makes no difference how it is counted
+
+    DimExpr from_front(DimExpr const& bound, char const* what) {
+        if (auto number = bound.constant()) return *number < 0 ? size + DimExpr(std::max(*number, -kEndless)) : bound;
+        auto from_end = DimExpr(0) - bound;
+        if (bound.lower_bound().value_or(-1) >= 0) return bound;
+        if (from_end.lower_bound().value_or(0) >= 1) return size + bound;
+        auto least = from_end.lower_bound_if_positive();
+        if (least == 0) return bound + size * min(1, max(from_end, 0));
+        if (least && *least > 0) {
+            expect(what, bound, min(bound, DimExpr(0) - min(size, 1)));
+            return size + bound;
+        }
+        expect(what, bound, bound + max(from_end, 0) * min(1, max(size + bound + beyond, 0)));
+        return bound;
+    }
+
+private:
+    void expect(char const* what, DimExpr const& actual, DimExpr const& expected) {
+        if (!(actual == expected)) conditions.push_back({{}, what, actual, expected});
+    }
+};
 
 DimExpr clamp(DimExpr const& bound, DimExpr const& low, DimExpr const& high) {
     if (auto number = bound.constant(); number && *number >= kEndless) return high;
@@ -121,18 +140,22 @@ DimExpr clamp(DimExpr const& bound, DimExpr const& low, DimExpr const& high) {
 Inferred<SliceRange> slice_rule(DimExpr const& size, DimExpr const& start, DimExpr const& end, int64_t step) {
     if (step == 0) return Err{invalid("a step of 0")};
     step = std::clamp(step, -kEndless, kEndless);
+    SliceRange range;
+    Bounds bounds{size, range.conditions, step > 0 ? 0 : 1};
+    auto first = bounds.from_front(start, "the start"), last = bounds.from_front(end, "the end");
     if (step > 0) {
-        auto first = clamp(from_front(start, size), 0, size), last = clamp(from_front(end, size), 0, size);
+        first = clamp(first, 0, size), last = clamp(last, 0, size);
         auto length = last - first;
         // A tail of constant length: size - max(0, size - k) is min(size, k).
         if (auto k = start.constant(); k && *k < 0 && *k > -kEndless && last == size) length = min(size, -*k);
-        return SliceRange{first, step == 1 ? max(length, 0) : max(ceil_div(length, step), 0)};
+        range.start = first, range.size = step == 1 ? max(length, 0) : max(ceil_div(length, step), 0);
+        return range;
     }
-    auto top = size - 1;
-    auto first = clamp(from_front(start, size), -1, top);
     // From the end, -1 is the last element; before the first there is only "far negative".
-    auto last = clamp(from_front(end, size), -1, top);
-    return SliceRange{max(first, 0), max(ceil_div(first - last, -step), 0)};
+    auto top = size - 1;
+    first = clamp(first, -1, top), last = clamp(last, -1, top);
+    range.start = max(first, 0), range.size = max(ceil_div(first - last, -step), 0);
+    return range;
 }
 
 Inferred<DimExpr> window_rule(DimExpr const& size, WindowAxis const& axis, bool ceil_mode, SymbolTable const& symbols) {

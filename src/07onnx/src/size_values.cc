@@ -46,9 +46,16 @@ Element divide(Operands x, bool is_float) {
     return floor_div(x[0], x[1]);
 }
 
+/// The sign is that of the divisor.
 Element modulo(Operands x, bool) {
-    if (x[1] == DimExpr(0) || !never_negative(x[0]) || !never_negative(x[1])) return std::nullopt;
+    if (x[1] == DimExpr(0)) return std::nullopt;
     return mod(x[0], x[1]);
+}
+
+/// The sign is that of the dividend.
+Element remainder(Operands x, bool is_float) {
+    if (!never_negative(x[0]) || !never_negative(x[1])) return std::nullopt;
+    return modulo(x, is_float);
 }
 
 template <bool kMin>
@@ -205,7 +212,9 @@ std::optional<Dims> row_major_steps(Shape const& shape) {
     return steps;
 }
 
-ElementRule element_rule(std::string_view op_type) {
+ElementRule element_rule(NodeView const& node) {
+    std::string_view op_type = node.op_type;
+    if (op_type == "Mod" && node.integer("fmod", 0)) return remainder;
     auto it = std::lower_bound(std::begin(kRules), std::end(kRules), op_type,
                                [](Rule const& rule, std::string_view name) { return rule.name < name; });
     return it != std::end(kRules) && it->name == op_type ? it->apply : nullptr;

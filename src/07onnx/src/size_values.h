@@ -17,6 +17,6 @@ std::optional<std::vector<DimExpr>> viewed_values(InferContext const& context, S
 std::optional<Dims> row_major_steps(Shape const& shape);
 
 /// Rule of an ONNX elementwise operator on sizes, null if it has none.
-ElementRule element_rule(std::string_view op_type);
+ElementRule element_rule(NodeView const& node);
 
 }  // namespace refactor::onnx

@@ -57,6 +57,8 @@ Edge Call::slice(Edge x, size_t axis, DimExpr const& start, DimExpr const& end, 
     // pnnx writes 2^31 - 1 for "to the end", the rules want more than any size.
     auto far = [](DimExpr const& bound) { return bound == DimExpr(kEnd) ? DimExpr(INT64_MAX) : bound; };
     auto range = take(frontend::slice_rule(shape(x)[axis], far(start), far(end), step));
+    for (auto const& condition : range.conditions)
+        expect_equal(condition.actual, condition.expected, frontend::concat(condition.what, " along axis ", axis));
     auto target = shape(x);
     if (range.start == DimExpr(0) && range.size == target[axis] && step == 1) return x;
     target[axis] = range.size;

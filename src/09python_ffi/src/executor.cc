@@ -6,6 +6,8 @@
 #include "mem_manager/device.h"
 #include "py_executor.h"
 
+#include <algorithm>
+
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -71,8 +73,10 @@ std::string describe(runtime::Plan const& plan, runtime::Planner const& planner)
     auto argument = [&](uint32_t number) {
         if (number == runtime::kNoTensor) return std::string("-");
         auto const& tensor = plan.tensors[number];
+        bool made = std::any_of(plan.made.begin(), plan.made.end(),
+                                [&](auto const& blob) { return blob.get() == tensor.constant; });
         auto part = planner.edge_name(tensor.edge) + ":" + runtime::describe(tensor.dtype, tensor.dims) + "@" +
-                    kStorage[static_cast<int>(tensor.storage)];
+                    (made ? "made" : kStorage[static_cast<int>(tensor.storage)]);
         if (tensor.storage == runtime::Storage::Arena)
             part += "+" + std::to_string(plan.blocks[tensor.index].offset + tensor.offset);
         return part;
@@ -113,9 +117,11 @@ py::dict memory(PyExecutor& self) {
     PyExecutor::Use use(self);
     auto& native = self.native();
     if (!native.is_planned()) throw InvalidInput("the model consists of several programs and has not run yet");
-    size_t planned = 0, lower_bound = 0, weights = 0, packed = 0;
-    for (auto* executor : native.executors())
-        planned += executor->plan().arena_bytes, lower_bound += executor->plan().lower_bound;
+    size_t planned = 0, lower_bound = 0, made = 0, weights = 0, packed = 0;
+    for (auto* executor : native.executors()) {
+        auto const& plan = executor->plan();
+        planned += plan.arena_bytes, lower_bound += plan.lower_bound, made += plan.made_bytes;
+    }
     for (auto const& program : self.program().programs) {
         packed += program->packed_bytes();
         for (auto const& edge : program->parts().edges)
@@ -125,6 +131,7 @@ py::dict memory(PyExecutor& self) {
     out["held"] = native.memory_bytes();
     out["planned"] = planned;
     out["lower_bound"] = lower_bound;
+    out["made"] = made;
     out["weights"] = weights;
     out["packed_weights"] = packed;
     return out;
@@ -155,7 +162,8 @@ void bind_debugging(py::class_<PyExecutor>& type) {
         .def(
             "memory", &memory,
             "Bytes: `held` by the executor (arena and the scratch memory of its threads), `planned` for the arena, its "
-            "`lower_bound`, `weights` of the model and `packed_weights`.")
+            "`lower_bound`, what was `made` with the plan for it follows from the sizes alone, `weights` of the model "
+            "and `packed_weights`.")
         .def("trim", [](PyExecutor& self) {
             PyExecutor::Use use(self);
             self.native().trim();

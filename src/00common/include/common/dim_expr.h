@@ -68,6 +68,8 @@ public:
     std::vector<SymbolId> symbols() const;
     /// Smallest value that can occur if every symbol is ≥ 0 (nothing: unknown); sizes themselves are never negative.
     std::optional<int64_t> lower_bound() const;
+    /// The same if every symbol is ≥ 1.
+    std::optional<int64_t> lower_bound_if_positive() const;
     std::string to_string(SymbolTable const&) const;
 };
 

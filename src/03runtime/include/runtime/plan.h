@@ -13,10 +13,6 @@ class Blob;
 class Device;
 }  // namespace refactor::mem_manager
 
-namespace refactor::mem_manager {
-class Blob;
-}
-
 namespace refactor::runtime {
 
 inline constexpr uint32_t kNoTensor = UINT32_MAX;
@@ -25,7 +21,7 @@ enum class Storage : uint8_t {
     Arena,     ///< at `offset` in block `index` of the executor's arena
     Input,     ///< the user's input number `index`
     Output,    ///< the output value number `index`
-    Constant,  ///< at `address`, owned by the Program
+    Constant,  ///< at `address`, owned by the Program or by the plan (`Plan::made`)
 };
 
 /// One tensor of a plan: what it is and where it lives.
@@ -75,6 +71,9 @@ struct Plan {
     size_t arena_bytes = 0;
     size_t scratch_bytes = 0;  ///< the most that a task asks of each thread
     size_t lower_bound = 0;    ///< bytes: the largest sum of live tensors at any step
+    /// Constants of this plan: what followed from the sizes alone has been computed with it.
+    std::vector<std::shared_ptr<mem_manager::Blob const>> made;
+    size_t made_bytes = 0;
 };
 
 /// Type of an input or output as the model declares it; `shape` is for people, "[N, 3, 224, 224]", and "[?]" where the

@@ -48,6 +48,8 @@ struct ProgramNode {
     std::string attributes;  ///< canonical text, for tuning
     PartRule parts = {};
     std::shared_ptr<NodeOrigin const> origin = {};
+    /// Equal inputs give equal outputs, which nobody asked to see: if they follow from the sizes, once for a plan.
+    bool is_pure = false;
 };
 
 /// What must hold of the sizes of a run for a node to be right.
@@ -108,6 +110,7 @@ public:
 
 private:
     Bindings bind_symbols(std::span<Dims const> input_dims) const;
+    std::shared_ptr<runtime::Plan const> make_plan(Bindings const& bindings, size_t room_ahead);
     /// Throws `InvalidInput` for the first condition that `values`, by slot, contradict.
     void check_conditions(std::span<int64_t const> values) const;
 

@@ -10,12 +10,10 @@ constexpr size_t kAlignment = 64;
 
 }  // namespace
 
-PartPlacement::PartPlacement(ProgramParts const& parts, SizeTable const& sizes, std::span<TensorDesc const> descs)
-    : parts_(parts), sizes_(sizes), descs_(descs), fixed_(parts.edges.size()), needless_(parts.nodes.size()) {
-    for (uint32_t edge = 0; edge < parts_.edges.size(); ++edge) {
-        links_.push_back({edge, 0});
-        fixed_[edge] = parts_.edges[edge].constant != nullptr;
-    }
+PartPlacement::PartPlacement(ProgramParts const& parts, SizeTable const& sizes, std::span<TensorDesc const> descs,
+                             std::vector<bool> const& is_known)
+    : parts_(parts), sizes_(sizes), descs_(descs), fixed_(is_known), needless_(parts.nodes.size()) {
+    for (uint32_t edge = 0; edge < parts_.edges.size(); ++edge) links_.push_back({edge, 0});
     for (auto edge : parts_.inputs) fixed_[edge] = true;
     for (auto const& node : parts_.nodes)
         if (node.kernels.empty()) links_[node.outputs[0]] = {node.inputs[0], 0};

@@ -40,7 +40,9 @@ class PartPlacement {
     bool lie_side_by_side(uint32_t whole, std::span<uint32_t const> pieces);
 
 public:
-    PartPlacement(ProgramParts const& parts, SizeTable const& sizes, std::span<TensorDesc const> descs);
+    /// `is_known`, by edge: constants, of the program or of the plan.
+    PartPlacement(ProgramParts const& parts, SizeTable const& sizes, std::span<TensorDesc const> descs,
+                  std::vector<bool> const& is_known);
     void run();
     /// In the memory of an edge that is part of no other.
     Place place_of(uint32_t edge) const;

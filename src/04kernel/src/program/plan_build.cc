@@ -27,8 +27,14 @@ constexpr auto kLongBinding = std::chrono::milliseconds(5);
 
 }  // namespace
 
-PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs)
-    : parts_(parts), sizes_(sizes), packs_(packs), choice_(parts), plan_(std::make_shared<runtime::Plan>()) {}
+PlanBuild::PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs, size_t room_ahead)
+    : parts_(parts),
+      sizes_(sizes),
+      packs_(packs),
+      choice_(parts),
+      room_ahead_(room_ahead),
+      made_(parts.edges.size()),
+      plan_(std::make_shared<runtime::Plan>()) {}
 
 std::string PlanBuild::where(uint32_t node) const {
     return parts_.nodes[node].type + " node \"" + parts_.nodes[node].name + '"';
@@ -36,6 +42,9 @@ std::string PlanBuild::where(uint32_t node) const {
 
 std::shared_ptr<runtime::Plan const> PlanBuild::build() {
     fill_descs();
+    find_ahead();
+    bind_nodes();
+    if (!run_ahead()) return nullptr;
     fill_steps();
     fill_blocks();
     fill_tensors();
@@ -111,7 +120,7 @@ void PlanBuild::check_alias(uint32_t node) const {
 std::vector<bool> PlanBuild::place_parts() {
     for (uint32_t node = 0; node < parts_.nodes.size(); ++node)
         if (parts_.nodes[node].kernels.empty()) check_alias(node);
-    PartPlacement placement(parts_, sizes_, descs_);
+    PartPlacement placement(parts_, sizes_, descs_, is_known_);
     placement.run();
     for (uint32_t edge = 0; edge < parts_.edges.size(); ++edge) {
         auto place = placement.place_of(edge);
@@ -173,17 +182,18 @@ void PlanBuild::bind(Bound& bound) {
                                " has no value for these input shapes");
     }
     std::span<TensorDesc const* const> all(operands);
+    int threads = ahead_[bound.node] ? 1 : parts_.threads;
     auto chosen =
-        choice_.choose(n, {all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, parts_.threads});
+        choice_.choose(n, {all.first(n.inputs.size()), all.subspan(n.inputs.size()), params, packs_, threads});
     if (!chosen) throw Unsupported(where(bound.node) + ": no kernel accepts these shapes:" + chosen.error());
     bound.chosen = std::move(chosen).value();
 }
 
 void PlanBuild::fill_steps() {
-    bind_nodes();
     plan_->steps.reserve(bound_.size()), plan_->tasks.reserve(bound_.size()), plan_->kernel_ids.reserve(bound_.size());
     tensors_.assign(parts_.edges.size(), kNoTensor);
     for (auto& bound : bound_) {
+        if (ahead_[bound.node]) continue;
         auto const& n = parts_.nodes[bound.node];
         runtime::Step step;
         step.node = bound.node, step.task = bound.chosen.task.get(), step.alone = bound.chosen.alone;
@@ -213,7 +223,7 @@ void PlanBuild::fill_blocks() {
         auto const& node = parts_.nodes[step.node];
         auto touch = [&](uint32_t edge, uint32_t& block) {
             auto root = edge == kNoEdge ? kNoEdge : roots_[edge];
-            if (root == kNoEdge || elsewhere[root] || parts_.edges[root].constant) return false;
+            if (root == kNoEdge || elsewhere[root] || is_known_[root]) return false;
             bool fresh = blocks_[root] == kNoTensor;
             if (fresh) {
                 blocks_[root] = static_cast<uint32_t>(lives.size());
@@ -287,10 +297,14 @@ void PlanBuild::fill_tensors() {
             tensor.storage = Storage::Output, tensor.index = output_numbers[root];
         } else if (auto const& constant = parts_.edges[root].constant) {
             tensor.storage = Storage::Constant, tensor.constant = constant.get();
+        } else if (is_known_[root]) {
+            tensor.storage = Storage::Constant, tensor.constant = made_at(root).get();
         } else {
             tensor.storage = Storage::Arena, tensor.index = blocks_[root], tensor.offset = offsets_[tensor.edge];
         }
     }
+    for (auto const& blob : made_)
+        if (blob) plan.made.push_back(blob), plan.made_bytes += blob->bytes();
     for (auto const& step : plan.steps)
         for (uint32_t i = 0; i < step.inputs; ++i) {
             auto number = plan.arguments[step.first_argument + i];

@@ -11,7 +11,8 @@ struct SizeTable {
     std::span<uint32_t const> slots, edge_slots, node_slots;
 };
 
-/// Builds one plan: sizes → tasks → lifetimes → offsets → arguments. Lives for one call.
+/// Builds one plan: sizes → tasks → what follows from sizes alone → lifetimes → offsets → arguments. Lives for one
+/// call.
 class PlanBuild {
     ProgramParts const& parts_;
     SizeTable const& sizes_;
@@ -29,14 +30,22 @@ class PlanBuild {
     struct Reuse {
         uint32_t step, block;
     };
-    std::vector<Reuse> reuse_candidates_;  ///< first outputs that begin at a step
-    std::vector<uint32_t> blocks_;         ///< by root edge: its block, or `runtime::kNoTensor`
+    std::vector<Reuse> reuse_candidates_;                   ///< first outputs that begin at a step
+    std::vector<uint32_t> blocks_;                          ///< by root edge: its block, or `runtime::kNoTensor`
+    size_t room_ahead_;                                     ///< bytes that what is computed ahead may take
+    std::vector<bool> ahead_;                               ///< by node: computed here, once, instead of in every run
+    std::vector<bool> is_known_;                            ///< by edge: a constant of the program or of this plan
+    std::vector<std::shared_ptr<mem_manager::Blob>> made_;  ///< by root edge: what has been computed ahead
     std::shared_ptr<runtime::Plan> plan_;
 
     void check_bytes(uint32_t edge, size_t limit) const;
     [[noreturn]] void refuse_size(uint32_t edge, int64_t size) const;
     void check_alias(uint32_t node) const;
     void fill_descs();
+    void find_ahead();
+    std::vector<bool> memory_of_outputs() const;
+    std::shared_ptr<mem_manager::Blob> const& made_at(uint32_t root);
+    bool run_ahead();
     void fill_steps();
     std::vector<bool> place_parts();
     void bind_nodes();
@@ -54,7 +63,9 @@ class PlanBuild {
     std::string where(uint32_t node) const;
 
 public:
-    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs);
+    /// `room_ahead`: bytes that results which follow from the sizes alone may take, to be kept with the plan.
+    PlanBuild(ProgramParts const& parts, SizeTable const& sizes, PackCache& packs, size_t room_ahead);
+    /// Null if a step that was to be done ahead failed.
     std::shared_ptr<runtime::Plan const> build();
 };
 

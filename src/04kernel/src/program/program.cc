@@ -6,9 +6,15 @@
 #include "program/plan_build.h"
 #include "program/reorder_plain.h"
 
+#include <algorithm>
+
 namespace refactor::kernel {
 
 namespace {
+
+/// Bytes that the plans of a program keep, all together, of what follows from the sizes alone: masks of attention,
+/// positions. Far more than a model's weights would be a surprise; a mask of 2,048 × 2,048 takes 16 MiB.
+constexpr size_t kMostAhead = size_t(64) << 20;
 
 std::string quoted(std::string const& name) { return '"' + name + '"'; }
 
@@ -103,11 +109,16 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> in
 }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) {
+    return make_plan(bindings, kMostAhead);
+}
+
+std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings, size_t room_ahead) {
     std::vector<int64_t> values(dims_.slots());
     dims_.evaluate(bindings, values);
     check_conditions(values);
     SizeTable sizes{values, slots_, edge_slots_, node_slots_};
-    auto plan = PlanBuild(parts_, sizes, packs_).build();
+    auto plan = PlanBuild(parts_, sizes, packs_, room_ahead).build();
+    if (!plan) plan = PlanBuild(parts_, sizes, packs_, 0).build();
     packs_.trim();
     for (auto const& edge : parts_.edges)
         if (edge.constant) edge.constant->forget();
@@ -123,11 +134,13 @@ std::shared_ptr<runtime::Plan const> Program::plan(std::span<Dims const> input_d
         }
         return nullptr;
     };
+    size_t made = 0;
     {
         std::lock_guard lock(mutex_);
         if (auto found = lookup()) return found;
+        for (auto const& entry : cache_) made += entry.plan->made_bytes;
     }
-    auto fresh = make_plan(input_dims);
+    auto fresh = make_plan(bind_symbols(input_dims), kMostAhead - std::min(made, kMostAhead));
     std::lock_guard lock(mutex_);
     if (auto found = lookup()) return found;
     cache_.push_front({{input_dims.begin(), input_dims.end()}, fresh});

@@ -1,5 +1,6 @@
 #pragma once
 #include "frontend/tensor.h"
+#include "kernel/program.h"
 
 /// Shape rules that operators of all frameworks share, on symbolic sizes. `symbols` is for messages only.
 namespace refactor::frontend {
@@ -19,9 +20,11 @@ Inferred<Shape> reshape_rule(Shape const& input, std::vector<DimExpr> const& siz
 
 struct SliceRange {
     DimExpr start, size;
+    std::vector<kernel::SizeCondition> conditions;  ///< where it holds
 };
-/// Bounds as numpy clamps them; negative ones count from the end. Symbolic bounds must be known to be negative or not:
-/// an expression that may be either is taken as not negative. Source: ONNX Slice-13.
+/// Bounds as numpy clamps them; negative ones count from the end. A symbolic bound that is negative, or is not, as soon
+/// as no symbol is 0 is taken as that, and one of which nothing is known as not negative: `conditions` refuse the sizes
+/// for which another part would have been meant. Source: ONNX Slice-13.
 Inferred<SliceRange> slice_rule(DimExpr const& size, DimExpr const& start, DimExpr const& end, int64_t step);
 
 /// One axis of a sliding window.

@@ -65,7 +65,7 @@ Inferred<Shape> common_shape(InferContext& c) {
 Status infer_broadcast(InferContext& c, NodeView const& n, DataType dtype) {
     RG_TRY_STATUS(shape, common_shape(c));
     RG_CHECK_STATUS(c.set(0, dtype, shape));
-    if (auto values = elementwise_values(c, shape, element_rule(n.op_type))) c.set_values(0, std::move(*values));
+    if (auto values = elementwise_values(c, shape, element_rule(n))) c.set_values(0, std::move(*values));
     return std::nullopt;
 }
 

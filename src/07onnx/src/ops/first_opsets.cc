@@ -71,7 +71,7 @@ Status infer_aligned(InferContext& c, NodeView const& n) {
     bool comparison = op == ExprOp::Equal || op == ExprOp::Greater || op == ExprOp::Less;
     RG_CHECK_STATUS(c.set(0, comparison ? DataType::Bool : c.dtype(0), a));
     if (b != c.shape(1)) return std::nullopt;
-    if (auto values = elementwise_values(c, a, element_rule(n.op_type))) c.set_values(0, std::move(*values));
+    if (auto values = elementwise_values(c, a, element_rule(n))) c.set_values(0, std::move(*values));
     return std::nullopt;
 }
 

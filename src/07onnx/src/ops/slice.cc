@@ -60,6 +60,10 @@ Inferred<Sliced> slice(InferContext& c, NodeView const& n) {
     for (size_t i = 0; i < bounds.axes.size(); ++i) {
         RG_TRY(axis, frontend::normalize_axis(bounds.axes[i], c.shape(0).size()));
         RG_TRY(range, frontend::slice_rule(c.shape(0)[axis], bounds.starts[i], bounds.ends[i], bounds.steps[i]));
+        for (auto& condition : range.conditions) {
+            condition.what += frontend::concat(" along axis ", axis);
+            c.expect(std::move(condition));
+        }
         result.shape[axis] = range.size, result.starts[axis] = range.start;
         result.steps[axis] = std::clamp(bounds.steps[i], -InferContext::kMaxBytes, InferContext::kMaxBytes);
     }

@@ -76,7 +76,7 @@ Unary const& find_unary(std::string_view name) {
 Status infer_unary(InferContext& c, NodeView const& n) {
     auto op = find_unary(n.op_type).op;
     RG_CHECK_STATUS(c.set(0, op == ExprOp::IsNan ? DataType::Bool : c.dtype(0), c.shape(0)));
-    if (auto values = elementwise_values(c, c.shape(0), element_rule(n.op_type))) c.set_values(0, std::move(*values));
+    if (auto values = elementwise_values(c, c.shape(0), element_rule(n))) c.set_values(0, std::move(*values));
     return std::nullopt;
 }
 
