@@ -82,6 +82,34 @@ def test_branches_read_parts_where_the_whole_lies():
     assert "if:cpu:branches" in executor.dbg(quiet=True)
 
 
+def test_random_branches_are_taken_in_every_run():
+    """Which one follows from the sizes alone."""
+
+    def branch(name, **bounds):
+        drawn = node("RandomUniform", [], [name], shape=[16], **bounds)
+        return helper.make_graph([drawn], name, [], [value(name, F32, [16])])
+
+    nodes = [
+        node("Shape", ["x"], ["shape"], start=0, end=1),
+        node("Greater", ["shape", "three"], ["large"]),
+        node("If", ["large"], ["drawn"], then_branch=branch("a", low=4.0, high=5.0), else_branch=branch("b")),
+        node("Add", ["drawn", "last"], ["y"]),
+    ]
+    three = constant("three", np.array([3]))
+    proto = make(
+        nodes, [value("x", F32, ["N"]), value("last", F32, [16])], [value("y", F32, [16])], initializers=[three]
+    )
+    executor = make_compiler(proto).compile("cpu")
+    assert "if:cpu:branches" in executor.dbg(quiet=True)
+    for size, least in ((2, 0), (8, 4)):
+        feeds = {"x": np.ones(size, np.float32), "last": np.zeros(16, np.float32)}
+        first, second = executor(feeds)["y"].copy(), executor(feeds)["y"]
+        for drawn in (first, second):
+            assert drawn.min() >= least
+            assert drawn.max() < least + 1
+        assert (first != second).any()
+
+
 def test_a_loop_that_does_not_run_stacks_nothing_of_the_declared_type():
     """The type of what would be stacked is known to the declaration alone."""
     body = helper.make_graph(

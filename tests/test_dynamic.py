@@ -91,6 +91,34 @@ def _of_sizes(nodes, outputs, *constants, inputs=()):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def test_what_follows_from_sizes_is_computed_once():
+    """Sums of what came before, by a matrix of ones below its diagonal that follows from the height."""
+    nodes = [
+        ("Shape", "x", "shape", {}),
+        ("Gather", "shape two", "height", {}),
+        ("Reshape", "height none", "count", {}),
+        ("Range", "zero count one", "columns", {}),
+        ("Unsqueeze", "columns axis", "rows", {}),
+        ("LessOrEqual", "columns rows", "before", {}),
+        ("Cast", "before", "mask", {"to": TensorProto.FLOAT}),
+        ("MatMul", "mask x", "y", {}),
+    ]
+    scalars = [numpy_helper.from_array(np.array(value, np.int64), name) for value, name in ((0, "zero"), (1, "one"))]
+    model = _of_sizes(nodes, ["y"], *scalars, _ints("axis", 1), numpy_helper.from_array(np.zeros(0, np.int64), "none"))
+    executor, seen = make_compiler(model).compile(), make_compiler(model).compile(keep=["mask"])
+    for height in (5, 12, 5):
+        array = models.generator(height).standard_normal((1, 2, height, 3), np.float32)
+        for each in (executor, executor.clone(), seen):
+            np.testing.assert_allclose(each({"x": array})["y"], np.cumsum(array, axis=2), rtol=1e-5, atol=1e-6)
+        assert [row.type for row in executor.bench(quiet=True)] == ["MatMul"]
+        assert executor.memory()["made"] == 4 * height**2
+        assert "@made" in executor.describe_plan()
+    # What a user wants to see is computed in the run.
+    shown: list[str] = []
+    seen.visit(lambda step, node, edge, name, array, is_output: shown.append(name) if is_output else None)
+    assert "mask" in shown
+
+
 def test_pads_that_are_turned_around_stay_sizes():
     # Pads of F.pad, from the last axis to the first, are made those of ONNX.
     nodes = [

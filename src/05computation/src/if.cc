@@ -206,6 +206,14 @@ std::string If::attributes() const {
     return "branches " + std::to_string(reinterpret_cast<uintptr_t>(branches_.get()));
 }
 
+bool If::is_random() const {
+    auto any = [](FrozenBranch const& branch) {
+        return std::any_of(branch.graph.nodes.begin(), branch.graph.nodes.end(),
+                           [](Node const& node) { return node.op->is_random(); });
+    };
+    return any(branches_->then_branch) || any(branches_->else_branch);
+}
+
 void If::write(GraphWriter& writer) const {
     for (auto const* branch : {&branches_->then_branch, &branches_->else_branch}) {
         computation::write(writer, flatten(branch->thaw()));

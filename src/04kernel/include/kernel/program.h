@@ -92,7 +92,8 @@ public:
     std::shared_ptr<runtime::Plan const> plan(std::span<Dims const> input_dims) override;
     /// Plans without looking into or filling the cache.
     std::shared_ptr<runtime::Plan const> make_plan(std::span<Dims const> input_dims);
-    /// The plan for known values of all symbols that occur; not cached.
+    /// The plan for known values of all symbols that occur; not cached, and as it may never run nothing is computed
+    /// ahead.
     std::shared_ptr<runtime::Plan const> make_plan(Bindings const& bindings);
     std::string const& node_name(uint32_t node) const override { return parts_.nodes[node].name; }
     std::string const& node_type(uint32_t node) const override { return parts_.nodes[node].type; }

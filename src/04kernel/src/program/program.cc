@@ -105,11 +105,11 @@ void Program::check_conditions(std::span<int64_t const> values) const {
 }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> input_dims) {
-    return make_plan(bind_symbols(input_dims));
+    return make_plan(bind_symbols(input_dims), kMostAhead);
 }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) {
-    return make_plan(bindings, kMostAhead);
+    return make_plan(bindings, 0);
 }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings, size_t room_ahead) {

@@ -26,6 +26,8 @@ public:
     std::string_view type() const override { return "If"; }
     /// Never equal for two nodes: branches are not compared.
     std::string attributes() const override;
+    /// Whether a node of either branch is.
+    bool is_random() const override;
     kernel::Candidates candidates(kernel::Request const&) const override;
     /// Both branches, as they were before any pass.
     void write(GraphWriter&) const override;
