@@ -80,7 +80,7 @@ def _finish(draft: Draft) -> None:
     made = [name for node in graph.nodes for name in node.output]
     used = {name for node in graph.nodes for name in reads(node)}
     graph.outputs = [name for name in made if name not in used or draft.chance(0.1)]
-    graph.symbolic = draft.chance(0.3)
+    graph.symbolic = draft.chance(0.9 if graph.symbolic else 0.3)
     graph.prune()
     if graph.symbolic and draft.chance(0.5):
         axes = [(name, axis) for name in graph.inputs for axis in range(np.ndim(graph.values[name]))]

@@ -113,14 +113,15 @@ struct Bounds {
         auto from_end = DimExpr(0) - bound;
         if (bound.lower_bound().value_or(-1) >= 0) return bound;
         if (from_end.lower_bound().value_or(0) >= 1) return size + bound;
-        auto least = from_end.lower_bound_if_positive();
-        if (least == 0) return bound + size * min(1, max(from_end, 0));
-        if (least && *least > 0) {
+        if (from_end.lower_bound_if_positive().value_or(0) >= 1) {
             expect(what, bound, min(bound, DimExpr(0) - min(size, 1)));
             return size + bound;
         }
-        expect(what, bound, bound + max(from_end, 0) * min(1, max(size + bound + beyond, 0)));
-        return bound;
+        if (bound.lower_bound_if_positive().value_or(-1) >= 0) {
+            expect(what, bound, bound + max(from_end, 0) * min(1, max(size + bound + beyond, 0)));
+            return bound;
+        }
+        return bound + size * min(1, max(from_end, 0));
     }
 
 private:

@@ -99,21 +99,40 @@ TEST_F(ShapeRules, SliceAgreesWithPythonForEverySize) {
     }
 }
 
-TEST_F(ShapeRules, SliceWithSymbolicBoundsAgreesWithPythonOrIsRefused) {
+TEST_F(ShapeRules, SliceWithSymbolicBoundsAgreesWithPython) {
     auto m = s;
-    // Those that are never refused for sizes that are not 0, and those that may be.
-    std::vector<DimExpr> safe{0,     2,          -2,        n,         n * -1,         n - 1,     1 - n,
-                              m,     m * -1,     m - 1,     mod(m, 3), mod(m, -3),     1 - m,     mod(m * -1, 3) * -1,
-                              m * 2, m * -1 - 1, min(n, m), max(n, 3), min(n, m) * -1, INT64_MAX, INT64_MIN};
-    std::vector<DimExpr> other{n - m, m - n, n - 3, 2 - m, mod(n, 4) - 2, m - n - 1};
-    auto all = safe;
-    all.insert(all.end(), other.begin(), other.end());
+    std::vector<DimExpr> all{0,
+                             2,
+                             -2,
+                             n,
+                             n * -1,
+                             n - 1,
+                             1 - n,
+                             m,
+                             m * -1,
+                             m - 1,
+                             1 - m,
+                             mod(m, 3),
+                             mod(m, -3),
+                             mod(m * -1, 3) * -1,
+                             m * 2,
+                             m * -1 - 1,
+                             min(n, m),
+                             n - m,
+                             max(n, 3),
+                             m - n,
+                             min(n, m) * -1,
+                             n - 3,
+                             2 - m,
+                             m - n - 1,
+                             mod(n, 4) - 2,
+                             INT64_MAX,
+                             INT64_MIN};
     for (size_t a = 0; a < all.size(); ++a)
         for (size_t b = 0; b < all.size(); ++b)
             for (int64_t step : {1, 2, -1, -3}) {
                 auto range = slice_rule(n, all[a], all[b], step);
                 ASSERT_TRUE(range.ok());
-                int refused = 0;
                 for (int64_t size = 0; size < 7; ++size)
                     for (int64_t other_size = 0; other_size < 7; ++other_size) {
                         auto where =
@@ -122,8 +141,7 @@ TEST_F(ShapeRules, SliceWithSymbolicBoundsAgreesWithPythonOrIsRefused) {
                         for (auto const& condition : range->conditions)
                             holds &= at(condition.actual, size, other_size) == at(condition.expected, size, other_size);
                         if (!holds) {
-                            ++refused;
-                            EXPECT_TRUE(!size || !other_size || a >= safe.size() || b >= safe.size()) << where;
+                            EXPECT_TRUE(!size || !other_size) << where;
                             continue;
                         }
                         auto start = at(all[a], size, other_size), end = at(all[b], size, other_size);
@@ -133,7 +151,6 @@ TEST_F(ShapeRules, SliceWithSymbolicBoundsAgreesWithPythonOrIsRefused) {
                             EXPECT_EQ(at(range->start, size, other_size), expected.first) << where;
                         }
                     }
-                EXPECT_LT(refused, 49) << "bounds " << a << " and " << b << ", step " << step;
             }
 }
 

@@ -23,8 +23,8 @@ struct SliceRange {
     std::vector<kernel::SizeCondition> conditions;  ///< where it holds
 };
 /// Bounds as numpy clamps them; negative ones count from the end. A symbolic bound that is negative, or is not, as soon
-/// as no symbol is 0 is taken as that, and one of which nothing is known as not negative: `conditions` refuse the sizes
-/// for which another part would have been meant. Source: ONNX Slice-13.
+/// as no symbol is 0 is taken as that: `conditions` refuse the sizes for which another part would have been meant.
+/// Source: ONNX Slice-13.
 Inferred<SliceRange> slice_rule(DimExpr const& size, DimExpr const& start, DimExpr const& end, int64_t step);
 
 /// One axis of a sliding window.
