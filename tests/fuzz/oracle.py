@@ -88,6 +88,9 @@ class Rounding:
 class NodeFailure(Exception):  # noqa: N818 (it is no error of the fuzzer)
     """`onnx.reference` cannot compute a node."""
 
+    output = ""
+    """First output of the node, if it is one of a graph."""
+
 
 def reads(node: onnx.NodeProto) -> set[str]:
     """Return the names that a node reads, those that its sub-graphs capture too."""
@@ -173,7 +176,11 @@ def evaluate(graph: Any, random: np.random.Generator | None = None) -> dict[str,
         for name in (*graph.inputs, *graph.constants)
     }
     for node in graph.nodes:
-        made = evaluate_node(node, graph.opset, values)
+        try:
+            made = evaluate_node(node, graph.opset, values)
+        except NodeFailure as failure:
+            failure.output = node.output[0]
+            raise
         least = _EPS[np.dtype(np.float32)] if node.op_type in _SINGLE else 0.0
         for name, array in zip(node.output, made, strict=True):
             values[name] = _disturbed(array, random, least, _cancellation(node, values))
