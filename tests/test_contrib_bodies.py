@@ -74,7 +74,8 @@ def test_movement():
     random = models.generator(4)
     x = normal(random, 4, 5)
     check("Trilu", [x, np.array(1, np.int64)], upper=0)
-    check("ExpandDims", [x, np.array(-1, np.int32)], constants=[1])
+    for opset in (11, 17):
+        check("ExpandDims", [x, np.array(-1, np.int32)], constants=[1], opset=opset)
     check("GatherND", [x, np.array([[1, 2], [3, 0]], np.int64)])
     check("Pad", [x, np.array([1, 0, 2, 3], np.int64), np.array([7], np.float32)], constants=[1])
     check("Pad", [x, np.array([[1, 0, 2, 3]], np.int64)], constants=[1], mode="reflect")
@@ -175,7 +176,9 @@ def test_convolution_with_channels_last(last):
 
 def test_max_pool_with_channels_last():
     x = quantized(models.generator(10), 2, 7, 6, 4)
-    check("NhwcMaxPool", [x], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 0], tolerance=0)
+    for opset in (9, 11, 17):
+        options = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]}
+        check("NhwcMaxPool", [x], opset=opset, **options, tolerance=0)
 
 
 def test_embedding():

@@ -310,6 +310,36 @@ def calling(functions, name="F", **attributes):
     )
 
 
+def test_functions_have_operator_sets_of_their_own():
+    """Softmax took all axes behind the given one together before version 13; ReduceSum had its axes as an attribute."""
+    nodes = [
+        helper.make_node("Softmax", ["a"], ["s"], axis=1),
+        helper.make_node("ReduceSum", ["s"], ["b"], axes=[2], keepdims=0),
+    ]
+    old = helper.make_function("local", "F", ["a"], ["b"], nodes, [helper.make_opsetid("", 11)])
+    call = helper.make_node("F", ["x"], ["t"], domain="local")
+    proto = models.model(
+        [call, helper.make_node("Softmax", ["t"], ["y"], axis=0)],
+        [models.value("x", [2, 3, 4])],
+        [models.value("y", [2, 3])],
+        functions=[old],
+        domains=["local"],
+    )
+    x = models.generator(1).standard_normal((2, 3, 4)).astype(np.float32)
+    weights = np.exp(x.reshape(2, 12).astype(np.float64))
+    sums = (weights / weights.sum(1, keepdims=True)).reshape(2, 3, 4).sum(2)
+    wanted = np.exp(sums) / np.exp(sums).sum(0)
+    np.testing.assert_allclose(make_compiler(proto).compile("cpu")({"x": x})["y"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("version", [-1, 99])
+def test_functions_of_unknown_operator_sets_are_refused(version):
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    proto = calling([helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", version)])])
+    with pytest.raises((Unsupported, InvalidModel), match="opset"):
+        make_compiler(proto)
+
+
 def test_function_with_attributes_and_nested_call():
     inner = function("G", [helper.make_node("LeakyRelu", ["a"], ["b"])], attributes=["alpha"])
     reference = inner.node[0].attribute.add()

@@ -155,7 +155,7 @@ def misfits(graph: Graph) -> list[Graph]:
     """Return the graph with inputs that `onnx.reference` cannot compute it for: one axis of one input is longer."""
     found: list[Graph] = []
     computed = _computed(graph)
-    if graph.opset < _BROADCASTS:
+    if graph.opset < _BROADCASTS or any(node.domain for node in graph.nodes):
         return found
     arrays = {name: graph.values[name] for name in graph.inputs if not isinstance(graph.values[name], list)}
     for name, axis in [(name, axis) for name, array in arrays.items() for axis in range(array.ndim)][:_MISFITS]:
@@ -257,7 +257,7 @@ def resized(graph: Graph) -> Graph | None:
 
 def resizings(graph: Graph) -> Iterator[Graph]:
     """Make graphs with inputs of other sizes and what follows from them."""
-    if any(node.op_type in _LOOSE for node in graph.nodes):
+    if any(node.op_type in _LOOSE or node.domain for node in graph.nodes):
         return
     sizes = sorted(free_sizes(graph))
     for size, change in [(size, change) for change in (1, 2, -1) for size in sizes if size + change][:6]:

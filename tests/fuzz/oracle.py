@@ -51,7 +51,8 @@ _BY_ONNXRUNTIME = frozenset(
 _SLOW = 1 << 15
 """Elements of an operand from which `onnx.reference` takes too long: onnxruntime computes the node."""
 
-_CANCELLING = frozenset({"BlackmanWindow", "Conv", "ConvTranspose", "HammingWindow", "HannWindow", "Resize"})
+_CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
+_CANCELLING = _CONVOLUTIONS | {"BlackmanWindow", "ConvTranspose", "HammingWindow", "HannWindow", "Resize"}
 """Operators whose sums have larger terms than results: Winograd's transforms, cubic weights, cosines."""
 
 
@@ -133,13 +134,16 @@ def evaluate_node(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     graph = helper.make_graph([node], "node", ports, outputs)
     opsets = [helper.make_opsetid("", opset)]
+    if node.domain:
+        opsets.append(helper.make_opsetid(node.domain, 1))
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     is_large = any(np.size(value) > _SLOW for value in feeds.values() if isinstance(value, np.ndarray))
-    if node.op_type in _BY_ONNXRUNTIME or is_large:
+    by_onnxruntime = node.op_type in _BY_ONNXRUNTIME or node.domain == "com.microsoft"
+    if by_onnxruntime or is_large:
         results = run_onnxruntime(model, feeds)
         if isinstance(results, list):
             return results
-        if node.op_type in _BY_ONNXRUNTIME:
+        if by_onnxruntime:
             raise NodeFailure(results)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -218,7 +222,7 @@ def _cancellation(node: onnx.NodeProto, values: Mapping[str, Any]) -> float:
     """
     if node.op_type not in _CANCELLING:
         return 0.0
-    terms = np.prod(np.shape(values[node.input[1]])[1:]) if node.op_type == "Conv" else 1
+    terms = np.prod(np.shape(values[node.input[1]])[1:]) if node.op_type in _CONVOLUTIONS else 1
     return max(1.0, float(np.sqrt(terms)) / 4)
 
 

@@ -90,23 +90,29 @@ std::shared_ptr<frontend::Operator const> Importer::node_operator(GraphBuilder::
     if (failures() > before) return nullptr;
     auto domain = node.domain == "ai.onnx" ? std::string() : node.domain;
     auto type = shortened(node.op_type);
-    auto opset = opsets_.find(domain);
-    if (opset == opsets_.end()) {
+    auto imported = opsets_.find(domain);
+    if (!node.version && imported == opsets_.end()) {
         add_invalid(concat("node ", label, " (", type, "): domain \"", shortened(domain), "\" is not imported"));
         return nullptr;
     }
-    auto* def = find_operator(domain, node.op_type, opset->second);
-    if (!def) return custom_operator(node, label, opset->second, std::move(converted));
+    auto version = node.version ? node.version : imported->second;
+    if (node.version && domain.empty() && (version < kOldestOpset || version > newest_opset())) {
+        problems_.unsupported.push_back(concat("node ", label, " (", type, "): its function imports opset ", version,
+                                               ", expected ", kOldestOpset, " to ", newest_opset()));
+        return nullptr;
+    }
+    auto* def = find_operator(domain, node.op_type, version);
+    if (!def) return custom_operator(node, label, version, std::move(converted));
     // A hint for memory reuse that operators had before opset 6; it never changed results.
-    if (domain.empty() && opset->second < 6)
+    if (domain.empty() && version < 6)
         std::erase_if(converted, [](auto const& attribute) { return attribute.first == "consumed_inputs"; });
     auto found = check_signature(*def, node.inputs, node.outputs, converted);
     for (auto const& problem : found)
-        add_invalid(concat("node ", label, " (", type, ", opset ", opset->second, "): ", problem));
+        add_invalid(concat("node ", label, " (", type, ", opset ", version, "): ", problem));
     if (!found.empty()) return nullptr;
     if (node.inputs.size() < def->padded_inputs) node.inputs.resize(def->padded_inputs);
     node.inputs.insert(node.inputs.end(), captures.begin(), captures.end());
-    return make_operator(*def, opset->second, std::move(converted));
+    return make_operator(*def, version, std::move(converted));
 }
 
 std::shared_ptr<frontend::Operator const> Importer::custom_operator(GraphBuilder::Node const& node,

@@ -33,13 +33,13 @@ void GraphBuilder::add_initializer(std::string name, RawTensor tensor) {
 }
 
 void GraphBuilder::add_node(std::string name, std::string domain, std::string op_type, std::vector<std::string> inputs,
-                            std::vector<std::string> outputs, RawAttributes attributes) {
+                            std::vector<std::string> outputs, RawAttributes attributes, int64_t version) {
     nodes_.push_back({std::move(name), std::move(domain), std::move(op_type), std::move(inputs), std::move(outputs),
-                      std::move(attributes)});
+                      std::move(attributes), version});
 }
 
 void GraphBuilder::add_refused(std::string name, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-    nodes_.push_back({std::move(name), {}, {}, std::move(inputs), std::move(outputs), {}, true});
+    nodes_.push_back({std::move(name), {}, {}, std::move(inputs), std::move(outputs), {}, 0, true});
 }
 
 void ModelBuilder::add_opset(std::string domain, int64_t version) { opsets_.emplace_back(std::move(domain), version); }

@@ -19,21 +19,21 @@ END = 2**62
 TypeOf = Callable[[str], TypeProto]
 """Type of a value of the model by its name; an empty one if it is not known."""
 
+_OPSET = 21
+"""Version of ONNX's own operator set that bodies are written in, whichever the model imports."""
+
 
 class Body:
     """One call of an operator, and the nodes that replace it.
 
     Attributes
     ----------
-    opset
-        Version of ONNX's own operator set in which the nodes are written.
     attributes
         Values by name, with the defaults of the operator.
     """
 
-    def __init__(self, node: NodeProto, defaults: Mapping[str, Any], opset: int, type_of: TypeOf) -> None:
+    def __init__(self, node: NodeProto, defaults: Mapping[str, Any], type_of: TypeOf) -> None:
         given = {item.name: _plain(helper.get_attribute_value(item)) for item in node.attribute}
-        self.opset = opset
         self.attributes = {**defaults, **given}
         self._type_of = type_of
         self._call = node
@@ -121,21 +121,16 @@ class Body:
         return name
 
     def reduce(self, op: str, x: str, axes: list[int], keepdims: int = 1) -> str:
-        """Append a reduction; axes became an input in version 18, of ReduceSum in 13."""
-        if self.opset >= (13 if op == "ReduceSum" else 18):
-            return str(self.add(op, x, self.constant(axes), keepdims=keepdims))
-        return str(self.add(op, x, axes=axes, keepdims=keepdims))
+        """Append a reduction."""
+        return str(self.add(op, x, self.constant(axes), keepdims=keepdims))
 
     def unsqueeze(self, x: str, *axes: int) -> str:
-        """Append an Unsqueeze; axes became an input in version 13."""
-        if self.opset >= 13:
-            return str(self.add("Unsqueeze", x, self.constant(axes)))
-        return str(self.add("Unsqueeze", x, axes=list(axes)))
+        """Append an Unsqueeze."""
+        return str(self.add("Unsqueeze", x, self.constant(axes)))
 
     def split(self, x: str, parts: int, axis: int) -> list[str]:
-        """Append a Split into equal parts; their number is given since version 18."""
-        number = parts if self.opset >= 18 else None
-        return list(self.add("Split", x, outputs=parts, axis=axis, num_outputs=number))
+        """Append a Split into equal parts."""
+        return list(self.add("Split", x, outputs=parts, axis=axis, num_outputs=parts))
 
     def part(self, x: str, axis: int, first: int | str, last: int | str) -> str:
         """Append a slice along one axis; ends are numbers or names of vectors of one number."""
@@ -148,7 +143,7 @@ class Body:
 
     def function(self) -> FunctionProto:
         """Return everything as a function."""
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        imports = [helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)]
         inputs = [f"x{index}" for index in range(len(self._call.input))]
         outputs = [f"y{index}" for index in range(len(self._call.output))]
         return helper.make_function("com.microsoft", self._call.op_type, inputs, outputs, self._nodes, imports)
@@ -214,7 +209,7 @@ class BodyOp:
             result[name] = SimpleNamespace(type=SimpleNamespace(value=code), required=name in self.required)
         return result
 
-    def function(self, node: NodeProto, opset: int, type_of: TypeOf) -> FunctionProto:
+    def function(self, node: NodeProto, type_of: TypeOf) -> FunctionProto:
         """Return the body of one call, whose attributes are no references.
 
         Raises
@@ -225,6 +220,6 @@ class BodyOp:
         defaults = {
             name: None if isinstance(default, (type, list)) else default for name, default in self.options.items()
         }
-        body = Body(node, defaults, opset, type_of)
+        body = Body(node, defaults, type_of)
         self.write(body)
         return body.function()

@@ -40,8 +40,8 @@ def _cdist(b: Body) -> None:
 
 
 def _conv_transpose(b: Body) -> None:
-    if b.attributes["auto_pad"] != "NOTSET" or b.opset < 11:
-        raise Unsupported("auto_pad, and opsets before 11")
+    if b.attributes["auto_pad"] != "NOTSET":
+        raise Unsupported("auto_pad")
     rank = len(b.attributes["kernel_shape"]) + 2 if b.attributes["kernel_shape"] else b.rank(1)
     full = b.add("ConvTranspose", *b.inputs(0, 1), **b.attributes)
     if b.has(2):  # negative padding cuts, and what is positive after all has no term but the bias
@@ -54,8 +54,6 @@ def _conv_transpose(b: Body) -> None:
 
 
 def _expand_dims(b: Body) -> None:
-    if b.opset < 13:
-        raise Unsupported("opsets before 13")
     axis = b.add("Reshape", b.add("Cast", b.input(1), to=TensorProto.INT64), b.constant([1]))
     b.give(0, b.add("Unsqueeze", b.input(0), axis))
 

@@ -100,6 +100,7 @@ class GraphBuilder:
         inputs: Sequence[str],
         outputs: Sequence[str],
         attributes: Sequence[tuple[str, int, Any]],
+        version: int = 0,
         /,
     ) -> None: ...
     def add_refused(self, name: str, inputs: Sequence[str], outputs: Sequence[str], /) -> None: ...

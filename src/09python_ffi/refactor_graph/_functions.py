@@ -228,22 +228,6 @@ def schema_of(domain: str, op: str, version: int) -> Schema | None:
         return None
 
 
-_CHANGED = frozenset({"Softmax", "LogSoftmax", "Hardmax", "Resize", "Upsample", "BatchNormalization", "Dropout"})
-"""Operators whose meaning changed between versions though their definition looks the same."""
-
-
-def same_meaning(first: Schema, second: Schema) -> bool:
-    """Whether two versions of an operator differ in nothing but the types they accept."""
-    if first.since_version == second.since_version:
-        return True
-
-    def form(schema: Schema) -> object:
-        attributes = {name: str(item.default_value) for name, item in schema.attributes.items()}
-        return attributes, schema.min_input, schema.max_input, schema.min_output, schema.max_output
-
-    return first.name not in _CHANGED and form(first) == form(second)
-
-
 def operator_body(schema: Schema, version: int, node: NodeProto, types: list[TypeProto] | None) -> FunctionProto | None:
     """Body of an operator that ONNX defines as a function, or None.
 

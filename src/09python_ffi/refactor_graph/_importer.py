@@ -40,7 +40,6 @@ from refactor_graph._functions import (
     domain_of,
     label,
     operator_body,
-    same_meaning,
     schema_of,
     signature_problems,
 )
@@ -66,15 +65,12 @@ class Scope:
         Names of the function's inputs and outputs in the scope of the caller.
     references
         Value of each attribute of the call, None if it has none; with the scope that it was written in.
-    trusted
-        Whether the body comes from ONNX itself, which keeps it valid for the operator set that it was asked for.
     """
 
     imports: Mapping[str, int]
     prefix: str = ""
     bound: dict[str, str] = field(default_factory=dict)
     references: dict[str, tuple[AttributeProto, Scope]] | None = None
-    trusted: bool = False
 
     def name(self, text: str) -> str:
         """Return the name of a value in the flat model."""
@@ -194,25 +190,12 @@ class Importer:
             return
         attributes = self._attributes(node, scope) if len(node.attribute) else []
         inputs, outputs = node.input, node.output
-        name = node.name
+        name, version = node.name, 0
         if scope.prefix:
             name = scope.prefix + (name or node.op_type)
             inputs, outputs = [scope.name(i) for i in inputs], [scope.name(o) for o in outputs]
-            if not scope.trusted:
-                self._check_version(node, scope)
-        out.add_node(name, node.domain, node.op_type, list(inputs), list(outputs), attributes)
-
-    def _check_version(self, node: NodeProto, scope: Scope) -> None:
-        """Report an operator that means something else in the function's operator set than in the model's."""
-        domain = domain_of(node.domain)
-        mine = scope.imports.get(domain)
-        models = {domain_of(opset.domain): opset.version for opset in self._loaded.proto.opset_import}.get(domain)
-        if mine is None or models is None or mine == models:
-            return
-        own, other = schema_of(domain, node.op_type, mine), schema_of(domain, node.op_type, models)
-        if own is not None and other is not None and not same_meaning(own, other):
-            text = f"{label(node)}: its function uses version {mine} of the operator set, the model version {models}"
-            self._builder.add_unsupported(text)
+            version = scope.imports.get(domain, 0)
+        out.add_node(name, node.domain, node.op_type, list(inputs), list(outputs), attributes, version)
 
     def _attributes(self, node: NodeProto, scope: Scope) -> list[RawAttribute]:
         result = []
@@ -314,7 +297,7 @@ class Importer:
                 value.CopyFrom(known[0])
                 value.name = item.name
         try:
-            body = op.function(call, scope.imports.get("", 0), lambda name: self._type_of(scope.name(name)))
+            body = op.function(call, lambda name: self._type_of(scope.name(name)))
         except InvalidModel as reason:
             self._builder.add_invalid(str(reason))
             self._refuse(node, out, scope)
@@ -346,7 +329,7 @@ class Importer:
         self._calls += 1
         prefix = f"{scope.prefix}{node.name or node.op_type}#{self._calls}/"
         imports = {domain_of(opset.domain): opset.version for opset in function.opset_import} or dict(scope.imports)
-        inner = Scope(imports, prefix, trusted=scope.trusted or defaults is not None)
+        inner = Scope(imports, prefix)
         references: dict[str, tuple[AttributeProto, Scope]] = {
             name: (item, inner) for name, item in (defaults or {}).items()
         }

@@ -138,7 +138,7 @@ RawAttribute attribute(Kind kind, py::handle value) {
 }
 
 void add_node(GraphBuilder& self, py::handle name, py::handle domain, py::handle op_type, py::handle inputs,
-              py::handle outputs, py::handle attributes) {
+              py::handle outputs, py::handle attributes, int64_t version) {
     Sequence items(attributes);
     refactor::onnx::RawAttributes converted;
     converted.reserve(items.size());
@@ -147,7 +147,7 @@ void add_node(GraphBuilder& self, py::handle name, py::handle domain, py::handle
         converted.emplace_back(text(parts[0]), attribute(static_cast<Kind>(integer(parts[1])), parts[2]));
     }
     self.add_node(text(name), text(domain), text(op_type), list<std::string>(inputs, text),
-                  list<std::string>(outputs, text), std::move(converted));
+                  list<std::string>(outputs, text), std::move(converted), version);
 }
 
 }  // namespace
@@ -163,7 +163,8 @@ void bind_builder(py::module_& module) {
                                   py::handle declared) { self.add_value_info(text(name), type(declared)); })
         .def("add_initializer", [](GraphBuilder& self, py::handle name, py::handle dtype, py::handle dims,
                                    py::handle data) { self.add_initializer(text(name), tensor(dtype, dims, data)); })
-        .def("add_node", &add_node)
+        .def("add_node", &add_node, py::arg("name"), py::arg("domain"), py::arg("op_type"), py::arg("inputs"),
+             py::arg("outputs"), py::arg("attributes"), py::arg("version") = 0)
         .def("add_refused", [](GraphBuilder& self, py::handle name, py::handle inputs, py::handle outputs) {
             self.add_refused(text(name), list<std::string>(inputs, text), list<std::string>(outputs, text));
         });

@@ -37,6 +37,7 @@ def operator(*names: str) -> Callable[[Generator], Generator]:
 
 
 from tests.fuzz.operators import (  # noqa: E402 (they register themselves in what is defined above)
+    contrib,
     control,
     decoders,
     elementwise,
@@ -59,6 +60,7 @@ __all__ = [
     "GENERATORS",
     "IN_MOTIFS",
     "Generator",
+    "contrib",
     "control",
     "decoders",
     "elementwise",

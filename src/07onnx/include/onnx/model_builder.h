@@ -61,9 +61,10 @@ public:
     void add_value_info(std::string name, DeclaredType type);
     void add_value_info(std::string name, int64_t dtype, DeclaredShape shape);
     void add_initializer(std::string name, RawTensor tensor);
-    /// Omitted optional inputs and outputs have empty names.
+    /// Omitted optional inputs and outputs have empty names. `version` of the domain, as the function imports it that
+    /// the node comes from; 0: as the model does.
     void add_node(std::string name, std::string domain, std::string op_type, std::vector<std::string> inputs,
-                  std::vector<std::string> outputs, RawAttributes attributes);
+                  std::vector<std::string> outputs, RawAttributes attributes, int64_t version = 0);
     /// A node whose problem the caller reports: others may read its results, whose types are not known.
     void add_refused(std::string name, std::vector<std::string> inputs, std::vector<std::string> outputs);
 
@@ -81,6 +82,7 @@ private:
         std::string name, domain, op_type;
         std::vector<std::string> inputs, outputs;
         RawAttributes attributes;
+        int64_t version = 0;
         bool refused = false;
     };
     std::vector<Value> inputs_, outputs_, value_infos_;
