@@ -45,6 +45,16 @@ def test_distances(metric, dtype):
         check("CDist", [x, y], metric=metric, opset=opset)
 
 
+@pytest.mark.parametrize("far", range(4))
+def test_distances_beside_a_point_that_is_far_away(far):
+    random = models.generator(3)
+    x, y = normal(random, 7, 5), normal(random, 4, 5)
+    y[far] = 1e4
+    wanted = np.sqrt(((x[:, None].astype(np.float64) - y[None]) ** 2).sum(-1)).astype(np.float32)
+    proto, feeds = node("CDist", [x, y], metric="euclidean")
+    assert_close(run(proto, feeds)[0], wanted, 1e-5, 1e-5)
+
+
 def test_distances_far_from_zero():
     random = models.generator(2)
     x, y = normal(random, 7, 5) + 1000, normal(random, 3, 5) + 1000

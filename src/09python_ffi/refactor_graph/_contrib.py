@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
-from refactor_graph._bodies import Body, BodyOp
+from refactor_graph._bodies import END, Body, BodyOp
 from refactor_graph._contrib_attention import ATTENTION_OPS
 from refactor_graph._contrib_language import LANGUAGE_OPS
 from refactor_graph._contrib_quantized import QUANTIZED_OPS
@@ -30,8 +30,13 @@ def _cdist(b: Body) -> None:
     metric = b.attributes["metric"]
     if metric not in ("euclidean", "sqeuclidean"):
         raise Unsupported(f"metric {metric!r}, expected 'euclidean' or 'sqeuclidean'")
-    # |x|² + |y|² - 2xy loses what |x - y|² keeps, so that both are first moved to where the second one is.
-    middle = b.reduce("ReduceMean", b.input(1), [0])
+    # |x|² + |y|² - 2xy loses what |x - y|² keeps, so that both are first moved to where the second one is: by the median
+    # of three rows, which no single one moves far away, as it would the mean.
+    half = b.add("Div", b.size(b.input(1), 0), b.constant([2]))
+    first, last = b.part(b.input(1), 0, 0, 1), b.part(b.input(1), 0, -1, END)
+    other = b.part(b.input(1), 0, half, b.add("Add", half, b.constant([1])))
+    upper, lower = b.add("Max", first, last), b.add("Min", first, last)
+    middle = b.add("Max", lower, b.add("Min", upper, other))
     x, y = b.add("Sub", b.input(0), middle), b.add("Sub", b.input(1), middle)
     rows = b.reduce("ReduceSumSquare", x, [1])
     columns = b.add("Reshape", b.reduce("ReduceSumSquare", y, [1]), b.constant([1, -1]))
