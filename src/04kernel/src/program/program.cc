@@ -108,9 +108,7 @@ std::shared_ptr<runtime::Plan const> Program::make_plan(std::span<Dims const> in
     return make_plan(bind_symbols(input_dims), kMostAhead);
 }
 
-std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) {
-    return make_plan(bindings, 0);
-}
+std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings) { return make_plan(bindings, 0); }
 
 std::shared_ptr<runtime::Plan const> Program::make_plan(Bindings const& bindings, size_t room_ahead) {
     std::vector<int64_t> values(dims_.slots());
