@@ -30,8 +30,8 @@ def _cdist(b: Body) -> None:
     metric = b.attributes["metric"]
     if metric not in ("euclidean", "sqeuclidean"):
         raise Unsupported(f"metric {metric!r}, expected 'euclidean' or 'sqeuclidean'")
-    # |x|² + |y|² - 2xy loses what |x - y|² keeps, so that both are first moved to where the second one is: by the median
-    # of three rows, which no single one moves far away, as it would the mean.
+    # |x|² + |y|² - 2xy loses what |x - y|² keeps, so that both are first moved to where the second one is: by the
+    # median of three rows, which no single one moves far away, as it would the mean.
     half = b.add("Div", b.size(b.input(1), 0), b.constant([2]))
     first, last = b.part(b.input(1), 0, 0, 1), b.part(b.input(1), 0, -1, END)
     other = b.part(b.input(1), 0, half, b.add("Add", half, b.constant([1])))
