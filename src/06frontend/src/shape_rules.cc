@@ -106,7 +106,7 @@ constexpr int64_t kEndless = int64_t{1} << 40;
 struct Bounds {
     DimExpr const& size;
     std::vector<kernel::SizeCondition>& conditions;
-    DimExpr beyond;  ///< how far before the first element a bound is where it makes no difference how it is counted
+    DimExpr beyond;  ///< up to -(size + beyond) a bound is in front of all elements, however it is counted
 
     DimExpr from_front(DimExpr const& bound, char const* what) {
         if (auto number = bound.constant()) return *number < 0 ? size + DimExpr(std::max(*number, -kEndless)) : bound;

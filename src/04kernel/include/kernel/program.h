@@ -80,8 +80,8 @@ struct ProgramParts {
 /// A compiled model with symbolic sizes: immutable, shared by executors, and the Planner that turns input sizes into
 /// plans.
 ///
-/// Planning a shape never seen costs evaluating the size expressions, one `bind` a node, and the offline memory
-/// planner. Plans are kept in an LRU cache by their input sizes.
+/// Planning a shape never seen costs evaluating the size expressions, one `bind` a node, what follows from the sizes
+/// alone, and the offline memory planner. Plans are kept in an LRU cache by their input sizes.
 class Program final : public runtime::Planner {
 public:
     explicit Program(ProgramParts parts, size_t cached_plans = 32);

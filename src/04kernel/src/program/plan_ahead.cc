@@ -60,43 +60,49 @@ std::vector<bool> PlanBuild::memory_of_outputs() const {
 /// The memory of what is known at `root`, which is no constant of the program.
 std::shared_ptr<Blob> const& PlanBuild::made_at(uint32_t root) {
     auto& blob = made_[root];
-    if (!blob) blob = Blob::make(cpu_device(), bytes_of(root));
+    auto behind = descs_[root].layout == Layout::Blocked32 ? kReadBehind : 0;
+    if (!blob) blob = Blob::make(cpu_device(), bytes_of(root) + behind);
     return blob;
 }
 
-/// Does the steps of `ahead_`. False if one of them fails: it may be in a branch that is never taken, and a run says
-/// where it happened.
+void PlanBuild::run_ahead(Bound const& bound) {
+    auto const& node = parts_.nodes[bound.node];
+    std::vector<void*> arguments;
+    std::deque<Blob::Reader> constants;
+    auto add = [&](uint32_t edge) {
+        auto root = edge == kNoEdge ? kNoEdge : roots_[edge];
+        if (root == kNoEdge)
+            arguments.push_back(nullptr);
+        else if (auto const& constant = parts_.edges[root].constant)
+            arguments.push_back(const_cast<void*>(constants.emplace_back(*constant).data()));
+        else
+            arguments.push_back(made_at(root)->data());
+    };
+    for (auto edge : node.inputs) add(edge);
+    for (auto edge : node.outputs) add(edge);
+    auto const& task = *bound.chosen.task;
+    auto workspace = Blob::make(cpu_device(), task.workspace_bytes());
+    auto scratch = Blob::make(cpu_device(), task.scratch_bytes());
+    task.run(arguments.data(), {calling_thread(), static_cast<std::byte*>(workspace->data()), nullptr, nullptr,
+                                static_cast<std::byte*>(scratch->data())});
+}
+
+/// Does the steps of `ahead_`. False if one of them fails, for data or for memory: a run says where it happened, and
+/// may have the memory.
 bool PlanBuild::run_ahead() {
     std::vector<uint32_t> readers(parts_.edges.size());  // that have not run, and those that are steps
     for (auto const& bound : bound_)
         for (auto edge : parts_.nodes[bound.node].inputs)
             if (edge != kNoEdge) ++readers[roots_[edge]];
     FlushDenormals flush;
-    for (auto& bound : bound_) {
+    for (auto const& bound : bound_) {
         if (!ahead_[bound.node]) continue;
-        auto const& node = parts_.nodes[bound.node];
-        std::vector<void*> arguments;
-        std::deque<Blob::Reader> constants;
-        auto add = [&](uint32_t edge) {
-            auto root = edge == kNoEdge ? kNoEdge : roots_[edge];
-            if (root == kNoEdge)
-                arguments.push_back(nullptr);
-            else if (auto const& constant = parts_.edges[root].constant)
-                arguments.push_back(const_cast<void*>(constants.emplace_back(*constant).data()));
-            else
-                arguments.push_back(made_at(root)->data());
-        };
-        for (auto edge : node.inputs) add(edge);
-        for (auto edge : node.outputs) add(edge);
-        auto const& task = *bound.chosen.task;
-        auto workspace = Blob::make(cpu_device(), task.workspace_bytes());
-        auto scratch = Blob::make(cpu_device(), task.scratch_bytes());
         try {
-            task.run(arguments.data(), {calling_thread(), static_cast<std::byte*>(workspace->data()), nullptr, nullptr,
-                                        static_cast<std::byte*>(scratch->data())});
+            run_ahead(bound);
         } catch (Error const&) {
             return false;
         }
+        auto const& node = parts_.nodes[bound.node];
         for (auto edge : node.inputs)
             if (edge != kNoEdge) --readers[roots_[edge]];
         for (auto edges : {&node.inputs, &node.outputs})

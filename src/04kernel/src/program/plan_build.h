@@ -45,6 +45,7 @@ class PlanBuild {
     void find_ahead();
     std::vector<bool> memory_of_outputs() const;
     std::shared_ptr<mem_manager::Blob> const& made_at(uint32_t root);
+    void run_ahead(Bound const&);
     bool run_ahead();
     void fill_steps();
     std::vector<bool> place_parts();
