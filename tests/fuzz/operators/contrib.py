@@ -338,3 +338,116 @@ def small_ones(draft: Draft, name: str) -> None:
             raise Reject("nothing to gather")
         places = np.stack([draft.random.integers(0, size, 4) for size in sizes], -1)
         _add(draft, name, [x, draft.leaf(places, constant=False)])
+
+
+@operator("*EmbedLayerNormalization")
+def embedding(draft: Draft, name: str) -> None:
+    """Rows of three tables, normalised."""
+    batch, length, width, words = draft.integer(1, 3), draft.integer(1, 6), draft.integer(2, 19), draft.integer(2, 9)
+    ids = draft.leaf(draft.random.integers(0, words, (batch, length)).astype(np.int32), constant=False)
+    segments = _maybe(
+        draft, 0.6, lambda: draft.leaf(draft.random.integers(0, 2, (batch, length)).astype(np.int32), constant=False)
+    )
+    tables = [draft.finite(F32, (words, width), True), draft.finite(F32, (length + 2, width), True)]
+    tables.append(draft.finite(F32, (2, width), True) if segments else "")
+    norm = [draft.finite(F32, (width,), True) for _ in range(2)]
+    mask = _maybe(
+        draft,
+        0.4,
+        lambda: draft.leaf((draft.random.random((batch, length)) < 0.8).astype(np.int32), constant=False),
+    )
+    _add(draft, name, [ids, segments, *tables, *norm, mask], 2, epsilon=draft.choice([None, 1e-5]))
+
+
+@operator("*QAttention")
+def quantised_attention(draft: Draft, name: str) -> None:
+    """Attention whose projection multiplies bytes."""
+    batch, length, heads, size = draft.integer(1, 2), draft.integer(1, 6), draft.integer(1, 3), draft.choice([4, 8])
+    width, hidden = draft.integer(2, 17), heads * size
+    x = _bytes(draft, (batch, length, width), _U8)
+    w = draft.leaf(draft.random.integers(-60, 61, (width, 3 * hidden)).astype(np.int8), constant=True)
+    b = draft.finite(F32, (3 * hidden,), True)
+    mask = _maybe(
+        draft, 0.4, lambda: draft.leaf(draft.random.integers(1, length + 1, batch).astype(np.int32), constant=False)
+    )
+    zeros = [_zero(draft, _U8), draft.constant(0, np.int8)]
+    inputs = [x, w, b, _scale(draft), _scale(draft), mask, *zeros]
+    _add(draft, name, inputs, num_heads=heads, unidirectional=draft.choice([None, 0, 1]))
+
+
+@operator("*QGemm")
+def quantised_gemm(draft: Draft, name: str) -> None:
+    """Gemm of bytes, to floats or bytes."""
+    m, k, n = (draft.integer(1, 17) for _ in range(3))
+    left, right, dtype = draft.chance(0.3), draft.chance(0.5), draft.choice([_I8, _U8])
+    x = _bytes(draft, (k, m) if left else (m, k), dtype)
+    w = draft.leaf(draft.random.integers(-60, 61, (n, k) if right else (k, n)).astype(np.int8), constant=True)
+    columns = (n,) if draft.chance(0.4) else ()
+    inputs = [x, _scale(draft), _zero(draft, dtype), w, _scale(draft, columns)]
+    inputs.append(draft.leaf(np.zeros(columns, np.int8), constant=True))
+    inputs.append(
+        _maybe(draft, 0.6, lambda: draft.leaf(draft.random.integers(-99, 99, n).astype(np.int32), constant=True))
+    )
+    if draft.chance(0.5):
+        inputs += [draft.leaf(np.array(0.5, np.float32), constant=True), _zero(draft, dtype)]
+    _add(draft, name, inputs, transA=int(left), transB=int(right))
+
+
+@operator("*MatMulBnb4", "*GatherBlockQuantized")
+def packed_weights(draft: Draft, name: str) -> None:
+    """Weights of four bits, multiplied or gathered."""
+    block, blocks = draft.choice([16, 32]), draft.integer(1, 3)
+    k, n = block * blocks, draft.choice([4, 8])
+    if name == "*MatMulBnb4":
+        x = draft.finite(F32, (draft.integer(1, 5), k), False)
+        packed = draft.leaf(draft.random.integers(0, 256, n * k // 2).astype(np.uint8), constant=True)
+        scales = _scale(draft, (n * blocks,))
+        _add(draft, name, [x, packed, scales], K=k, N=n, block_size=block, quant_type=draft.integer(0, 1))
+        return
+    bits = draft.choice([4, 8])
+    data = draft.leaf(draft.random.integers(0, 256, (n, k * bits // 8)).astype(np.uint8), constant=True)
+    ids = draft.leaf(draft.random.integers(0, n, draft.shape(1, 2, 5)), constant=False)
+    zeros = _maybe(draft, 0.5, lambda: _bytes(draft, (n, (blocks * bits + 7) // 8), _U8, True))
+    options = {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}
+    _add(draft, name, [data, ids, _scale(draft, (n, blocks)), zeros], **options)
+
+
+@operator("*QLinearWhere")
+def quantised_where(draft: Draft, name: str) -> None:
+    """A choice between bytes of two scales."""
+    dtype, shape = draft.choice([_I8, _U8]), draft.shape(1, 3, 6)
+    inputs = [draft.leaf(draft.random.random(shape) < 0.5, constant=False)]
+    for _ in range(2):
+        inputs += [_bytes(draft, shape, dtype), _scale(draft), _zero(draft, dtype)]
+    _add(draft, name, [*inputs, _scale(draft), _zero(draft, dtype)])
+
+
+@operator("*ConvTransposeWithDynamicPads", "*CropAndResize", "*UnfoldTensor", "*MurmurHash3")
+def odd_ones(draft: Draft, name: str) -> None:
+    """What some exporters needed."""
+    if name == "*ConvTransposeWithDynamicPads":
+        channels, out = draft.integer(1, 5), draft.integer(1, 5)
+        x = draft.finite(F32, (1, channels, draft.integer(3, 6), draft.integer(3, 6)), False)
+        w = draft.finite(F32, (channels, out, 3, 3), True)
+        pads = draft.leaf(np.array([draft.integer(0, 1) for _ in range(4)]), constant=False)
+        bias = _maybe(draft, 0.5, lambda: draft.finite(F32, (out,), True))
+        _add(draft, name, [x, w, pads, bias], strides=[draft.integer(1, 2) for _ in range(2)], kernel_shape=[3, 3])
+    elif name == "*CropAndResize":
+        x = draft.finite(F32, (2, 3, draft.integer(3, 7), draft.integer(3, 7)), False)
+        count = draft.integer(1, 4)
+        corners = np.sort(draft.random.uniform(-0.1, 1.1, (count, 2, 2)), 1).reshape(count, 4).astype(np.float32)
+        images = draft.leaf(draft.random.integers(0, 2, count).astype(np.int32), constant=False)
+        size = draft.constant([draft.integer(1, 4), draft.integer(1, 4)], np.int32)
+        mode = draft.choice(["bilinear", "nearest"])
+        _add(draft, name, [x, draft.leaf(corners, constant=False), images, size], mode=mode)
+    elif name == "*UnfoldTensor":
+        x = draft.finite(F32, draft.shape(1, 3, 9), False)
+        axis = draft.integer(0, draft.value(x).ndim - 1)
+        if not draft.value(x).size:
+            raise Reject("nothing to unfold")
+        size = draft.integer(1, draft.value(x).shape[axis])
+        _add(draft, name, [x], dim=axis, size=size, step=draft.integer(1, 3))
+    else:
+        numbers = draft.random.integers(-99, 99, draft.shape(1, 2, 5)).astype(np.int32)
+        seed, positive = draft.choice([None, 7]), draft.choice([None, 0, 1])
+        _add(draft, name, [draft.leaf(numbers, constant=False)], seed=seed, positive=positive)
