@@ -27,9 +27,17 @@ from tests.fuzz.judge import (
 )
 from tests.fuzz.oracle import Array, NodeFailure, Rounding, difference, evaluate_rounded, reads, worst
 
+_CONTRIB_MATMULS = frozenset(
+    {
+        *("Attention", "CDist", "FusedGemm", "FusedMatMul", "GemmFastGelu", "MatMulBnb4", "MatMulNBits"),
+        "TransposeMatMul",
+    }
+)
+"""Operators of com.microsoft that are, or begin with, a matrix product."""
+
 PRECISIONS = {
     "bf16": Rounding(2.0**-8),
-    "int8": Rounding(2.0**-7, of_largest=True, readers=frozenset({"MatMul", "Gemm"})),
+    "int8": Rounding(2.0**-7, of_largest=True, readers=frozenset({"MatMul", "Gemm"}) | _CONTRIB_MATMULS),
 }
 """Errors by precision: twice those of rounding once, as a tensor may be rounded more than once."""
 
@@ -37,6 +45,8 @@ _PRODUCTS = frozenset(
     {
         *("Attention", "CausalConvWithState", "Conv", "ConvTranspose", "DFT", "DeformConv", "Einsum", "GRU", "Gemm"),
         *("LSTM", "LinearAttention", "MatMul", "RNN", "STFT"),
+        *("ConvTransposeWithDynamicPads", "FusedConv", "GroupQueryAttention", "MultiHeadAttention", "QAttention"),
+        *_CONTRIB_MATMULS,
     }
 )
 """Operators whose operands may be rounded. A graph without them computes what it computes in f32."""
