@@ -33,7 +33,10 @@ _MISFITS = 6
 """Most axes that are tried: `onnx.reference` is slow."""
 
 _LOOSE = frozenset({"GroupNormalization", "NegativeLogLikelihoodLoss", "PRelu", "SoftmaxCrossEntropyLoss"})
-"""Operators for which the oracles take sizes that the standard forbids, or that broadcast only sizes known to be 1."""
+"""Operators for which the oracles take sizes that the standard forbids, or that broadcast only sizes known to be 1.
+
+The same goes for all of com.microsoft: onnxruntime takes a skip of another batch than its input, say.
+"""
 
 PASSED, REFUSED, DISPUTED = "passed", "refused", "disputed"
 """Verdicts that are no findings: "refused" is not supported, about "disputed" the oracles do not agree."""

@@ -13,7 +13,7 @@ from tests.fuzz.graph import Draft
 Generator = Callable[[Draft, str], object]
 
 GENERATORS: dict[str, Generator] = {}
-"""By operator of the default domain; motifs have names that begin with a star."""
+"""By operator of the default domain; motifs, and operators of com.microsoft, have names that begin with a star."""
 
 IN_MOTIFS = frozenset(
     {
