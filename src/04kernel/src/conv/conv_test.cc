@@ -218,6 +218,27 @@ TEST_F(ConvTest, ColumnsOfFewOutputs) {
     EXPECT_EQ(ran.contains("conv:cpu:columns:f32:avx512"), cpu_features().isa >= Isa::Avx512);
 }
 
+TEST_F(ConvTest, ScatteredProductsOfFewOutputs) {
+    std::vector<Case> cases;
+    for (int64_t outputs = 1; outputs <= 9; ++outputs)
+        for (size_t rank : {1, 2, 3}) cases.push_back(random_case(rng_, rank, 1, pick(rng_, 16, 90), outputs));
+    cases.push_back(square_case(rng_, 5, 1, 1, 40, 2));
+    // Rows and images of several parts; windows that reach beyond all of the input; a plane whose neighbours are
+    // padding.
+    auto longer = random_case(rng_, 1, 1, 17, 3), larger = square_case(rng_, 7, 1, 1, 16, 8);
+    longer.x[2] = 20'000, longer.w[2] = 31, larger.x[2] = 93, larger.x[3] = 200;
+    auto beyond = square_case(rng_, 3, 1, 1, 16, 2), deep = random_case(rng_, 3, 1, 20, 2);
+    beyond.x[2] = 2, beyond.x[3] = 1, beyond.info.window.pads_begin = beyond.info.window.pads_end = {9, 6};
+    deep.x[2] = 1, deep.w[2] = 3, deep.info.window.pads_begin[0] = deep.info.window.pads_end[0] = 2;
+    for (auto const& c : {longer, larger, beyond, deep}) cases.push_back(c);
+    for (auto& c : cases) std::ranges::fill(c.info.window.strides, 1), c.info.epilogue.residual = false;
+    cases.push_back(square_case(rng_, 3, 2, 1, 40, 2));  // strides, too few inputs: refused
+    cases.push_back(square_case(rng_, 3, 1, 1, 15, 2));
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:scattered:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:scattered:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
 TEST_F(ConvTest, ManyTapsThatReadOnlyPadding) {
     std::vector<Case> cases;
     for (int64_t size : {3, 9, 21, 39})

@@ -128,11 +128,21 @@ class FewOutputsKernel final : public NamedKernel {
         return g ? Result<Geometry, Rejection>(g->over_lanes(channels_of_lane())) : g;
     }
 
+    /// Positions of a row in tiles whose windows reach outside, or of which there are fewer than in a tile.
+    int64_t edges_of(Geometry const& g) const {
+        auto tile = functions().block / g.out_channels, tiles = ceil_div(g.out[2], tile);
+        auto reach = (tile - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2], inside = g.in[2] + g.pad[2] - reach;
+        auto first = std::min(tiles, ceil_div(g.pad[2], tile * g.stride[2]));
+        auto end = std::min(g.out[2] / tile, inside > 0 ? ceil_div(inside, tile * g.stride[2]) : 0);
+        return (tiles - std::max<int64_t>(0, end - first)) * tile;
+    }
+
 public:
     FewOutputsKernel(std::string id, ConvInfo info, Isa isa, std::shared_ptr<mem_manager::Blob const> weights)
         : NamedKernel(std::move(id)), info_(std::move(info)), isa_(isa), weights_(std::move(weights)) {}
 
     /// Multiply-adds at three quarters of what the registers do; sums of vectors take about five times as long as one.
+    /// Tiles at the ends of rows are whole ones, whose every load asks whether it is inside.
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
@@ -141,9 +151,12 @@ public:
         auto results = static_cast<double>(g->batch * g->out_size() * g->out_channels);
         auto products = static_cast<double>(g->taps() * ceil_div(g->in_channels, block)) / 0.75;
         auto vectors = results * (products / CostModel::share_of_multiply_add(channels_of_lane()) + 5);
+        constexpr double kAskedNs = 0.4;
+        auto rows = static_cast<double>(g->batch * g->out[0] * g->out[1]);
+        auto asked = rows * static_cast<double>(edges_of(*g) * g->taps() * ceil_div(g->in_channels, block)) * kAskedNs;
         auto bytes = 4. / channels_of_lane() * static_cast<double>(args.inputs[0]->stored_count()) +
                      4. * static_cast<double>(args.outputs[0]->stored_count());
-        return (vectors * 2 * block / cost.flops + bytes / (cost.bandwidth(bytes) * 2)) / cost.threads;
+        return (vectors * 2 * block / cost.flops + asked + bytes / (cost.bandwidth(bytes) * 2)) / cost.threads;
     }
 
     TaskResult bind(BindArgs const& args) const override {

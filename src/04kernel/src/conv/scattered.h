@@ -1,0 +1,11 @@
+#pragma once
+#include "kernel/epilogue.h"
+
+#include <cstdint>
+
+namespace refactor::kernel {
+
+void activate_in_place_avx2(float* y, int64_t count, Activation const&);
+void activate_in_place_avx512(float* y, int64_t count, Activation const&);
+
+}  // namespace refactor::kernel

@@ -1,0 +1,9 @@
+#include "conv/scattered_impl.h"
+
+namespace refactor::kernel {
+
+void activate_in_place_avx512(float* y, int64_t count, Activation const& activation) {
+    activate_in_place(y, count, activation);
+}
+
+}  // namespace refactor::kernel
