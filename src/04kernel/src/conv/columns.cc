@@ -208,14 +208,14 @@ public:
     }
 };
 
-/// ns to copy rows, those that windows of neighbouring rows share once: phase by phase, from strides of three on
+/// ns to copy rows, those that windows of neighbouring rows share once: phase by phase, from strides of four on
 /// element by element.
 double copying(Geometry const& g) {
     auto stride = g.stride[2];
     if (stride == 1 && g.pad[2] == 0) return 0;
     constexpr double kRow = 8, kPhase = 6;
     auto lines = g.batch * g.in_channels * g.kernel[0] * g.out[0] * g.out[1] * std::min(g.kernel[1], g.stride[1]);
-    auto element = stride == 1 ? 0.03 : stride == 2 ? 0.1 : 0.35, phases = static_cast<double>(stride);
+    auto element = stride == 1 ? 0.03 : stride <= 3 ? 0.1 : 0.35, phases = static_cast<double>(stride);
     return static_cast<double>(lines) * (kRow + phases * kPhase + element * static_cast<double>(g.in[2]));
 }
 

@@ -3,6 +3,7 @@
 #include "simd/math.h"
 //
 #include "simd/activate.h"
+#include "simd/every_third.h"
 #include "simd/held.h"
 
 #include <algorithm>
@@ -69,14 +70,19 @@ void copy_phases(PhasesJob const& j) {
         auto* y = j.y + phase * j.length;
         auto const* x = j.x + begin;
         std::fill(y, y + first, 0.f);
-        for (auto i = first; i < end; ++i) y[i] = x[i * stride];
+        auto i = first;
+        if constexpr (kStride == 3)
+            for (; i + W <= end && begin + 3 * (i + W) <= j.columns; i += W)
+                every_third(Vec::load(x + 3 * i), Vec::load(x + 3 * i + W), Vec::load(x + 3 * i + 2 * W)).store(y + i);
+        for (; i < end; ++i) y[i] = x[i * stride];
         std::fill(y + end, y + j.length, 0.f);
     }
 }
 
 void phases(PhasesJob const& job) {
     if (job.stride == 1) return copy_phases<1>(job);
-    job.stride == 2 ? copy_phases<2>(job) : copy_phases<0>(job);
+    if (job.stride == 2) return copy_phases<2>(job);
+    job.stride == 3 ? copy_phases<3>(job) : copy_phases<0>(job);
 }
 
 using Tile = void (*)(ColumnsJob const&);

@@ -87,9 +87,10 @@ class LinesKernel final : public NamedKernel {
         auto shares = g.stride[1] == g.dilation[1] && g.kernel[1] > 1;
         if (shares) down = g.kernel[1] > 3 ? (down + 3) / 4 : (down + 1) / 2;
         auto joined = g.kernel[0] > 1 ? static_cast<double>(g.in[1] * (g.kernel[0] + 1)) : 0;
-        auto picks = g.stride[2] > 2;
+        auto picks = g.stride[2] > 3;
         auto steps = across(g.in[2]) * (joined + rows * (down + 1)) +
-                     across(g.out[2] * (picks ? g.stride[2] : 1)) * rows * (taps * (g.stride[2] == 2 ? 2 : 1) + 1);
+                     across(g.out[2] * (picks ? g.stride[2] : 1)) * rows *
+                         (taps * static_cast<double>(picks ? 1 : g.stride[2]) + 1);
         auto picked = picks ? kPickedNs * rows * static_cast<double>(g.out[2]) : 0;
         auto planes = static_cast<double>(g.batch * g.out_channels * g.out[0]);
         // Loads of 64 bytes at any alignment take as long as two of 32 where vectors are worked on in halves.

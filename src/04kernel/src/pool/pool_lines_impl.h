@@ -1,5 +1,6 @@
 #pragma once
 #include "pool/pool_strips_impl.h"
+#include "simd/every_third.h"
 
 // Windows over Plain planes in passes along rows: planes of a window are joined to one, its rows to a line, columns of
 // the line to the result. Rows that windows below each other share are joined once.
@@ -121,6 +122,13 @@ struct ColumnTaps {
 
 /// `n`: `more`, which -1 stands for a single tap; `kAny`: as it is there.
 constexpr int kAny = -2;
+/// What a stride leaves of as many vectors.
+template <int stride>
+RG_SIMD Vec picked(Vec const* x) {
+    if constexpr (stride == 2) return evens(x[0], x[1]);
+    if constexpr (stride == 3) return every_third(x[0], x[1], x[2]);
+    return x[0];
+}
 template <Join join, int stride, int n>
 [[gnu::noinline]] void join_columns(ColumnTaps const& taps) {
     ColumnTaps const t = taps;
@@ -133,7 +141,7 @@ template <Join join, int stride, int n>
                 constexpr int kLoads = v.count * stride;
                 Element const* p = line + i * stride;
                 Vec acc[kLoads];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
                 for (int m = 0; m < kLoads; ++m) {
                     acc[m] = Vec::load(p + m * W);
                     if (n != -1) acc[m] = join_of<join>(acc[m], Vec::load(p + t.last + m * W));
@@ -141,12 +149,12 @@ template <Join join, int stride, int n>
 #pragma GCC unroll 4
                 for (int64_t k = 0; k < more; ++k) {
                     p += t.step;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
                     for (int m = 0; m < kLoads; ++m) acc[m] = join_of<join>(acc[m], Vec::load(p + m * W));
                 }
 #pragma GCC unroll 2
                 for (int m = 0; m < v.count; ++m) {
-                    Vec result = stride == 2 ? evens(acc[m * stride], acc[m * stride + stride - 1]) : acc[m];
+                    Vec result = picked<stride>(acc + m * stride);
                     if (join == Join::Sum && t.scales) result = result * load_of(v, t.scales + i + m * W, lanes);
                     store_of(v, result, y + i + m * W, lanes);
                 }
@@ -211,6 +219,7 @@ void finish_lines(Job const& j, Lines const& l, int64_t line, int64_t rows, Elem
     }
     if (stride == 1) return join_columns<join, 1>(t);
     if (stride == 2) return join_columns<join, 2>(t);
+    if (stride == 3) return join_columns<join, 3>(t);
     Element const *picked = l.picked, *scales = t.scales;
     t.y = l.picked, t.count = (l.cols - 1) * stride + 1, t.scales = nullptr, t.rows = 1;
     for (int64_t r = 0; r < rows; ++r, t.line += l.size, y += j.out_cols) {
