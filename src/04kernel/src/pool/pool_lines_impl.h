@@ -120,8 +120,6 @@ struct ColumnTaps {
     Element const* scales;  ///< null: none
 };
 
-/// `n`: `more`, which -1 stands for a single tap; `kAny`: as it is there.
-constexpr int kAny = -2;
 /// What a stride leaves of as many vectors.
 template <int stride>
 RG_SIMD Vec picked(Vec const* x) {
@@ -129,6 +127,9 @@ RG_SIMD Vec picked(Vec const* x) {
     if constexpr (stride == 3) return every_third(x[0], x[1], x[2]);
     return x[0];
 }
+
+/// `n`: `more`, which -1 stands for a single tap; `kAny`: as it is there.
+constexpr int kAny = -2;
 template <Join join, int stride, int n>
 [[gnu::noinline]] void join_columns(ColumnTaps const& taps) {
     ColumnTaps const t = taps;

@@ -1,5 +1,5 @@
 #pragma once
-#include "conv/scattered.h"
+#include "conv/activate_in_place.h"
 #include "simd/math.h"
 //
 #include "simd/activate.h"

@@ -1,4 +1,4 @@
-#include "conv/scattered_impl.h"
+#include "conv/activate_in_place_impl.h"
 
 namespace refactor::kernel {
 
