@@ -34,6 +34,9 @@ bool transposed(std::vector<std::string> const& types) {
 // Sums of at most 20 * 16 products in another order.
 constexpr double kSums = 320 * 1.2e-7;
 
+/// Whether there are blocks of channels to fill.
+bool applies() { return cpu_features().isa >= Isa::Avx2; }
+
 TEST(MergePhases, ComputesTheSame) {
     struct Case {
         Dims x, w;
@@ -48,7 +51,7 @@ TEST(MergePhases, ComputesTheSame) {
           Case{{1, 6, 3, 2, 4}, {6, 2, 2, 2, 2}, {{2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}}, {0, 0, 0}}}) {
         TestGraph g(static_cast<uint32_t>(c.w[2]));
         g.output(deconvolve(g, g.input(Shape(c.x.begin(), c.x.end())), c.w, c.window, c.extra, c.x[0] == 1));
-        EXPECT_FALSE(transposed(compare_passes(g, {c.x}, kSums))) << c.w[2];
+        EXPECT_EQ(transposed(compare_passes(g, {c.x}, kSums)), !applies()) << c.w[2];
     }
 }
 
@@ -56,7 +59,7 @@ TEST(MergePhases, FollowsSymbols) {
     TestGraph g(7);
     auto length = DimExpr::symbol(g.model.symbols.intern("L"));
     g.output(deconvolve(g, g.input({1, 6, length}), {6, 1, 8}, {{4}, {1}, {2}, {2}}, {0}, true));
-    EXPECT_FALSE(transposed(compare_passes(g, {{1, 6, 37}}, kSums)));
+    EXPECT_EQ(transposed(compare_passes(g, {{1, 6, 37}}, kSums)), !applies());
 }
 
 TEST(MergePhases, LeavesOthersAlone) {

@@ -1,5 +1,6 @@
 #include "passes/reorder_channels_last.h"
 
+#include "common/cpu_features.h"
 #include "kernel/ops/conv.h"
 #include "kernel/ops/movement.h"
 #include "passes/test_graph.h"
@@ -14,6 +15,9 @@ using test::TestGraph;
 int64_t count(std::vector<std::string> const& types, char const* type) {
     return std::count(types.begin(), types.end(), type);
 }
+
+/// Whether there are blocks of channels to reorder to.
+bool applies() { return cpu_features().isa >= Isa::Avx2; }
 
 kernel::ConvInfo convolution() {
     kernel::ConvInfo conv;
@@ -36,8 +40,8 @@ std::vector<std::string> types_of_tokens(bool shared) {
 
 TEST(ReorderChannelsLast, TokensAreReorderedAtOnce) {
     auto types = types_of_tokens(false);
-    EXPECT_EQ(count(types, "Transpose"), 0);
-    EXPECT_EQ(count(types, "Reorder"), 2);
+    EXPECT_EQ(count(types, "Transpose"), applies() ? 0 : 2);
+    EXPECT_EQ(count(types, "Reorder"), applies() ? 2 : 0);
 }
 
 TEST(ReorderChannelsLast, WhatOthersReadStays) {
@@ -52,8 +56,8 @@ TEST(ReorderChannelsLast, ImagesAreReorderedAtOnce) {
     auto* y = g.add(convolution(), {front, g.weights({24, 24, 3, 3})}, {2, 24, 6, 7});
     g.output(g.add(kernel::TransposeInfo{{0, 2, 3, 1}}, {y}, {2, 6, 7, 24}));
     auto types = compare_passes(g, {{2, 6, 7, 24}}, 1e-5);
-    EXPECT_EQ(count(types, "Transpose"), 0);
-    EXPECT_EQ(count(types, "Reorder"), 2);
+    EXPECT_EQ(count(types, "Transpose"), applies() ? 0 : 2);
+    EXPECT_EQ(count(types, "Reorder"), applies() ? 2 : 0);
 }
 
 TEST(ReorderChannelsLast, ActivationsMayLieBetween) {
@@ -68,7 +72,7 @@ TEST(ReorderChannelsLast, ActivationsMayLieBetween) {
         g.output(g.add(conv, {active, g.weights({24, 20, 3})}, {2, 24, 42}));
         if (shared) g.output(active);
         auto types = compare_passes(g, {{2, 42, 20}, {1}}, 1e-5);
-        EXPECT_EQ(count(types, "Transpose"), shared);
+        EXPECT_EQ(count(types, "Transpose"), shared || !applies());
     }
 }
 
