@@ -290,6 +290,26 @@ TEST_F(ConvTest, RowsOfDilatedWindows) {
     EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx2"), cpu_features().isa >= Isa::Avx2);
 }
 
+TEST_F(ConvTest, ColumnsThatLeaveOutTaps) {
+    std::vector<Case> cases;
+    for (int64_t dilation : {5, 12})
+        for (size_t rank : {1, 2, 3})
+            for (int64_t stride : {1, 2}) {
+                auto c = random_case(rng_, rank, 1, 32, pick(rng_, 1, 70));
+                auto& window = c.info.window;
+                for (auto axis = rank < 2 ? 0 : rank - 2; axis < rank; ++axis) {
+                    auto taps = axis + 1 < rank ? 3 : 5;
+                    c.w[2 + axis] = taps, c.x[2 + axis] = pick(rng_, dilation + 1, 2 * dilation + 9);
+                    window.strides[axis] = axis + 1 < rank ? 1 : stride, window.dilations[axis] = dilation;
+                    window.pads_begin[axis] = window.pads_end[axis] = dilation * (taps / 2);
+                }
+                cases.push_back(c);
+            }
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:direct:f32:avx512"), cpu_features().isa >= Isa::Avx512);
+}
+
 TEST_F(ConvTest, AxesOfOneElement) {
     std::vector<Case> cases;
     for (size_t unit : {0, 1, 2})

@@ -34,7 +34,7 @@ class DirectKernel final : public NamedKernel {
         auto lanes = g.over_lanes(tile_.channels);
         ChunkList list(tile_.block, form_.planar, lanes.in_channels, g.out_channels, g.group, g.taps(),
                        tile_.whole_units);
-        list.tap_major = DirectTask::skips_taps(lanes, form_.planar, tile_);
+        list.tap_major = DirectTask::skipped_taps(lanes, form_.planar, tile_, rounded_).any();
         auto fill = [&](void const* from, void* to) {
             LaneWeights weights(tile_, static_cast<float const*>(from), g.out_channels, g.in_channels / g.group,
                                 g.all_taps[0] * g.all_taps[1] * g.all_taps[2]);
@@ -89,6 +89,7 @@ public:
         auto share =
             g->group == 1 && tile_.channels == 1 ? CostModel::share_of_blocks(tile_.block, g->out_channels) : 1;
         auto inputs = static_cast<double>(g->batch * g->in_channels * g->in_size());
+        share *= DirectTask::skipped_taps(g->over_lanes(tile_.channels), form_.planar, tile_, rounded_).share;
         auto work = 2 * outputs * share * depth * static_cast<double>(g->taps()) / (0.85 * flops * cost.threads);
         if (tile_.parts > 1)
             work += making_parts(*g, depth * static_cast<double>(g->taps() * blocks * tile_.block), cost.threads);

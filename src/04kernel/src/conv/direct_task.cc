@@ -30,29 +30,6 @@ constexpr int64_t kPanelBytes = 512 << 10;
 /// both have read.
 constexpr int64_t kWeightsPerInput = 8;
 
-/// Taps [first, end) of an axis that read the input at output `o`.
-struct TapRange {
-    int64_t first, end;
-    TapRange(Geometry const& g, int axis, int64_t o) {
-        auto start = o * g.stride[axis] - g.pad[axis];
-        first = start < 0 ? ceil_div(-start, g.dilation[axis]) : 0;
-        end = start >= g.in[axis] ? 0 : std::min(g.kernel[axis], (g.in[axis] - 1 - start) / g.dilation[axis] + 1);
-        first = std::min(first, end);
-    }
-};
-
-/// The shortest run of (depth, height) taps that holds all that read the input at a plane and row of outputs.
-struct TapRun {
-    int64_t first = 0, count = 0;
-    TapRun(Geometry const& g, int64_t plane, int64_t row) {
-        TapRange d(g, 0, plane), h(g, 1, row);
-        if (d.first == d.end || h.first == h.end) return;
-        first = d.first * g.kernel[1] + h.first;
-        count = (d.end - 1) * g.kernel[1] + h.end - first;
-    }
-    bool operator==(TapRun const&) const = default;
-};
-
 }  // namespace
 
 DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa const& isa, bool planar,
@@ -69,8 +46,15 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       x_units_(ceil_div(rounded.x ? g_.in_channels : g.in_channels, unit_)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
-      skips_(skips_taps(g_, planar, isa)) {
+      skipped_(skipped_taps(g_, planar, isa, rounded)),
+      skips_(skipped_.any()) {
     list_.tap_major = skips_;
+    if (skipped_.columns) {
+        column_runs_ = column_runs(g_);
+        auto most = static_cast<int64_t>(cpu_features().l2 / sizeof(float) / 2);
+        for (auto const& chunk : list_.chunks)
+            by_window_rows_ |= chunk.in_blocks * unit_ * g_.taps() * chunk.blocks * list_.block > most;
+    }
     plan_input();
     plan_parts();
     plan_bands();
@@ -97,22 +81,23 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                 }
 }
 
-bool DirectTask::skips_taps(Geometry const& g, bool planar, TileIsa const& isa) {
-    if (planar || isa.whole_units || isa.parts > 1 || g.group != 1 || g.in_channels % isa.block ||
-        g.kernel[0] * g.kernel[1] == 1)
-        return false;
-    int64_t read = 0, all = g.out[0] * g.out[1] * g.kernel[0] * g.kernel[1];
-    for (int64_t plane = 0; plane < g.out[0]; ++plane)
-        for (int64_t row = 0; row < g.out[1]; ++row) read += TapRun(g, plane, row).count;
-    // Weights by taps go through the input of a band once a tap, which a few skipped ones would not be worth.
-    return all - read > all / 16;
+SkippedTaps DirectTask::skipped_taps(Geometry const& g, bool planar, TileIsa const& isa, RoundedTensors rounded) {
+    if (planar || isa.whole_units || isa.parts > 1 || g.group != 1 || g.in_channels % isa.block || g.taps() == 1)
+        return {};
+    auto rows = share_of_rows(g), columns = share_of_columns(g);
+    // Weights by taps go through the input of a band once a tap, which a few skipped ones would not be worth. Sums of
+    // some columns are stored for each row of the window, which numbers of bf16 would round.
+    SkippedTaps skipped{rows < 15. / 16, columns < 7. / 8 && !rounded.y};
+    skipped.share = (skipped.any() ? rows : 1) * (skipped.columns ? columns : 1);
+    return skipped;
 }
 
 void DirectTask::plan_input() {
-    bool rows_only = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0 && g_.pad[2] == 0 && g_.pad_end[2] == 0;
     bool flat = g_.taps() == 1 && !g_.padded() && g_.stride[2] == 1 && std::equal(g_.in, g_.in + 3, g_.out);
-    copies_ = (isa_->channels > 1 && !rounded_.x) || in_parts() || g_.stride[2] != 1 ||
-              (g_.padded() && !(skips_ && rows_only));
+    bool one_plane = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0;
+    // Of the other axes no padding is read.
+    bool in_place = skips_ && one_plane && (skipped_.columns || (g_.pad[2] == 0 && g_.pad_end[2] == 0));
+    copies_ = (isa_->channels > 1 && !rounded_.x) || in_parts() || g_.stride[2] != 1 || (g_.padded() && !in_place);
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
     if (flat) {
         planes_ = rows_ = 1, columns_ = g_.out_size();
@@ -158,7 +143,9 @@ int64_t DirectTask::offset_in_planes(int64_t plane, int64_t h, int64_t v) const 
 int64_t DirectTask::input_rows(int64_t rows) const {
     if (phases_are_planes_) return rows + row_reach_;
     if (row_step_ > 1) return rows + g_.kernel[1] - 1;
-    return g_.kernel[1] == 1 ? rows : (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
+    if (g_.kernel[1] == 1) return rows;
+    auto all = (rows - 1) * g_.stride[1] + (g_.kernel[1] - 1) * g_.dilation[1] + 1;
+    return copies_ ? all : std::min(all, rows * g_.kernel[1]);
 }
 
 int64_t DirectTask::band_floats(int64_t rows, int64_t columns) const {
@@ -195,7 +182,8 @@ void DirectTask::plan_bands() {
     auto extent = by_columns ? ceil_div(columns_, unit) : rows_;
     auto floats = [&](int64_t n) { return by_columns ? band_floats(1, n * unit) : band_floats(n, columns_); };
     int64_t size = extent;
-    if (floats(size) > budget) {
+    // Weights that L2 does not hold are read from it by rows of the window, each of which serves many rows of outputs.
+    if (floats(size) > budget && !(by_window_rows_ && !copies_)) {
         auto marginal = std::max<int64_t>(1, floats(2) - floats(1));
         size = std::clamp<int64_t>((budget - floats(1)) / marginal + 1, 1, extent);
     }
@@ -262,7 +250,7 @@ float const* DirectTask::fetch(Band const& band, int64_t index, float* scratch, 
     auto* image = p.x + band.image * x_units_ * g_.in[0] * plane;
     if (!copies_)
         return image + band.plane * g_.stride[0] * plane + (band.row * g_.stride[1] - g_.pad[1]) * row +
-               band.column * unit_;
+               (band.column - g_.pad[2]) * unit_;
     auto& held = reinterpret_cast<Held*>(scratch)->band;
     auto* copy = scratch + kTagFloats;
     if (splits_ > 1 && held == index) return copy;
@@ -376,18 +364,40 @@ void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const
 
 void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chunk) const {
     if (!skips_) return isa_->rows(job);
-    auto tap_floats = list_.in_units() * unit_ * chunk.blocks * list_.block;
     for (int64_t row = 0, end; row < band.rows; row = end) {
         TapRun run(g_, band.plane, band.row + row);
         for (end = row + 1; end < band.rows && TapRun(g_, band.plane, band.row + end) == run;) ++end;
+        auto rows = job;
+        rows.rows = static_cast<int32_t>(end - row);
+        rows.x += row * job.x_row, rows.y += row * job.y_row;
+        if (rows.residual) rows.residual += row * job.y_row;
+        if (!skipped_.columns) run_taps(rows, run, {0, g_.kernel[2]}, chunk);
+        for (auto const& columns : column_runs_) {
+            auto first = std::max(columns.first, band.column) - band.column;
+            auto last = std::min(columns.end, band.column + band.columns) - band.column;
+            if (first >= last) continue;
+            auto part = rows;
+            part.cols = static_cast<int32_t>(last - first);
+            part.x += first * unit_, part.y += first * job.y_step;
+            if (part.residual) part.residual += first * job.y_step;
+            run_taps(part, run, columns.taps, chunk);
+        }
+    }
+}
+
+void DirectTask::run_taps(RowJob const& job, TapRun const& rows, TapRange const& columns, Chunk const& chunk) const {
+    auto const units = list_.in_units(), width = g_.kernel[2];
+    bool const at_once = columns.count() == width && !by_window_rows_;
+    bool const whole = at_once || rows.count * columns.count() == 0;
+    auto const parts = whole ? 1 : rows.count, taps = whole ? rows.count * columns.count() : columns.count();
+    for (int64_t i = 0; i < parts; ++i) {
         auto part = job;
-        part.rows = static_cast<int32_t>(end - row);
-        part.x += row * job.x_row, part.y += row * job.y_row;
-        if (part.residual) part.residual += row * job.y_row;
-        auto first = run.first * g_.kernel[2];
-        part.tap_count = part.full_taps = run.count * g_.kernel[2] * list_.in_units();
-        part.taps += first * list_.in_units(), part.w += first * tap_floats;
-        if (run.count < g_.kernel[0] * g_.kernel[1]) part.ahead = nullptr;
+        auto const first = ((rows.first + i) * width + columns.first) * units;
+        part.tap_count = part.full_taps = taps * units;
+        part.taps += first, part.w += first * unit_ * chunk.blocks * list_.block;
+        part.add = job.add || i > 0;
+        if (i + 1 < parts) part.residual = nullptr, part.activation = {};
+        if (taps < g_.taps()) part.ahead = nullptr;
         isa_->rows(part);
     }
 }

@@ -1,8 +1,17 @@
 #pragma once
 #include "conv/direct_plan.h"
+#include "conv/read_taps.h"
 #include "mem_manager/blob.h"
 
 namespace refactor::kernel {
+
+/// Where the edges leave out taps that read padding, for which the weights are tap-major.
+struct SkippedTaps {
+    bool rows = false, columns = false;  ///< rows and planes; columns, and then both
+    double share = 1;                    ///< of the time of all products
+
+    bool any() const { return rows || columns; }
+};
 
 /// Direct convolution with blocked (or, planar, Plain with few channels) input and blocked output. Threads share tasks
 /// (image, band of outputs, chunks); a band's input is copied with its padding, and with strides turned into phases,
@@ -21,8 +30,7 @@ public:
 
     /// Packs the Plain weights of a convolution, both over lanes.
     static void pack(ChunkList const&, Geometry const&, float const* weights, Chunk const&, float* packed);
-    /// Whether rows and planes at the edges leave out the taps that read padding, for which the weights are tap-major.
-    static bool skips_taps(Geometry const&, bool planar, TileIsa const&);
+    static SkippedTaps skipped_taps(Geometry const&, bool planar, TileIsa const&, RoundedTensors);
 
 private:
     struct Pointers {
@@ -50,6 +58,8 @@ private:
     int64_t bands() const { return g_.batch * planes_ * row_step_ * row_bands_ * column_bands_; }
     Band band_at(int64_t index) const;
     void run_rows(RowJob const&, Band const&, Chunk const&) const;
+    /// With the given columns of the rows of a window, one row behind the other where the weights need it.
+    void run_taps(RowJob const&, TapRun const&, TapRange const& columns, Chunk const&) const;
     float const* fetch(Band const&, int64_t index, float* scratch, Pointers const&) const;
     void run_task(int64_t task, float* scratch, Pointers const&) const;
     RowJob job_of(Band const&) const;
@@ -67,9 +77,12 @@ private:
     int64_t unit_;     ///< floats of an input unit: a block, or 1 if planar
     int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
     double operations_;
-    bool skips_;           ///< see `skips_taps`
-    bool far_;             ///< of Y and the residual: see `are_far`
-    bool copies_ = false;  ///< the input is read through a padded copy
+    SkippedTaps skipped_;
+    bool skips_;                             ///< any
+    SmallVector<ColumnRun, 4> column_runs_;  ///< if columns skip taps
+    bool by_window_rows_ = false;            ///< then: weights are multiplied row by row of the window everywhere
+    bool far_;                               ///< of Y and the residual: see `are_far`
+    bool copies_ = false;                    ///< the input is read through a padded copy
     int64_t phases_ = 1, phase_mask_ = 1,
             reach_ = 0;  ///< of the copy; columns that a window reaches beyond its first, in one phase
     /// Tiles take positions that are evenly apart, of neighbouring rows as well if phases are planes of the copy: of
