@@ -98,6 +98,33 @@ TEST_F(ConvTest, GroupsOfWholeBlocks) {
     }
 }
 
+TEST_F(ConvTest, LargeWindows) {
+    std::vector<Case> cases;
+    for (int64_t taps : {5, 7})
+        for (int i = 0; i < 6; ++i) {
+            auto const rank = i == 2 ? size_t{3} : size_t{2};
+            auto const groups = i == 3 ? 2 : 1;
+            auto channels = [&] { return groups > 1 ? 16 * pick(rng_, 1, 2) : pick(rng_, 1, 50); };
+            auto c = random_case(rng_, rank, groups, channels(), channels());
+            auto& window = c.info.window;
+            c.constant_weights = true;
+            for (size_t axis = 0; axis < rank; ++axis) {
+                bool const depth = axis + 2 < rank;
+                c.w[2 + axis] = depth ? 3 : taps, c.x[2 + axis] = depth ? 4 : pick(rng_, taps, i == 1 ? 8 : 33);
+                window.strides[axis] = 1, window.dilations[axis] = i == 4 ? 2 : 1;
+                auto reach = window.dilations[axis] * (c.w[2 + axis] - 1);
+                window.pads_begin[axis] = pick(rng_, 0, reach), window.pads_end[axis] = pick(rng_, 0, reach);
+                c.x[2 + axis] = std::max(c.x[2 + axis], reach + 1);
+            }
+            cases.push_back(c);
+        }
+    auto ran = check_all(cases, rng_);
+    for (std::string form : {"f2", "f4"}) {
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2);
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512);
+    }
+}
+
 TEST_F(ConvTest, StrideOfTwo) {
     std::vector<Case> cases;
     for (int i = 0; i < 10; ++i) {

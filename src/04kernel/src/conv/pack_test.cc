@@ -96,9 +96,10 @@ TEST(ConvPack, WinogradTransformsFilters) {
     struct Case {
         int64_t rows, cols, outputs, depth, in, out, stride = 1;
     };
-    for (auto const& z : {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40},
-                          Case{3, 3, 4, 3, 5, 9}, Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7},
-                          Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2}, Case{3, 3, 4, 1, 8, 40, 2}}) {
+    for (auto const& z :
+         {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40}, Case{3, 3, 4, 3, 5, 9},
+          Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7}, Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2},
+          Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33}}) {
         auto const& form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
         Geometry g;
         g.in_channels = z.in, g.out_channels = z.out;
@@ -110,9 +111,9 @@ TEST(ConvPack, WinogradTransformsFilters) {
         pack_winograd(form, list, g, w.data(), packed.data());
         FilterTransform transform(form);
         auto g_of_plane = [&](int64_t products, int64_t i, int64_t k) {
-            return form.strided() ? strided_g_of(transform, products, i, k) : g_of(transform, products, 3, i, k);
+            return form.strided() ? strided_g_of(transform, products, i, k) : g_of(transform, products, z.rows, i, k);
         };
-        auto side = form.plane() ? form.tile[0] + 2 : form.products, width = form.plane() ? int64_t{3} : taps;
+        auto side = form.plane() ? form.tile[0] + z.rows - 1 : form.products, width = form.plane() ? z.rows : taps;
         for (auto const& chunk : list.chunks)
             for (int64_t i = 0; i < list.in_channels; ++i)
                 for (int64_t lane = 0; lane < chunk.blocks * block; ++lane)
@@ -123,7 +124,7 @@ TEST(ConvPack, WinogradTransformsFilters) {
                         long double sum = 0, size = 0;
                         for (int64_t k = 0; inside && k < taps; ++k) {
                             auto u = form.plane()
-                                         ? g_of_plane(side, p / side, k / 3) * g_of_plane(side, p % side, k % 3)
+                                         ? g_of_plane(side, p / side, k / width) * g_of_plane(side, p % side, k % width)
                                          : g_of(transform, side, width, p, k);
                             sum += u * filter[k], size += std::fabs(u * filter[k]);
                         }

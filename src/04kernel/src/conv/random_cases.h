@@ -29,8 +29,9 @@ struct Case {
     bool may_be_winograd() const {
         auto taps = element_count(std::span<int64_t const>(w).subspan(2));
         auto longest = *std::max_element(w.begin() + 2, w.end());
-        return (w.size() >= 4 && w.end()[-2] == 3 && w.back() == 3) ||
-               (taps == longest && (taps == 3 || taps == 5 || taps == 7));
+        auto is_window = [](int64_t size) { return size == 3 || size == 5 || size == 7; };
+        return (w.size() >= 4 && w.end()[-2] == w.back() && is_window(w.back())) ||
+               (taps == longest && is_window(taps));
     }
     std::string text() const { return dims_text(x) + " * " + dims_text(w) + " " + info.attributes(); }
 };

@@ -35,8 +35,7 @@ class WinogradKernel final : public NamedKernel {
     bool whole() const { return isa_ == Isa::Avx512 && cpu_features().whole_512; }
     WinogradIsa const& transforms(WinogradForm const& form) const {
         bool wide = isa_ == Isa::Avx512;
-        if (form.strided()) return wide ? winograd_strided_avx512(outputs_) : winograd_strided_avx2(outputs_);
-        if (form.plane()) return wide ? winograd_avx512(outputs_) : winograd_avx2(outputs_);
+        if (form.plane()) return wide ? winograd_avx512(form) : winograd_avx2(form);
         return wide ? winograd_line_avx512(form.taps()) : winograd_line_avx2(form.taps());
     }
 
@@ -49,7 +48,7 @@ class WinogradKernel final : public NamedKernel {
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
         auto const* form = form_of(*g);
-        if (!form) return Err{Rejection{"is for kernels of 3 × 3, or of 3, 5 or 7 along one axis"}};
+        if (!form) return Err{Rejection{"is for kernels of 3 × 3, 5 × 5 or 7 × 7, or of 3, 5 or 7 along one axis"}};
         for (int axis = 1; axis < 3; ++axis) {
             if (g->stride[axis] != stride_)
                 return Err{Rejection{"is for kernels of height and width with stride " + std::to_string(stride_)}};
@@ -149,6 +148,12 @@ bool is_line(Dims const& w) {
     return axes == 1;
 }
 
+/// Whether there are tiles of `outputs`² for a plane of taps.
+bool has_tiles(int64_t rows, int64_t cols, int64_t outputs, int64_t stride) {
+    auto const* form = winograd_form(rows, cols, outputs, stride);
+    return form && form->plane();
+}
+
 /// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis.
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t outputs, int64_t stride) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
@@ -164,10 +169,11 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     bool const line = outputs == 0;
     bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides) &&
                            all_one(info.window.dilations)
-                     : rank >= 4 && w.dims[rank - 2] == 3 && w.dims[rank - 1] == 3;
+                     : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride);
     if (!fits)
         return Err{Rejection{line ? "is for kernels of 3, 5 or 7 along one axis with stride and dilation 1"
-                                  : "is for kernels of height and width 3"}};
+                                  : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
+                                        " outputs for kernels of such height and width"}};
     auto strided = [&](size_t axis) {
         auto const& strides = info.window.strides;
         return (axis < strides.size() ? strides[axis] : 1) == stride;

@@ -16,6 +16,9 @@
 // n of odd inputs as they are, all of these by one filter. Of 9 products a pixel 6.25 are left with n = 2 and 5.06 with
 // 4 (points 0, 1, and -1, 2), for as many filters as without a stride.
 //
+// Larger kernels take the same points: F(2×2, 5×5) those of n = 4, for 9 products a pixel instead of 25, F(4×4, 5×5)
+// and F(2×2, 7×7) those of n = 6, for 4 instead of 25 and 16 instead of 49.
+//
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
 // of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
 
@@ -40,8 +43,8 @@ struct WinogradForm {
         return (p / filters == odd ? tile[0] : 1) * (p % filters == odd ? tile[1] : 1);
     }
 };
-/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6; with a stride of 2, 2 or 4), or of one with 3, 5
-/// or 7 along one axis; null for others.
+/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6; with a stride of 2, 2 or 4), of 5 × 5 (2 or 4)
+/// or 7 × 7 (2), or of one with 3, 5 or 7 along one axis; null for others.
 WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride = 1);
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
@@ -76,12 +79,9 @@ struct WinogradIsa {
     void (*input)(WinogradJob const&);   ///< reads x, writes transformed
     void (*output)(WinogradJob const&);  ///< reads transformed, writes y
 };
-/// Tiles of `outputs`².
-WinogradIsa const& winograd_avx2(int64_t outputs);
-WinogradIsa const& winograd_avx512(int64_t outputs);
-/// The same of a stride of 2.
-WinogradIsa const& winograd_strided_avx2(int64_t outputs);
-WinogradIsa const& winograd_strided_avx512(int64_t outputs);
+/// For kernels of planes.
+WinogradIsa const& winograd_avx2(WinogradForm const&);
+WinogradIsa const& winograd_avx512(WinogradForm const&);
 /// For kernels along one axis of 3, 5 or 7 taps.
 WinogradIsa const& winograd_line_avx2(int64_t taps);
 WinogradIsa const& winograd_line_avx512(int64_t taps);

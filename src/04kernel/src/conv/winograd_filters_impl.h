@@ -23,27 +23,27 @@ RG_SIMD void apply(FilterTransform const& t, Vec const* in, int step, Vec* out, 
 }
 
 /// The same along an axis of a plane.
-template <int products, bool strided>
+template <int taps, int products, bool strided>
 RG_SIMD void apply_along(FilterTransform const& t, Vec const* in, int step, Vec* out, int out_step) {
     if constexpr (strided) {
         apply<2, products - 1>(t, in, 2 * step, out, out_step);
         out[(products - 1) * out_step] = in[step];
     } else {
-        apply<3, products>(t, in, step, out, out_step);
+        apply<taps, products>(t, in, step, out, out_step);
     }
 }
 
-template <int products, bool strided = false>
+template <int taps, int products, bool strided = false>
 void transform_planes(FilterTransform const& t, float const* from, int64_t tap_step, float* to, int64_t product_step) {
     for (int half = 0; half < 2; ++half, from += Vec::width, to += Vec::width) {
-        Vec g[9], rows[3 * products], u[products];
+        Vec g[taps * taps], rows[taps * products], u[products];
 #pragma GCC unroll 9
-        for (int k = 0; k < 9; ++k) g[k] = Vec::load(from + k * tap_step);
+        for (int k = 0; k < taps * taps; ++k) g[k] = Vec::load(from + k * tap_step);
 #pragma GCC unroll 3
-        for (int j = 0; j < 3; ++j) apply_along<products, strided>(t, g + j, 3, rows + j, 3);
+        for (int j = 0; j < taps; ++j) apply_along<taps, products, strided>(t, g + j, taps, rows + j, taps);
 #pragma GCC unroll 8
         for (int i = 0; i < products; ++i) {
-            apply_along<products, strided>(t, rows + 3 * i, 1, u, 1);
+            apply_along<taps, products, strided>(t, rows + taps * i, 1, u, 1);
 #pragma GCC unroll 8
             for (int j = 0; j < products; ++j) u[j].store(to + (i * products + j) * product_step);
         }
@@ -63,9 +63,13 @@ void transform_lines(FilterTransform const& t, float const* from, int64_t tap_st
 }
 
 RG_SIMD FilterFunction filters_of(WinogradForm const& form) {
-    if (form.strided()) return form.tile[0] == 2 ? transform_planes<4, true> : transform_planes<6, true>;
-    if (form.plane())
-        return form.tile[0] == 2 ? transform_planes<4> : form.tile[0] == 4 ? transform_planes<6> : transform_planes<8>;
+    int64_t const outputs = form.tile[0];
+    if (form.strided()) return outputs == 2 ? transform_planes<3, 4, true> : transform_planes<3, 6, true>;
+    if (form.plane()) {
+        if (form.kernel[0] == 7) return transform_planes<7, 8>;
+        if (form.kernel[0] == 5) return outputs == 2 ? transform_planes<5, 6> : transform_planes<5, 8>;
+        return outputs == 2 ? transform_planes<3, 4> : outputs == 4 ? transform_planes<3, 6> : transform_planes<3, 8>;
+    }
     return form.taps() == 3 ? transform_lines<3, 6> : form.taps() == 5 ? transform_lines<5, 8> : transform_lines<7, 8>;
 }
 

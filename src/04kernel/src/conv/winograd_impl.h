@@ -38,10 +38,10 @@ public:
     }
 };
 
-/// Tiles of `outputs` × `outputs` from `inputs` × `inputs`.
-template <int outputs, int stride>
+/// Tiles of `outputs` × `outputs` from `inputs` × `inputs` by kernels of `taps` × `taps`.
+template <int outputs, int stride, int taps>
 struct Planes {
-    static constexpr int inputs = stride * (outputs - 1) + 3;
+    static constexpr int inputs = stride * (outputs - 1) + taps;
     using Stream = Streams<inputs, outputs, stride>;
 
     /// First row (column) of outputs of a tile.
@@ -291,13 +291,16 @@ struct Planes {
     }
 };
 
-template <int outputs, int stride>
-constexpr WinogradIsa kPlanes{Planes<outputs, stride>::input, Planes<outputs, stride>::output};
+template <int outputs, int stride, int taps = 3>
+constexpr WinogradIsa kPlanes{Planes<outputs, stride, taps>::input, Planes<outputs, stride, taps>::output};
 
-RG_SIMD WinogradIsa const& planes_of(int64_t outputs) {
+RG_SIMD WinogradIsa const& planes_of(WinogradForm const& form) {
+    int64_t const taps = form.kernel[0], outputs = form.tile[0];
+    if (form.stride == 2) return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>;
+    if (taps == 7) return kPlanes<2, 1, 7>;
+    if (taps == 5) return outputs == 2 ? kPlanes<2, 1, 5> : kPlanes<4, 1, 5>;
     return outputs == 2 ? kPlanes<2, 1> : outputs == 4 ? kPlanes<4, 1> : kPlanes<6, 1>;
 }
-RG_SIMD WinogradIsa const& strided_planes_of(int64_t outputs) { return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>; }
 
 }  // namespace
 }  // namespace refactor::kernel

@@ -12,15 +12,15 @@ namespace {
 
 constexpr double kPoints[] = {0, 1, -1, 2, -2, 0.5, -0.5};
 
-constexpr WinogradForm kForms[] = {{{3, 3}, {2, 2}, 16},    {{3, 3}, {4, 4}, 36},   {{3, 3}, {6, 6}, 64},
-                                   {{1, 3}, {1, 4}, 6},     {{3, 1}, {4, 1}, 6},    {{1, 5}, {1, 4}, 8},
-                                   {{5, 1}, {4, 1}, 8},     {{1, 7}, {1, 2}, 8},    {{7, 1}, {2, 1}, 8},
-                                   {{3, 3}, {2, 2}, 16, 2}, {{3, 3}, {4, 4}, 36, 2}};
+constexpr WinogradForm kForms[] = {
+    {{3, 3}, {2, 2}, 16}, {{3, 3}, {4, 4}, 36}, {{3, 3}, {6, 6}, 64},    {{5, 5}, {2, 2}, 36},   {{5, 5}, {4, 4}, 64},
+    {{7, 7}, {2, 2}, 64}, {{1, 3}, {1, 4}, 6},  {{3, 1}, {4, 1}, 6},     {{1, 5}, {1, 4}, 8},    {{5, 1}, {4, 1}, 8},
+    {{1, 7}, {1, 2}, 8},  {{7, 1}, {2, 1}, 8},  {{3, 3}, {2, 2}, 16, 2}, {{3, 3}, {4, 4}, 36, 2}};
 
 class FilterPacker {
     /// Input channels whose filters are transformed together, so that a product gets whole cache lines: products are
     /// far apart, and L1 could not keep a line of each.
-    static constexpr int64_t kDeep = 8, kMostLanes = 32, kMostTaps = 9, kMostProducts = 64;
+    static constexpr int64_t kDeep = 8, kMostLanes = 32, kMostTaps = 49, kMostProducts = 64;
 
     WinogradForm const& form_;
     ChunkList const& list_;
@@ -79,15 +79,15 @@ WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int6
 }
 
 std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
-    auto name =
-        form.plane() ? "winograd_f" + std::to_string(form.tile[0]) : "winograd_line" + std::to_string(form.taps());
+    auto name = form.plane() ? "winograd_f" + std::to_string(form.tile[0]) + "x" + std::to_string(form.kernel[0])
+                             : "winograd_line" + std::to_string(form.taps());
     return name + (form.strided() ? "s" : "") + ":" + std::to_string(list.block);
 }
 
 FilterTransform::FilterTransform(WinogradForm const& form) {
     auto plane = form.plane(), strided = form.strided();
-    auto taps = strided ? 2 : plane ? 3 : form.taps();
-    auto points = strided ? form.tile[0] : (plane ? form.tile[0] + 2 : form.products) - 1;
+    auto taps = strided ? 2 : plane ? form.kernel[0] : form.taps();
+    auto points = strided ? form.tile[0] : (plane ? form.tile[0] + taps - 1 : form.products) - 1;
     for (int64_t i = 0; i < points; ++i) {
         double scale = i == 0 && points == 7 ? -1 : 1, power = 1;
         for (int64_t j = 0; j < points; ++j)

@@ -32,13 +32,17 @@ RG_SIMD void input_1d(Vec const (&d)[6], Vec (&t)[6]) {
     t[5] = fma(four, d[1], fnma(five, d[3], d[5]));
 }
 
-/// Aᵀ m.
-RG_SIMD void output_1d(Vec const (&m)[6], Vec (&y)[4]) {
+/// Aᵀ m for two or four outputs.
+template <int outputs>
+RG_SIMD void output_1d(Vec const (&m)[6], Vec (&y)[outputs]) {
     Vec s1 = m[1] + m[2], s2 = m[3] + m[4], d1 = m[1] - m[2], d2 = m[3] - m[4];
     y[0] = m[0] + s1 + s2;
     y[1] = fma(Vec::set(2.f), d2, d1);
-    y[2] = fma(Vec::set(4.f), s2, s1);
-    y[3] = fma(Vec::set(8.f), d2, d1) + m[5];
+    if constexpr (outputs == 4) {
+        y[2] = fma(Vec::set(4.f), s2, s1);
+        y[3] = fma(Vec::set(8.f), d2, d1);
+    }
+    y[outputs - 1] = y[outputs - 1] + m[5];
 }
 
 /// Bᵀ d with the points 0, ±1, ±2, ±1/2, ∞.
