@@ -285,18 +285,21 @@ TEST_F(ConvTest, ManyTapsThatReadOnlyPadding) {
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
     for (int64_t taps : {3, 5, 7})
-        for (size_t rank : {1, 2, 2}) {
-            auto c = random_case(rng_, rank, 1, pick(rng_, 1, 70), pick(rng_, 1, 70));
-            size_t axis = cases.size() % 3 == 2 ? 0 : rank - 1;
-            for (size_t i = 0; i < rank; ++i) {
-                auto& window = c.info.window;
-                c.w[2 + i] = i == axis ? taps : 1, window.strides[i] = window.dilations[i] = 1;
-                if (i != axis) window.pads_begin[i] = window.pads_end[i] = 0;
-                c.x[2 + i] = pick(rng_, i == axis ? taps : 1, 40);
+        for (size_t rank : {1, 2, 2})
+            for (int64_t dilation : {1, 2, 5}) {
+                auto c = random_case(rng_, rank, 1, pick(rng_, 1, 70), pick(rng_, 1, 70));
+                size_t axis = cases.size() / 3 % 3 == 2 ? 0 : rank - 1;
+                for (size_t i = 0; i < rank; ++i) {
+                    auto& window = c.info.window;
+                    c.w[2 + i] = i == axis ? taps : 1, window.strides[i] = 1, window.dilations[i] = dilation;
+                    if (i != axis) window.pads_begin[i] = window.pads_end[i] = 0;
+                    c.x[2 + i] = pick(rng_, i == axis ? (taps - 1) * dilation + 1 : 1, 60);
+                }
+                cases.push_back(c);
             }
-            cases.push_back(c);
-        }
-    check_all(cases, rng_);
+    auto ran = check_all(cases, rng_);
+    EXPECT_EQ(ran.contains("conv:cpu:winograd_line:f32:avx2"), cpu_features().isa >= Isa::Avx2);
+    EXPECT_EQ(ran.contains("conv:cpu:winograd_line:f32:avx512"), cpu_features().isa >= Isa::Avx512);
 }
 
 TEST_F(ConvTest, RowsOfDilatedWindows) {

@@ -52,8 +52,8 @@ class WinogradKernel final : public NamedKernel {
         for (int axis = 1; axis < 3; ++axis) {
             if (g->stride[axis] != stride_)
                 return Err{Rejection{"is for kernels of height and width with stride " + std::to_string(stride_)}};
-            if (g->dilation[axis] != 1 && (!form->plane() || form->strided()))
-                return Err{Rejection{"is for dilation 1"}};
+            if (g->kernel[axis] == 1) g->dilation[axis] = 1;
+            if (g->dilation[axis] != 1 && form->strided()) return Err{Rejection{"is for dilation 1"}};
             if (g->kernel[axis] == 1 && (g->pad[axis] != 0 || g->pad_end[axis] != 0))
                 return Err{Rejection{"does not pad an axis that the kernel does not cover"}};
         }
@@ -167,11 +167,10 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     auto rank = w.dims.size();
     auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
     bool const line = outputs == 0;
-    bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides) &&
-                           all_one(info.window.dilations)
+    bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides)
                      : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride);
     if (!fits)
-        return Err{Rejection{line ? "is for kernels of 3, 5 or 7 along one axis with stride and dilation 1"
+        return Err{Rejection{line ? "is for kernels of 3, 5 or 7 along one axis with stride 1"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
                                         " outputs for kernels of such height and width"}};
     auto strided = [&](size_t axis) {

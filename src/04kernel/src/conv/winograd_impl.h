@@ -44,19 +44,6 @@ struct Planes {
     static constexpr int inputs = stride * (outputs - 1) + taps;
     using Stream = Streams<inputs, outputs, stride>;
 
-    /// First row (column) of outputs of a tile.
-    RG_SIMD static int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
-        if (dilation == 1) return tile * outputs;
-        return tile / phase_tiles + tile % phase_tiles * outputs * dilation;
-    }
-    /// Rows (columns) of a tile that lie inside the output.
-    RG_SIMD static int64_t inside_of(int64_t first, int64_t dilation, int64_t size) {
-        int64_t count = size - first;
-        if (dilation > 1) count = (count + dilation - 1) / dilation;
-        if (count < 0) count = 0;
-        return count < outputs ? count : outputs;
-    }
-
     /// Tiles side by side that share the transformed columns: as many as half of L1 holds beside the rows of X.
     /// Neighbours share `kShared` rows or columns of it.
     static constexpr int kStep = stride * outputs, kShared = inputs > kStep ? inputs - kStep : 0;
@@ -157,8 +144,8 @@ struct Planes {
                 }
                 float const* plane =
                     j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
-                int64_t row = stride * first_of(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
-                int64_t col = stride * first_of(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
+                int64_t row = stride * first_of<outputs>(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
+                int64_t col = stride * first_of<outputs>(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
                 transform_run(Rows(j, plane, row, col, (n - 1) * kStep + inputs), n, v);
             }
         }
@@ -267,15 +254,15 @@ struct Planes {
             After const a(j, b, lanes);
             Stream m(j, b);
             for (int64_t t = 0; t < j.tiles; ++t, m.next(), at.next(j)) {
-                int64_t row = first_of(at.row, j.phase_rows, j.row_dilation);
-                int64_t col = first_of(at.col, j.phase_cols, j.col_dilation);
+                int64_t row = first_of<outputs>(at.row, j.phase_rows, j.row_dilation);
+                int64_t col = first_of<outputs>(at.col, j.phase_cols, j.col_dilation);
                 int64_t plane = ((at.image * j.image_blocks + b) * j.out_planes + at.plane) * j.out_rows;
                 Target const to{j.y,
                                 ((plane + row) * j.out_cols + col) * W,
                                 j.row_dilation * j.out_cols * W,
                                 j.col_dilation * W,
-                                inside_of(row, j.row_dilation, j.out_rows),
-                                inside_of(col, j.col_dilation, j.out_cols)};
+                                inside_of<outputs>(row, j.row_dilation, j.out_rows),
+                                inside_of<outputs>(col, j.col_dilation, j.out_cols)};
                 if (j.far) prefetch_second(to, j.residual);
                 output_columns(m, a.bias, half);
                 output_tile(half, to, a);

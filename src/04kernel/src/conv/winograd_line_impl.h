@@ -8,21 +8,30 @@ namespace {
 /// Tiles of `outputs` outputs from `inputs` inputs.
 template <int outputs, int inputs>
 struct Lines {
+    /// The first output of a tile along the axis.
+    RG_SIMD static int64_t first_output(WinogradJob const& j, Place const& at) {
+        return j.along_rows ? first_of<outputs>(at.row, j.phase_rows, j.row_dilation)
+                            : first_of<outputs>(at.col, j.phase_cols, j.col_dilation);
+    }
+
     static void input(WinogradJob const& j) {
-        int64_t const step = j.along_rows ? j.in_cols * W : W;
         int64_t const length = j.along_rows ? j.in_rows : j.in_cols, pad = j.along_rows ? j.row_pad : j.col_pad;
+        int64_t const dilation = j.along_rows ? j.row_dilation : j.col_dilation;
+        int64_t const place = j.along_rows ? j.in_cols * W : W, step = dilation * place;
         for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
             float* v = j.transformed + b * j.tiles * W;
             for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
-                int64_t first = (j.along_rows ? at.row : at.col) * outputs - pad;
+                int64_t first = first_output(j, at) - pad;
                 float const* x = j.x + (at.image * j.image_blocks + b) * j.in_rows * j.in_cols * W +
-                                 (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * step;
-                bool const whole = first >= 0 && first + inputs <= length;
+                                 (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * place;
+                auto inside = [&](int64_t i) __attribute__((always_inline)) {
+                    return first + i * dilation >= 0 && first + i * dilation < length;
+                };
+                bool const whole = inside(0) && inside(inputs - 1);
                 Vec d[inputs], u[inputs];
 #pragma GCC unroll 8
-                for (int i = 0; i < inputs; ++i)
-                    d[i] = whole || (first + i >= 0 && first + i < length) ? Vec::load(x + i * step) : Vec::zero();
+                for (int i = 0; i < inputs; ++i) d[i] = whole || inside(i) ? Vec::load(x + i * step) : Vec::zero();
                 input_1d(d, u);
 #pragma GCC unroll 8
                 for (int i = 0; i < inputs; ++i) u[i].store(v + i * j.product_stride);
@@ -34,7 +43,9 @@ struct Lines {
         bool const clamp = simple(j.activation.kind);
         Range const range(clamp ? j.activation : Activation{});
         bool const before = j.residual && !j.residual_last, after = j.residual && j.residual_last && clamp;
-        int64_t const step = j.along_rows ? j.out_cols * W : W, length = j.along_rows ? j.out_rows : j.out_cols;
+        int64_t const length = j.along_rows ? j.out_rows : j.out_cols;
+        int64_t const dilation = j.along_rows ? j.row_dilation : j.col_dilation;
+        int64_t const place = j.along_rows ? j.out_cols * W : W, step = dilation * place;
         for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
             int lanes = b + 1 == j.blocks ? j.last_lanes : W;
@@ -46,10 +57,9 @@ struct Lines {
 #pragma GCC unroll 8
                 for (int i = 0; i < inputs; ++i) d[i] = Vec::load(m + i * j.product_stride);
                 output_1d(d, y);
-                int64_t first = (j.along_rows ? at.row : at.col) * outputs;
-                int64_t count = length - first < outputs ? length - first : outputs;
+                int64_t first = first_output(j, at), count = inside_of<outputs>(first, dilation, length);
                 int64_t offset = (at.image * j.image_blocks + b) * j.out_rows * j.out_cols * W +
-                                 (j.along_rows ? at.col * W : at.row * j.out_cols * W) + first * step;
+                                 (j.along_rows ? at.col * W : at.row * j.out_cols * W) + first * place;
 #pragma GCC unroll 4
                 for (int i = 0; i < outputs; ++i) {
                     if (i >= count) break;

@@ -112,6 +112,21 @@ RG_SIMD void output_1d(Vec const (&m)[9], Vec (&y)[4]) {
     y[3] = fma(Vec::set(8.f), m[3], d) + (m[4] + m[8]);
 }
 
+/// First row (column) of outputs of a tile: with a dilation d, every d-th is one of d phases.
+template <int outputs>
+RG_SIMD int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
+    if (dilation == 1) return tile * outputs;
+    return tile / phase_tiles + tile % phase_tiles * outputs * dilation;
+}
+/// Rows (columns) of a tile that lie inside the output.
+template <int outputs>
+RG_SIMD int64_t inside_of(int64_t first, int64_t dilation, int64_t size) {
+    int64_t count = size - first;
+    if (dilation > 1) count = (count + dilation - 1) / dilation;
+    if (count < 0) count = 0;
+    return count < outputs ? count : outputs;
+}
+
 /// Position of a tile.
 struct Place {
     int64_t image, plane, row, col;
