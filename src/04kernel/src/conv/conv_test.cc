@@ -100,8 +100,8 @@ TEST_F(ConvTest, GroupsOfWholeBlocks) {
 
 TEST_F(ConvTest, LargeWindows) {
     std::vector<Case> cases;
-    for (int64_t taps : {5, 7})
-        for (int i = 0; i < 6; ++i) {
+    for (int64_t taps : {4, 5, 6, 7, 9, 11})
+        for (int i = 0; i < 5; ++i) {
             auto const rank = i == 2 ? size_t{3} : size_t{2};
             auto const groups = i == 3 ? 2 : 1;
             auto channels = [&] { return groups > 1 ? 16 * pick(rng_, 1, 2) : pick(rng_, 1, 50); };
@@ -110,7 +110,7 @@ TEST_F(ConvTest, LargeWindows) {
             c.constant_weights = true;
             for (size_t axis = 0; axis < rank; ++axis) {
                 bool const depth = axis + 2 < rank;
-                c.w[2 + axis] = depth ? 3 : taps, c.x[2 + axis] = depth ? 4 : pick(rng_, taps, i == 1 ? 8 : 33);
+                c.w[2 + axis] = depth ? 3 : taps, c.x[2 + axis] = depth ? 4 : pick(rng_, taps, i == 1 ? taps + 3 : 33);
                 window.strides[axis] = 1, window.dilations[axis] = i == 4 ? 2 : 1;
                 auto reach = window.dilations[axis] * (c.w[2 + axis] - 1);
                 window.pads_begin[axis] = pick(rng_, 0, reach), window.pads_end[axis] = pick(rng_, 0, reach);
@@ -119,7 +119,7 @@ TEST_F(ConvTest, LargeWindows) {
             cases.push_back(c);
         }
     auto ran = check_all(cases, rng_);
-    for (std::string form : {"f2", "f4"}) {
+    for (std::string form : {"f2", "f4", "f5"}) {
         EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2);
         EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512);
     }
@@ -284,7 +284,7 @@ TEST_F(ConvTest, ManyTapsThatReadOnlyPadding) {
 
 TEST_F(ConvTest, KernelsAlongOneAxis) {
     std::vector<Case> cases;
-    for (int64_t taps : {3, 5, 7})
+    for (int64_t taps : {3, 4, 5, 7, 9, 11, 33})
         for (size_t rank : {1, 2, 2})
             for (int64_t dilation : {1, 2, 5}) {
                 auto c = random_case(rng_, rank, 1, pick(rng_, 1, 70), pick(rng_, 1, 70));
@@ -293,7 +293,7 @@ TEST_F(ConvTest, KernelsAlongOneAxis) {
                     auto& window = c.info.window;
                     c.w[2 + i] = i == axis ? taps : 1, window.strides[i] = 1, window.dilations[i] = dilation;
                     if (i != axis) window.pads_begin[i] = window.pads_end[i] = 0;
-                    c.x[2 + i] = pick(rng_, i == axis ? (taps - 1) * dilation + 1 : 1, 60);
+                    c.x[2 + i] = pick(rng_, i == axis ? (taps - 1) * dilation + 1 : 1, 50 + (taps - 1) * dilation);
                 }
                 cases.push_back(c);
             }

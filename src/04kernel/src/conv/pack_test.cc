@@ -99,40 +99,45 @@ TEST(ConvPack, WinogradTransformsFilters) {
     for (auto const& z :
          {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40}, Case{3, 3, 4, 3, 5, 9},
           Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7}, Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2},
-          Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33}}) {
-        auto const& form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
+          Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33},
+          Case{7, 7, 5, 1, 5, 20}, Case{4, 4, 5, 2, 3, 9}, Case{1, 11, 0, 1, 9, 20}, Case{10, 1, 0, 1, 3, 33}}) {
+        auto form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
         Geometry g;
         g.in_channels = z.in, g.out_channels = z.out;
         g.kernel[0] = g.all_taps[0] = z.depth;
-        auto list = winograd_chunks(g, block);
-        auto taps = form.taps(), planes = list.in_channels / z.depth;
+        auto list = winograd_chunks(g, form, block);
+        auto taps = form.taps(), sources = z.depth * form.pieces(), planes = list.in_channels / sources;
         auto w = random_weights(z.out * z.in * z.depth * taps);
-        std::vector<float> packed(static_cast<size_t>(form.products * list.floats), NAN);
+        std::vector<float> packed(static_cast<size_t>(form.products() * list.floats), NAN);
         pack_winograd(form, list, g, w.data(), packed.data());
         FilterTransform transform(form);
-        auto g_of_plane = [&](int64_t products, int64_t i, int64_t k) {
-            return form.strided() ? strided_g_of(transform, products, i, k) : g_of(transform, products, z.rows, i, k);
+        auto g_along = [&](int axis, int64_t i, int64_t k) -> long double {
+            auto products = form.products(axis);
+            if (products == 1) return 1;
+            return form.strided() ? strided_g_of(transform, products, i, k)
+                                  : g_of(transform, products, form.piece[axis], i, k);
         };
-        auto side = form.plane() ? form.tile[0] + z.rows - 1 : form.products, width = form.plane() ? z.rows : taps;
         for (auto const& chunk : list.chunks)
             for (int64_t i = 0; i < list.in_channels; ++i)
                 for (int64_t lane = 0; lane < chunk.blocks * block; ++lane)
-                    for (int64_t p = 0; p < form.products; ++p) {
-                        auto m = chunk.first * block + lane, c = i % planes, plane = i / planes;
+                    for (int64_t p = 0; p < form.products(); ++p) {
+                        auto m = chunk.first * block + lane, c = i % planes, source = i / planes;
+                        auto plane = source / form.pieces(), piece = source % form.pieces();
+                        auto row = piece / form.pieces(1) * form.piece[0], col = piece % form.pieces(1) * form.piece[1];
                         bool inside = m < z.out && c < z.in;
                         auto const* filter = w.data() + ((m * z.in + c) * z.depth + plane) * taps;
                         long double sum = 0, size = 0;
-                        for (int64_t k = 0; inside && k < taps; ++k) {
-                            auto u = form.plane()
-                                         ? g_of_plane(side, p / side, k / width) * g_of_plane(side, p % side, k % width)
-                                         : g_of(transform, side, width, p, k);
-                            sum += u * filter[k], size += std::fabs(u * filter[k]);
-                        }
+                        for (auto r = row; inside && r < std::min(row + form.piece[0], z.rows); ++r)
+                            for (auto k = col; k < std::min(col + form.piece[1], z.cols); ++k) {
+                                auto u = g_along(0, p / form.products(1), r - row) *
+                                         g_along(1, p % form.products(1), k - col) * filter[r * z.cols + k];
+                                sum += u, size += std::fabs(u);
+                            }
                         auto at = p * list.floats + chunk.weights + i * chunk.blocks * block + lane;
                         // Sums are of f64: what is left is the rounding to f32.
                         ASSERT_NEAR(packed[static_cast<size_t>(at)], static_cast<double>(sum),
                                     static_cast<double>(0x1.001p-24L * std::fabs(sum) + 0x1p-50L * size))
-                            << "product " << p << " of " << form.products << ", input " << i << ", lane " << lane;
+                            << "product " << p << " of " << form.products() << ", input " << i << ", lane " << lane;
                     }
     }
 }

@@ -25,13 +25,11 @@ struct Case {
                 1);
         return y;
     }
-    /// 3 × 3 taps, or 3, 5 or 7 along one axis.
+    /// Square windows of 3 × 3 taps or more, or 3 or more along one axis.
     bool may_be_winograd() const {
         auto taps = element_count(std::span<int64_t const>(w).subspan(2));
         auto longest = *std::max_element(w.begin() + 2, w.end());
-        auto is_window = [](int64_t size) { return size == 3 || size == 5 || size == 7; };
-        return (w.size() >= 4 && w.end()[-2] == w.back() && is_window(w.back())) ||
-               (taps == longest && is_window(taps));
+        return longest >= 3 && ((w.size() >= 4 && w.end()[-2] == w.back()) || taps == longest);
     }
     std::string text() const { return dims_text(x) + " * " + dims_text(w) + " " + info.attributes(); }
 };

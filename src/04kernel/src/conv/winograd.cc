@@ -36,10 +36,10 @@ class WinogradKernel final : public NamedKernel {
     WinogradIsa const& transforms(WinogradForm const& form) const {
         bool wide = isa_ == Isa::Avx512;
         if (form.plane()) return wide ? winograd_avx512(form) : winograd_avx2(form);
-        return wide ? winograd_line_avx512(form.taps()) : winograd_line_avx2(form.taps());
+        return wide ? winograd_line_avx512(form) : winograd_line_avx2(form);
     }
 
-    WinogradForm const* form_of(Geometry const& g) const {
+    std::optional<WinogradForm> form_of(Geometry const& g) const {
         return winograd_form(g.kernel[1], g.kernel[2], outputs_, stride_);
     }
     /// With the channels of one group.
@@ -47,8 +47,8 @@ class WinogradKernel final : public NamedKernel {
         auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
         if (g->empty()) return Err{Rejection{"is for tensors with elements"}};
-        auto const* form = form_of(*g);
-        if (!form) return Err{Rejection{"is for kernels of 3 × 3, 5 × 5 or 7 × 7, or of 3, 5 or 7 along one axis"}};
+        auto form = form_of(*g);
+        if (!form) return Err{Rejection{"has no tiles of these outputs for such kernels"}};
         for (int axis = 1; axis < 3; ++axis) {
             if (g->stride[axis] != stride_)
                 return Err{Rejection{"is for kernels of height and width with stride " + std::to_string(stride_)}};
@@ -80,8 +80,8 @@ public:
         auto g = geometry(args);
         if (!g) return Err{g.error()};
         CostModel cost(isa_, args.threads);
-        auto const& form = *form_of(*g);
-        auto count = static_cast<double>(form.products), inputs = static_cast<double>(form.inputs()),
+        auto form = *form_of(*g);
+        auto count = static_cast<double>(form.products()), inputs = static_cast<double>(form.inputs()),
              outputs = static_cast<double>(form.tile[0] * form.tile[1]);
         WinogradPlan plan(*g, form, args.threads);
         auto round = [&](int64_t a) {
@@ -89,9 +89,9 @@ public:
         };
         auto groups = static_cast<double>(g->group), tiles = groups * static_cast<double>(plan.tiles),
              out = round(g->out_channels);
-        // Blocks of channels of a kernel with depth are read whole.
-        auto in = g->kernel[0] > 1 ? round(g->in_channels) * static_cast<double>(g->kernel[0])
-                                   : static_cast<double>(g->in_channels);
+        // Blocks of channels of several sources are read whole.
+        auto sources = static_cast<double>(g->kernel[0] * form.pieces());
+        auto in = sources > 1 ? round(g->in_channels) * sources : static_cast<double>(g->in_channels);
         // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight (four
         // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
         auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole() ? 16 : 8));
@@ -102,8 +102,7 @@ public:
         auto reading = weights * static_cast<double>(plan.blocks) / cost.reading(weights);
         // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
         auto fresh = outputs * static_cast<double>(form.stride * form.stride);  // inputs that a tile does not share
-        auto transforms = 4. * tiles *
-                          ((inputs + fresh) * round(g->in_channels * g->kernel[0]) + (inputs + outputs) * out) /
+        auto transforms = 4. * tiles * ((inputs + fresh) * round(g->in_channels) * sources + (inputs + outputs) * out) /
                           (0.5 * cost.l2);
         // Elsewhere the rate of the transforms allows for what X and Y take from further away.
         if (whole()) {
@@ -119,9 +118,9 @@ public:
     TaskResult bind(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        auto const& form = *form_of(*g);
-        auto list = winograd_chunks(*g, tile().block);
-        auto floats = form.products * list.floats, filters = g->out_channels * g->in_channels;
+        auto form = *form_of(*g);
+        auto list = winograd_chunks(*g, form, tile().block);
+        auto floats = form.products() * list.floats, filters = g->out_channels * g->in_channels;
         for (auto taps : g->all_taps) filters *= taps;
         auto format = winograd_format(form, list) + g->cropped() + (g->group > 1 ? ":" + std::to_string(g->group) : "");
         auto bytes = static_cast<size_t>(g->group * floats) * sizeof(float);
@@ -150,7 +149,7 @@ bool is_line(Dims const& w) {
 
 /// Whether there are tiles of `outputs`² for a plane of taps.
 bool has_tiles(int64_t rows, int64_t cols, int64_t outputs, int64_t stride) {
-    auto const* form = winograd_form(rows, cols, outputs, stride);
+    auto form = winograd_form(rows, cols, outputs, stride);
     return form && form->plane();
 }
 
@@ -170,7 +169,7 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides)
                      : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride);
     if (!fits)
-        return Err{Rejection{line ? "is for kernels of 3, 5 or 7 along one axis with stride 1"
+        return Err{Rejection{line ? "is for kernels of 3 or more taps along one axis with stride 1"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
                                         " outputs for kernels of such height and width"}};
     auto strided = [&](size_t axis) {
@@ -202,6 +201,7 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     }
 RG_WINOGRAD(f2, 2, 1)
 RG_WINOGRAD(f4, 4, 1)
+RG_WINOGRAD(f5, 5, 1)
 RG_WINOGRAD(f6, 6, 1)
 RG_WINOGRAD(f2s2, 2, 2)
 RG_WINOGRAD(f4s2, 4, 2)

@@ -2,6 +2,7 @@
 #include "kernel/epilogue.h"
 
 #include <cstdint>
+#include <optional>
 
 // Winograd F(n×n, 3×3): an n × n tile of outputs from a tile of (n + 2)² inputs by as many products, instead of 9 n².
 //     Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A
@@ -16,11 +17,13 @@
 // n of odd inputs as they are, all of these by one filter. Of 9 products a pixel 6.25 are left with n = 2 and 5.06 with
 // 4 (points 0, 1, and -1, 2), for as many filters as without a stride.
 //
-// Larger kernels take the same points: F(2×2, 5×5) those of n = 4, for 9 products a pixel instead of 25, F(4×4, 5×5)
-// and F(2×2, 7×7) those of n = 6, for 4 instead of 25 and 16 instead of 49.
+// Larger kernels take the same points. F(2×2, 5×5) takes those of n = 4, for 9 products a pixel instead of 25,
+// F(4×4, 5×5) and F(2×2, 7×7) those of n = 6, for 4 instead of 25 and 16 instead of 49. Other kernels are cut into
+// pieces of 4 or 5 taps along an axis, whichever makes fewer products: pieces add up as channels do. A tile of 5 × 5
+// outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel for 7 × 7, which are four pieces.
 //
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
-// of 12; four of 5 taps (two of 7) from 8 inputs by 8 products instead of 20 (14), with the points ±1/2 besides.
+// of 12; four of 5 taps, or five of 4, from 8 inputs by 8 products instead of 20, which 7 taps take twice for five.
 
 namespace refactor::kernel {
 
@@ -28,14 +31,20 @@ namespace refactor::kernel {
 struct WinogradForm {
     int64_t kernel[2];  ///< rows, columns
     int64_t tile[2];    ///< outputs: rows, columns
-    int64_t products;   ///< filters; inputs of a tile as well, unless it is strided
+    int64_t piece[2];   ///< taps that a filter is made of: rows, columns; those behind the kernel are zero
     int64_t stride = 1;
 
     bool plane() const { return kernel[0] > 1 && kernel[1] > 1; }
     int64_t taps() const { return kernel[0] * kernel[1]; }
     bool strided() const { return stride > 1; }
+    /// Pieces of the kernel along an axis.
+    int64_t pieces(int axis) const { return (kernel[axis] + piece[axis] - 1) / piece[axis]; }
+    int64_t pieces() const { return pieces(0) * pieces(1); }
+    int64_t products(int axis) const { return tile[axis] + piece[axis] - 1; }
+    /// Filters of a piece; inputs of a tile as well, unless it is strided.
+    int64_t products() const { return products(0) * products(1); }
     /// Inputs of a tile, which are multiplied by a filter each.
-    int64_t inputs() const { return strided() ? (2 * tile[0] + 1) * (2 * tile[1] + 1) : products; }
+    int64_t inputs() const { return strided() ? (2 * tile[0] + 1) * (2 * tile[1] + 1) : products(); }
     /// Inputs of a tile that product `p` multiplies: a row (column) of odd inputs shares its filter.
     int64_t sharing(int64_t p) const {
         if (!strided()) return 1;
@@ -43,12 +52,13 @@ struct WinogradForm {
         return (p / filters == odd ? tile[0] : 1) * (p % filters == odd ? tile[1] : 1);
     }
 };
-/// That of a kernel of 3 × 3 taps with tiles of `outputs`² (2, 4 or 6; with a stride of 2, 2 or 4), of 5 × 5 (2 or 4)
-/// or 7 × 7 (2), or of one with 3, 5 or 7 along one axis; null for others.
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride = 1);
+/// That of a square kernel of 3 taps or more with tiles of `outputs`²: 2, 4 or 6 of 3 × 3 (2 or 4 with a stride of 2),
+/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7. Of 3 taps or more along one axis whatever `outputs`.
+std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs,
+                                          int64_t stride = 1);
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
-/// tiles. A unit is a block of channels; of inputs of a kernel with depth, a block of channels under one of its planes.
+/// tiles. A unit is a block of channels; of inputs, a block of channels under one piece of one plane of the kernel.
 struct WinogradJob {
     float const* x;
     float* y;
@@ -60,7 +70,9 @@ struct WinogradJob {
     int64_t phase_rows,
         phase_cols;  ///< and of one phase: with a dilation d, every d-th row (column) is one of d planes
     int64_t row_dilation, col_dilation;
-    bool along_rows;  ///< of a kernel along one axis: the axis is that of rows
+    bool along_rows;                 ///< of a kernel along one axis: the axis is that of rows
+    int64_t pieces, pieces_across;   ///< of the kernel, and of a row of it
+    int64_t piece_rows, piece_cols;  ///< rows (columns) of the input between pieces
     int64_t first_tile, tiles;
     int64_t blocks;                ///< of channels of the group
     int64_t image_blocks;          ///< of channels of the tensor: from one image to the next
@@ -82,8 +94,8 @@ struct WinogradIsa {
 /// For kernels of planes.
 WinogradIsa const& winograd_avx2(WinogradForm const&);
 WinogradIsa const& winograd_avx512(WinogradForm const&);
-/// For kernels along one axis of 3, 5 or 7 taps.
-WinogradIsa const& winograd_line_avx2(int64_t taps);
-WinogradIsa const& winograd_line_avx512(int64_t taps);
+/// For kernels along one axis.
+WinogradIsa const& winograd_line_avx2(WinogradForm const&);
+WinogradIsa const& winograd_line_avx512(WinogradForm const&);
 
 }  // namespace refactor::kernel

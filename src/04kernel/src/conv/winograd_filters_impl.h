@@ -66,11 +66,13 @@ RG_SIMD FilterFunction filters_of(WinogradForm const& form) {
     int64_t const outputs = form.tile[0];
     if (form.strided()) return outputs == 2 ? transform_planes<3, 4, true> : transform_planes<3, 6, true>;
     if (form.plane()) {
-        if (form.kernel[0] == 7) return transform_planes<7, 8>;
-        if (form.kernel[0] == 5) return outputs == 2 ? transform_planes<5, 6> : transform_planes<5, 8>;
+        if (form.piece[0] == 7) return transform_planes<7, 8>;
+        if (form.piece[0] == 4) return transform_planes<4, 8>;
+        if (form.piece[0] == 5) return outputs == 2 ? transform_planes<5, 6> : transform_planes<5, 8>;
         return outputs == 2 ? transform_planes<3, 4> : outputs == 4 ? transform_planes<3, 6> : transform_planes<3, 8>;
     }
-    return form.taps() == 3 ? transform_lines<3, 6> : form.taps() == 5 ? transform_lines<5, 8> : transform_lines<7, 8>;
+    int64_t const taps = form.piece[0] * form.piece[1];
+    return taps == 3 ? transform_lines<3, 6> : taps == 4 ? transform_lines<4, 8> : transform_lines<5, 8>;
 }
 
 }  // namespace

@@ -130,7 +130,10 @@ struct Planes {
     static void input(WinogradJob const& j) {
         for (int64_t u = j.first_unit; u < j.end_unit; ++u) {
             Place at(j, j.first_tile);
-            int64_t b = u % j.blocks, depth = u / j.blocks * j.plane_dilation - j.plane_pad;
+            int64_t const b = u % j.blocks, source = u / j.blocks, piece = source % j.pieces;
+            int64_t const depth = source / j.pieces * j.plane_dilation - j.plane_pad;
+            int64_t const row_shift = piece / j.pieces_across * j.piece_rows - j.row_pad;
+            int64_t const col_shift = piece % j.pieces_across * j.piece_cols - j.col_pad;
             Stream v(j, u);
             for (int64_t t = 0, n; t < j.tiles; t += n, v.next(n), at.next(j, n)) {
                 n = j.phase_cols - at.col % j.phase_cols;
@@ -144,8 +147,8 @@ struct Planes {
                 }
                 float const* plane =
                     j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
-                int64_t row = stride * first_of<outputs>(at.row, j.phase_rows, j.row_dilation) - j.row_pad;
-                int64_t col = stride * first_of<outputs>(at.col, j.phase_cols, j.col_dilation) - j.col_pad;
+                int64_t row = stride * first_of<outputs>(at.row, j.phase_rows, j.row_dilation) + row_shift;
+                int64_t col = stride * first_of<outputs>(at.col, j.phase_cols, j.col_dilation) + col_shift;
                 transform_run(Rows(j, plane, row, col, (n - 1) * kStep + inputs), n, v);
             }
         }
@@ -282,9 +285,10 @@ template <int outputs, int stride, int taps = 3>
 constexpr WinogradIsa kPlanes{Planes<outputs, stride, taps>::input, Planes<outputs, stride, taps>::output};
 
 RG_SIMD WinogradIsa const& planes_of(WinogradForm const& form) {
-    int64_t const taps = form.kernel[0], outputs = form.tile[0];
+    int64_t const taps = form.piece[0], outputs = form.tile[0];
     if (form.stride == 2) return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>;
     if (taps == 7) return kPlanes<2, 1, 7>;
+    if (taps == 4) return kPlanes<5, 1, 4>;
     if (taps == 5) return outputs == 2 ? kPlanes<2, 1, 5> : kPlanes<4, 1, 5>;
     return outputs == 2 ? kPlanes<2, 1> : outputs == 4 ? kPlanes<4, 1> : kPlanes<6, 1>;
 }

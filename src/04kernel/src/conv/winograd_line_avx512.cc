@@ -2,6 +2,6 @@
 
 namespace refactor::kernel {
 
-WinogradIsa const& winograd_line_avx512(int64_t taps) { return line_of(taps); }
+WinogradIsa const& winograd_line_avx512(WinogradForm const& form) { return line_of(form); }
 
 }  // namespace refactor::kernel

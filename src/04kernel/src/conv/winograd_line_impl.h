@@ -18,11 +18,13 @@ struct Lines {
         int64_t const length = j.along_rows ? j.in_rows : j.in_cols, pad = j.along_rows ? j.row_pad : j.col_pad;
         int64_t const dilation = j.along_rows ? j.row_dilation : j.col_dilation;
         int64_t const place = j.along_rows ? j.in_cols * W : W, step = dilation * place;
-        for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
+        int64_t const between = j.along_rows ? j.piece_rows : j.piece_cols;
+        for (int64_t unit = j.first_unit; unit < j.end_unit; ++unit) {
             Place at(j, j.first_tile);
-            float* v = j.transformed + b * j.tiles * W;
+            int64_t const b = unit % j.blocks, shift = unit / j.blocks * between - pad;
+            float* v = j.transformed + unit * j.tiles * W;
             for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
-                int64_t first = first_output(j, at) - pad;
+                int64_t first = first_output(j, at) + shift;
                 float const* x = j.x + (at.image * j.image_blocks + b) * j.in_rows * j.in_cols * W +
                                  (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * place;
                 auto inside = [&](int64_t i) __attribute__((always_inline)) {
@@ -60,7 +62,7 @@ struct Lines {
                 int64_t first = first_output(j, at), count = inside_of<outputs>(first, dilation, length);
                 int64_t offset = (at.image * j.image_blocks + b) * j.out_rows * j.out_cols * W +
                                  (j.along_rows ? at.col * W : at.row * j.out_cols * W) + first * place;
-#pragma GCC unroll 4
+#pragma GCC unroll 5
                 for (int i = 0; i < outputs; ++i) {
                     if (i >= count) break;
                     Vec v = y[i] + bias;
@@ -78,10 +80,13 @@ struct Lines {
 };
 
 constexpr WinogradIsa kThreeTaps{Lines<4, 6>::input, Lines<4, 6>::output};
+constexpr WinogradIsa kFourTaps{Lines<5, 8>::input, Lines<5, 8>::output};
 constexpr WinogradIsa kFiveTaps{Lines<4, 8>::input, Lines<4, 8>::output};
-constexpr WinogradIsa kSevenTaps{Lines<2, 8>::input, Lines<2, 8>::output};
 
-RG_SIMD WinogradIsa const& line_of(int64_t taps) { return taps == 3 ? kThreeTaps : taps == 5 ? kFiveTaps : kSevenTaps; }
+RG_SIMD WinogradIsa const& line_of(WinogradForm const& form) {
+    int64_t const taps = form.piece[0] * form.piece[1];
+    return taps == 3 ? kThreeTaps : taps == 4 ? kFourTaps : kFiveTaps;
+}
 
 }  // namespace
 }  // namespace refactor::kernel

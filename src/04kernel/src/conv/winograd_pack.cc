@@ -12,10 +12,8 @@ namespace {
 
 constexpr double kPoints[] = {0, 1, -1, 2, -2, 0.5, -0.5};
 
-constexpr WinogradForm kForms[] = {
-    {{3, 3}, {2, 2}, 16}, {{3, 3}, {4, 4}, 36}, {{3, 3}, {6, 6}, 64},    {{5, 5}, {2, 2}, 36},   {{5, 5}, {4, 4}, 64},
-    {{7, 7}, {2, 2}, 64}, {{1, 3}, {1, 4}, 6},  {{3, 1}, {4, 1}, 6},     {{1, 5}, {1, 4}, 8},    {{5, 1}, {4, 1}, 8},
-    {{1, 7}, {1, 2}, 8},  {{7, 1}, {2, 1}, 8},  {{3, 3}, {2, 2}, 16, 2}, {{3, 3}, {4, 4}, 36, 2}};
+/// Taps of a piece of a kernel of more than 3 along an axis, 4 or 5: 8 products of each make 5 or 4 outputs.
+int64_t piece_of(int64_t taps) { return (taps + 3) / 4 * 4 < (taps + 4) / 5 * 5 ? 4 : 5; }
 
 class FilterPacker {
     /// Input channels whose filters are transformed together, so that a product gets whole cache lines: products are
@@ -29,21 +27,38 @@ class FilterPacker {
     FilterFunction function_;
     int64_t taps_ = form_.taps(), filters_ = g_.in_channels * g_.all_taps[0] * taps_;
 
-    /// Input channels of a chunk, from the one in `row` of its weights on: `count`, of which `present` exist, whose
-    /// filters begin at `w`.
-    void pack_some(Chunk const& chunk, int64_t row, int64_t count, int64_t present, float const* w,
+    /// Taps of a piece of `present` channels to [channel][tap of the piece][lane].
+    void gather(float const* w, int64_t piece, int64_t lanes, int64_t channels, int64_t present, float* g) const {
+        if (form_.pieces() == 1)
+            return transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, channels, present * taps_,
+                                   reinterpret_cast<uint32_t*>(g), lanes);
+        auto first_row = piece / form_.pieces(1) * form_.piece[0], rows = form_.piece[0];
+        auto first_col = piece % form_.pieces(1) * form_.piece[1], cols = form_.piece[1];
+        for (int64_t c = 0; c < present; ++c)
+            for (int64_t k = 0; k < rows * cols; ++k, g += lanes) {
+                auto row = first_row + k / cols, col = first_col + k % cols;
+                bool inside = row < form_.kernel[0] && col < form_.kernel[1];
+                auto const* from = w + c * taps_ + row * form_.kernel[1] + col;
+                for (int64_t lane = 0; lane < lanes; ++lane)
+                    g[lane] = inside && lane < channels ? from[lane * filters_] : 0;
+            }
+    }
+
+    /// A piece of input channels of a chunk, from the one in `row` of its weights on: `count`, of which `present`
+    /// exist, whose filters begin at `w`.
+    void pack_some(Chunk const& chunk, int64_t row, int64_t count, int64_t present, int64_t piece, float const* w,
                    float* packed) const {
         float g[kDeep * kMostTaps * kMostLanes], u[kMostProducts * kDeep * kMostLanes];
         auto lanes = int64_t{chunk.blocks} * list_.block, step = count * lanes;
+        auto taps = form_.piece[0] * form_.piece[1];
         auto channels = std::min(lanes, list_.out_channels - int64_t{chunk.first} * list_.block);
-        if (channels < lanes || present < count) std::fill_n(g, step * taps_, 0.f);
-        transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, channels, present * taps_,
-                        reinterpret_cast<uint32_t*>(g), lanes);
+        if (channels < lanes || present < count) std::fill_n(g, step * taps, 0.f);
+        gather(w, piece, lanes, channels, present, g);
         for (int64_t i = 0; i < count; ++i)
             for (int64_t at = 0; at < lanes; at += list_.block)
-                function_(transform_, g + i * taps_ * lanes + at, lanes, u + i * lanes + at, step);
+                function_(transform_, g + i * taps * lanes + at, lanes, u + i * lanes + at, step);
         auto* to = packed + chunk.weights + row * lanes;
-        for (int64_t p = 0; p < form_.products; ++p) std::copy_n(u + p * step, step, to + p * list_.floats);
+        for (int64_t p = 0; p < form_.products(); ++p) std::copy_n(u + p * step, step, to + p * list_.floats);
     }
 
 public:
@@ -54,28 +69,38 @@ public:
           transform_(form),
           function_((list.block == 16 ? winograd_filters_avx512 : winograd_filters_avx2)(form)) {}
     void pack(Chunk const& chunk, float const* w, float* packed) const {
-        auto depth = g_.all_taps[0], channels = list_.in_channels / g_.kernel[0];
+        auto depth = g_.all_taps[0], pieces = form_.pieces(), sources = g_.kernel[0] * pieces;
+        auto channels = list_.in_channels / sources;
         // With depth the filters of two channels are not next to each other.
         auto most = depth == 1 ? kDeep : 1;
         w += (chunk.first * list_.block * g_.in_channels * depth + g_.first_tap[0]) * taps_;
-        for (int64_t plane = 0; plane < g_.kernel[0]; ++plane)
+        for (int64_t source = 0; source < sources; ++source)
             for (int64_t c = 0, count; c < channels; c += count) {
                 count = std::min(most, channels - c);
                 auto present = std::clamp<int64_t>(g_.in_channels - c, 0, count);
-                auto first = std::min(c, g_.in_channels - 1) * depth + plane;
-                pack_some(chunk, plane * channels + c, count, present, w + first * taps_, packed);
+                auto first = std::min(c, g_.in_channels - 1) * depth + source / pieces;
+                pack_some(chunk, source * channels + c, count, present, source % pieces, w + first * taps_, packed);
             }
     }
 };
 
 }  // namespace
 
-WinogradForm const* winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
-    for (auto const& form : kForms)
-        if (form.kernel[0] == kernel_rows && form.kernel[1] == kernel_cols && form.stride == stride &&
-            (!form.plane() || form.tile[0] == outputs))
-            return &form;
-    return nullptr;
+std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
+    auto taps = std::max(kernel_rows, kernel_cols), across = std::min(kernel_rows, kernel_cols);
+    if (taps < 3 || (stride != 1 && (stride != 2 || taps > 3 || across < 3))) return std::nullopt;
+    auto piece = taps == 3 ? 3 : piece_of(taps);
+    if (across == 1) {
+        auto made = taps == 3 ? 4 : 9 - piece;
+        if (kernel_rows > 1) return WinogradForm{{taps, 1}, {made, 1}, {piece, 1}};
+        return WinogradForm{{1, taps}, {1, made}, {1, piece}};
+    }
+    bool whole = outputs == 2 && (taps == 5 || taps == 7);
+    if (whole) piece = taps;
+    bool fits =
+        taps == 3 ? outputs == 2 || outputs == 4 || (outputs == 6 && stride == 1) : whole || outputs == 9 - piece;
+    if (!fits || across != taps) return std::nullopt;
+    return WinogradForm{{taps, taps}, {outputs, outputs}, {piece, piece}, stride};
 }
 
 std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
@@ -86,8 +111,8 @@ std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
 
 FilterTransform::FilterTransform(WinogradForm const& form) {
     auto plane = form.plane(), strided = form.strided();
-    auto taps = strided ? 2 : plane ? form.kernel[0] : form.taps();
-    auto points = strided ? form.tile[0] : (plane ? form.tile[0] + taps - 1 : form.products) - 1;
+    auto taps = strided ? 2 : plane ? form.piece[0] : form.piece[0] * form.piece[1];
+    auto points = strided ? form.tile[0] : (plane ? form.products(0) : form.products()) - 1;
     for (int64_t i = 0; i < points; ++i) {
         double scale = i == 0 && points == 7 ? -1 : 1, power = 1;
         for (int64_t j = 0; j < points; ++j)

@@ -60,7 +60,7 @@ RG_SIMD void input_1d(Vec const (&d)[8], Vec (&t)[8]) {
     t[7] = fma(quarters, d[3] - d[5], d[7] - d[1]);
 }
 
-/// Aᵀ m for two, four or six outputs.
+/// Aᵀ m for two, four, five or six outputs.
 template <int outputs>
 RG_SIMD void output_1d(Vec const (&m)[8], Vec (&y)[outputs]) {
     Vec s1 = m[1] + m[2], s2 = m[3] + m[4], s3 = m[5] + m[6], d1 = m[1] - m[2], d2 = m[3] - m[4], d3 = m[5] - m[6];
@@ -70,10 +70,8 @@ RG_SIMD void output_1d(Vec const (&m)[8], Vec (&y)[outputs]) {
         y[2] = fma(Vec::set(4.f), s2, fma(Vec::set(0.25f), s3, s1));
         y[3] = fma(Vec::set(8.f), d2, fma(Vec::set(0.125f), d3, d1));
     }
-    if constexpr (outputs == 6) {
-        y[4] = fma(Vec::set(16.f), s2, fma(Vec::set(0.0625f), s3, s1));
-        y[5] = fma(Vec::set(32.f), d2, fma(Vec::set(0.03125f), d3, d1));
-    }
+    if constexpr (outputs >= 5) y[4] = fma(Vec::set(16.f), s2, fma(Vec::set(0.0625f), s3, s1));
+    if constexpr (outputs == 6) y[5] = fma(Vec::set(32.f), d2, fma(Vec::set(0.03125f), d3, d1));
     y[outputs - 1] = y[outputs - 1] + m[7];
 }
 

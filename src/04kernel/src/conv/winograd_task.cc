@@ -17,7 +17,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// streams of a transform do not share a cache set.
 std::vector<int64_t> places(WinogradForm const& form, int64_t floats) {
     std::vector<int64_t> result{0};
-    for (int64_t p = 0; p < form.products; ++p)
+    for (int64_t p = 0; p < form.products(); ++p)
         result.push_back(result.back() + ceil_div(floats * form.sharing(p), 32) * 32 + 16);
     return result;
 }
@@ -33,7 +33,8 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     tiles = g.batch * g.out[0] * g.dilation[1] * phase_tiles(g, form, 1) * g.dilation[2] * phase_tiles(g, form, 2);
     // Transformed inputs and products of a block fill L2 at most, but a block is at least two register tiles: it reads
     // all transformed weights, so that with fewer the L3 cache could not keep up.
-    auto bytes = form.inputs() * (g.in_channels * g.kernel[0] + g.out_channels) * static_cast<int64_t>(sizeof(float));
+    auto sources = g.kernel[0] * form.pieces();
+    auto bytes = form.inputs() * (g.in_channels * sources + g.out_channels) * static_cast<int64_t>(sizeof(float));
     auto target = std::clamp<int64_t>(static_cast<int64_t>(cpu_features().l2) / bytes / 14 * 14, 28, 56);
     blocks = ceil_div(tiles, target);
     // Threads that can take whole groups do.
@@ -41,15 +42,16 @@ WinogradPlan::WinogradPlan(Geometry const& g, WinogradForm const& form, int thre
     if (threads > 1 && blocks * g.group < 8 * threads && !even) blocks = ceil_div(blocks, threads) * threads;
     block_tiles = ceil_div(tiles, blocks);
     // Filters that L2 keeps may be read by every thread.
-    auto filters = form.products * g.in_channels * g.kernel[0] * g.out_channels * static_cast<int64_t>(sizeof(float));
+    auto filters = form.products() * g.in_channels * sources * g.out_channels * static_cast<int64_t>(sizeof(float));
     bool kept = filters <= static_cast<int64_t>(cpu_features().l2) && cut_at_positions(g.batch, g.out_size(), threads);
     shared = threads > 1 && block_tiles < (kept ? 6 : 12) && !even;
     if (shared) blocks = ceil_div(tiles, 112), block_tiles = ceil_div(tiles, blocks);
     blocks = ceil_div(tiles, block_tiles);
 }
 
-ChunkList winograd_chunks(Geometry const& g, int block) {
-    auto in = g.kernel[0] == 1 ? g.in_channels : ceil_div(g.in_channels, block) * block * g.kernel[0];
+ChunkList winograd_chunks(Geometry const& g, WinogradForm const& form, int block) {
+    auto sources = g.kernel[0] * form.pieces();
+    auto in = sources == 1 ? g.in_channels : ceil_div(g.in_channels, block) * block * sources;
     return {block, false, in, g.out_channels, 1, 1};
 }
 
@@ -61,7 +63,7 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       operands_(epilogue),
       tile_(&tile),
       isa_(&isa),
-      list_(winograd_chunks(g, tile.block)),
+      list_(winograd_chunks(g, form, tile.block)),
       plan_(g, form, threads),
       threads_(std::max(1, threads)),
       packed_(std::move(packed)),
@@ -69,10 +71,10 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       out_blocks_(ceil_div(g.out_channels, tile.block)),
       tile_rows_(g.dilation[1] * phase_tiles(g, form, 1)),
       tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
-      v_(places(form, in_blocks_ * g.kernel[0] * plan_.block_tiles * tile.block)),
+      v_(places(form, in_blocks_ * sources() * plan_.block_tiles * tile.block)),
       m_(places(form, out_blocks_ * plan_.block_tiles * tile.block)),
-      reads_ahead_(g.kernel[0] == 1 && form.products * list_.floats * static_cast<int64_t>(sizeof(float)) >
-                                           static_cast<int64_t>(cpu_features().l2 / 2)),
+      reads_ahead_(sources() == 1 && form.products() * list_.floats * static_cast<int64_t>(sizeof(float)) >
+                                         static_cast<int64_t>(cpu_features().l2 / 2)),
       far_(!form.strided() &&
            are_far(g.batch * g.group * (g.in_channels * g.in_size() + g.out_channels * g.out_size()) *
                    static_cast<int64_t>(sizeof(float)))) {}
@@ -125,12 +127,16 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
             g_.dilation[1],
             g_.dilation[2],
             form_.kernel[0] > 1,
+            form_.pieces(),
+            form_.pieces(1),
+            form_.piece[0] * g_.dilation[1],
+            form_.piece[1] * g_.dilation[2],
             first,
             tiles,
             in_blocks_,
             in_blocks_ * g_.group,
-            first_plane * in_blocks_,
-            end_plane * in_blocks_,
+            first_plane * form_.pieces() * in_blocks_,
+            end_plane * form_.pieces() * in_blocks_,
             nullptr,
             v_[1],
             v_.data(),
@@ -146,15 +152,15 @@ void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, 
     int64_t const block = list_.block, tiles = j.tiles * form_.sharing(product);
     row.x = v + v_[product] + j.first_unit * tiles * block;
     list_.describe(chunk, row);
-    // Units of a kernel with depth are full.
-    if (g_.kernel[0] > 1) row.tap_count = row.full_taps = j.end_unit - j.first_unit;
+    // Units of several sources are full.
+    if (sources() > 1) row.tap_count = row.full_taps = j.end_unit - j.first_unit;
     row.tap_step = tiles * block;
-    row.w = static_cast<float const*>(packed_->data()) + (group * form_.products + product) * list_.floats +
+    row.w = static_cast<float const*>(packed_->data()) + (group * form_.products() + product) * list_.floats +
             chunk.weights + j.first_unit * block * chunk.blocks * block;
     row.y = m + m_[product] + chunk.first * tiles * block;
     row.y_block = tiles * block, row.y_step = block;
     row.rows = 1, row.cols = static_cast<int32_t>(tiles);
-    bool const last = product + 1 == form_.products && &chunk == &list_.chunks.back();
+    bool const last = product + 1 == form_.products() && &chunk == &list_.chunks.back();
     if (reads_ahead_ && !last) row.ahead = row.w + row.tap_count * block * chunk.blocks * block;
     tile_->rows(row);
 }
@@ -167,12 +173,12 @@ void WinogradTask::to_outputs(WinogradJob& j, float* m) const {
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {
     context.pool.parallel_for(g_.group * plan_.blocks, [&](int64_t i, int worker) {
         auto* v = reinterpret_cast<float*>(context.scratch_of(worker));
-        auto* m = v + v_[form_.products];
+        auto* m = v + v_[form_.products()];
         auto group = i / plan_.blocks;
         auto j = job(arguments, group, i % plan_.blocks);
         j.transformed = v;
         isa_->input(j);
-        for (int64_t product = 0; product < form_.products; ++product)
+        for (int64_t product = 0; product < form_.products(); ++product)
             for (auto const& chunk : list_.chunks) multiply(group, product, chunk, v, m, j);
         to_outputs(j, m);
         j.first_unit = 0, j.end_unit = out_blocks_;
@@ -183,14 +189,14 @@ void WinogradTask::run_private(void* const* arguments, runtime::RunContext const
 void WinogradTask::share_block(void* const* arguments, int64_t group, int64_t block,
                                runtime::RunContext const& context) const {
     auto* v = reinterpret_cast<float*>(context.workspace);
-    auto* m = v + v_[form_.products];
+    auto* m = v + v_[form_.products()];
     auto const shared = job(arguments, group, block);
     context.pool.parallel_for(shared.end_unit - shared.first_unit, [&](int64_t i, int) {
         auto j = shared;
         j.transformed = v, j.first_unit = shared.first_unit + i, j.end_unit = j.first_unit + 1;
         isa_->input(j);
     });
-    context.pool.parallel_for(form_.products, [&](int64_t product, int) {
+    context.pool.parallel_for(form_.products(), [&](int64_t product, int) {
         for (auto const& chunk : list_.chunks) multiply(group, product, chunk, v, m, shared);
     });
     context.pool.parallel_for(out_blocks_, [&](int64_t b, int) {

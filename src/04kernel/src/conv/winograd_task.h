@@ -16,13 +16,13 @@ struct WinogradPlan {
     WinogradPlan(Geometry const&, WinogradForm const&, int threads);
 };
 
-/// The chunks of each of the products. Input channels are those of every plane of the kernel, one plane after the
-/// other and, if it has several, in whole blocks.
-ChunkList winograd_chunks(Geometry const&, int block);
+/// The chunks of each of the products. Input channels are those of every piece of every plane of the kernel, one after
+/// the other and, if it has several, in whole blocks.
+ChunkList winograd_chunks(Geometry const&, WinogradForm const&, int block);
 
 /// Winograd on blocked layouts. The channels of the geometry are those of one of its groups, whole blocks if there are
-/// several; the weights of a group are all of its products. A kernel with depth is one whose input channels are those
-/// of all its planes: the products sum over both.
+/// several; the weights of a group are all of its products. A kernel with depth, or of several pieces, is one whose
+/// input channels are those of all its planes and pieces: the products sum over all.
 class WinogradTask final : public runtime::Task {
 public:
     WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
@@ -41,7 +41,9 @@ private:
     void share_block(void* const* arguments, int64_t group, int64_t block, runtime::RunContext const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
-    int64_t scratch_floats() const { return v_[form_.products] + m_[form_.products]; }
+    /// Pieces of all planes of the kernel.
+    int64_t sources() const { return g_.kernel[0] * form_.pieces(); }
+    int64_t scratch_floats() const { return v_[form_.products()] + m_[form_.products()]; }
 
     Geometry g_;
     WinogradForm form_;
