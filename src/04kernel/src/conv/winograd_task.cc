@@ -73,7 +73,7 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
       v_(places(form, in_blocks_ * sources() * plan_.block_tiles * tile.block)),
       m_(places(form, out_blocks_ * plan_.block_tiles * tile.block)),
-      reads_ahead_(sources() == 1 && form.products() * list_.floats * static_cast<int64_t>(sizeof(float)) >
+      reads_ahead_(g.kernel[0] == 1 && form.products() * list_.floats * static_cast<int64_t>(sizeof(float)) >
                                          static_cast<int64_t>(cpu_features().l2 / 2)),
       far_(!form.strided() &&
            are_far(g.batch * g.group * (g.in_channels * g.in_size() + g.out_channels * g.out_size()) *
