@@ -100,7 +100,8 @@ TEST(ConvPack, WinogradTransformsFilters) {
          {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40}, Case{3, 3, 4, 3, 5, 9},
           Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7}, Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2},
           Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33},
-          Case{7, 7, 5, 1, 5, 20}, Case{4, 4, 5, 2, 3, 9}, Case{1, 11, 0, 1, 9, 20}, Case{10, 1, 0, 1, 3, 33}}) {
+          Case{7, 7, 5, 1, 5, 20}, Case{4, 4, 5, 2, 3, 9}, Case{2, 2, 5, 1, 9, 20}, Case{2, 1, 0, 1, 3, 9},
+          Case{1, 11, 0, 1, 9, 20}, Case{10, 1, 0, 1, 3, 33}}) {
         auto form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
         Geometry g;
         g.in_channels = z.in, g.out_channels = z.out;

@@ -25,11 +25,11 @@ struct Case {
                 1);
         return y;
     }
-    /// Square windows of 3 × 3 taps or more, or 3 or more along one axis.
+    /// Square windows of 2 × 2 taps or more, or 2 or more along one axis.
     bool may_be_winograd() const {
         auto taps = element_count(std::span<int64_t const>(w).subspan(2));
         auto longest = *std::max_element(w.begin() + 2, w.end());
-        return longest >= 3 && ((w.size() >= 4 && w.end()[-2] == w.back()) || taps == longest);
+        return longest >= 2 && ((w.size() >= 4 && w.end()[-2] == w.back()) || taps == longest);
     }
     std::string text() const { return dims_text(x) + " * " + dims_text(w) + " " + info.attributes(); }
 };

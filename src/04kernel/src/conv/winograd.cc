@@ -1,6 +1,6 @@
 #include "conv/winograd.h"
 
-#include "conv/cost.h"
+#include "conv/winograd_cost.h"
 #include "conv/winograd_pack.h"
 #include "conv/winograd_task.h"
 
@@ -15,15 +15,6 @@ namespace {
 /// values, tiles of 2, 4, 6 and directly: 16 channels 2e-7, 3e-6, 6e-6, 4e-7; 64 channels 3e-7, 5e-6, 9e-6, 8e-7; 512
 /// channels 7e-7, 8e-6, 2e-5, 1.5e-6.) With more, the transforms of a block no longer fit L2, and nothing is gained.
 constexpr int64_t kMostChannelsOfSix = 128;
-/// Their filters take 1.8 times the memory of those of 4 × 4, so that they have to be ahead by this.
-constexpr double kMarginOfSix = 1.05;
-/// With a stride, filters take the memory that they take without one, for fewer products that are left out.
-constexpr double kMarginOfStride = 1.08;
-/// With a stride most filters multiply several inputs of a tile. What a register tile takes to begin and end is 8 steps
-/// of k. (Zen 3, one thread, 16 to 512 channels: 0.85 to 1.3 of the time, direct 0.92 to 1.09; of 11 layers what is
-/// chosen is the fastest, but for three, where that is 4 to 9 % faster. Not measured on AVX-512.)
-constexpr double kStepsOfStride = 8, kPeakOfStride = 0.93;
-
 class WinogradKernel final : public NamedKernel {
     ConvInfo info_;
     Isa isa_;
@@ -32,12 +23,6 @@ class WinogradKernel final : public NamedKernel {
     std::shared_ptr<mem_manager::Blob const> weights_;
 
     TileIsa const& tile() const { return isa_ == Isa::Avx512 ? tile_avx512() : tile_avx2(); }
-    bool whole() const { return isa_ == Isa::Avx512 && cpu_features().whole_512; }
-    WinogradIsa const& transforms(WinogradForm const& form) const {
-        bool wide = isa_ == Isa::Avx512;
-        if (form.plane()) return wide ? winograd_avx512(form) : winograd_avx2(form);
-        return wide ? winograd_line_avx512(form) : winograd_line_avx2(form);
-    }
 
     std::optional<WinogradForm> form_of(Geometry const& g) const {
         return winograd_form(g.kernel[1], g.kernel[2], outputs_, stride_);
@@ -79,40 +64,8 @@ public:
     Result<double, Rejection> estimate(BindArgs const& args) const override {
         auto g = geometry(args);
         if (!g) return Err{g.error()};
-        CostModel cost(isa_, args.threads);
-        auto form = *form_of(*g);
-        auto count = static_cast<double>(form.products()), inputs = static_cast<double>(form.inputs()),
-             outputs = static_cast<double>(form.tile[0] * form.tile[1]);
-        WinogradPlan plan(*g, form, args.threads);
-        auto round = [&](int64_t a) {
-            return static_cast<double>((a + tile().block - 1) / tile().block * tile().block);
-        };
-        auto groups = static_cast<double>(g->group), tiles = groups * static_cast<double>(plan.tiles),
-             out = round(g->out_channels);
-        // Blocks of channels of several sources are read whole.
-        auto sources = static_cast<double>(g->kernel[0] * form.pieces());
-        auto in = sources > 1 ? round(g->in_channels) * sources : static_cast<double>(g->in_channels);
-        // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight (four
-        // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
-        auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole() ? 16 : 8));
-        auto products = 2. * inputs * tiles * in * out / (0.85 * filled * cost.flops);
-        products *= CostModel::share_of_blocks(tile().block, g->out_channels);
-        if (form.strided()) products *= 0.85 / kPeakOfStride * (in + kStepsOfStride) / in;
-        auto weights = 4. * groups * count * in * out;
-        auto reading = weights * static_cast<double>(plan.blocks) / cost.reading(weights);
-        // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
-        auto fresh = outputs * static_cast<double>(form.stride * form.stride);  // inputs that a tile does not share
-        auto transforms = 4. * tiles * ((inputs + fresh) * round(g->in_channels) * sources + (inputs + outputs) * out) /
-                          (0.5 * cost.l2);
-        // Elsewhere the rate of the transforms allows for what X and Y take from further away.
-        if (whole()) {
-            auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
-            transforms += bytes / (2 * cost.bandwidth(bytes));
-        }
-        auto time = std::max((products + transforms) / cost.threads, reading) +
-                    0.25 * std::min(products / cost.threads, reading);
-        if (outputs_ == 4 && form.strided()) return kMarginOfStride * time;
-        return form.plane() && outputs_ == 6 ? kMarginOfSix * time : time;
+        auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
+        return winograd_time(*g, *form_of(*g), isa_, args.threads, bytes);
     }
 
     TaskResult bind(BindArgs const& args) const override {
@@ -130,7 +83,7 @@ public:
                               static_cast<float*>(to) + i * floats);
         });
         return std::unique_ptr<runtime::Task>(std::make_unique<WinogradTask>(
-            *g, form, info_.epilogue, tile(), transforms(form), args.threads, std::move(packed)));
+            *g, form, info_.epilogue, tile(), winograd_isa(form, isa_), args.threads, std::move(packed)));
     }
 };
 
@@ -169,7 +122,7 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides)
                      : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride);
     if (!fits)
-        return Err{Rejection{line ? "is for kernels of 3 or more taps along one axis with stride 1"
+        return Err{Rejection{line ? "is for kernels of 2 or more taps along one axis with stride 1"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
                                         " outputs for kernels of such height and width"}};
     auto strided = [&](size_t axis) {

@@ -17,13 +17,16 @@
 // n of odd inputs as they are, all of these by one filter. Of 9 products a pixel 6.25 are left with n = 2 and 5.06 with
 // 4 (points 0, 1, and -1, 2), for as many filters as without a stride.
 //
-// Larger kernels take the same points. F(2×2, 5×5) takes those of n = 4, for 9 products a pixel instead of 25,
-// F(4×4, 5×5) and F(2×2, 7×7) those of n = 6, for 4 instead of 25 and 16 instead of 49. Other kernels are cut into
-// pieces of 4 or 5 taps along an axis, whichever makes fewer products: pieces add up as channels do. A tile of 5 × 5
-// outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel for 7 × 7, which are four pieces.
+// Kernels of other sizes take the same points. F(5×5, 2×2) takes those of n = 4, for 1.44 products a pixel instead of
+// 4, F(2×2, 5×5) for 9 instead of 25; F(4×4, 5×5) and F(2×2, 7×7) take those of n = 6, for 4 instead of 25 and 16
+// instead of
+// 49. Larger ones are cut into pieces of 4 or 5 taps along an axis, whichever makes fewer products: pieces add up as
+// channels do. A tile of 5 × 5 outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel for 7 × 7, which
+// are four pieces.
 //
-// A kernel along one axis takes the same in one dimension: four outputs of 3 taps from 6 inputs by 6 products instead
-// of 12; four of 5 taps, or five of 4, from 8 inputs by 8 products instead of 20, which 7 taps take twice for five.
+// A kernel along one axis takes the same in one dimension: four outputs of 3 taps, or five of 2, from 6 inputs by 6
+// products instead of 12 or 10; four of 5 taps, or five of 4, from 8 inputs by 8 products instead of 20, which 7 taps
+// take twice for five.
 
 namespace refactor::kernel {
 
@@ -52,10 +55,19 @@ struct WinogradForm {
         return (p / filters == odd ? tile[0] : 1) * (p % filters == odd ? tile[1] : 1);
     }
 };
-/// That of a square kernel of 3 taps or more with tiles of `outputs`²: 2, 4 or 6 of 3 × 3 (2 or 4 with a stride of 2),
-/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7. Of 3 taps or more along one axis whatever `outputs`.
+/// That of a square kernel of 2 taps or more with tiles of `outputs`²: 2, 4 or 6 of 3 × 3 (2 or 4 with a stride of 2),
+/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7. Of 2 taps or more along one axis whatever `outputs`.
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs,
                                           int64_t stride = 1);
+
+/// Where outputs go: to every position; or, of a transposed convolution, whose channels are those of rows × cols phases
+/// one after the other, position p of phase r to row p · rows + first_row + r, and columns alike. Rows and columns that
+/// Y does not have are left out.
+struct WinogradWeave {
+    int64_t rows = 1, cols = 1, first_row = 0, first_col = 0;
+    int64_t out_rows, out_cols;  ///< of Y
+    int64_t blocks;              ///< of channels of Y, of a group
+};
 
 /// Transforms of a run of tiles for some units. Tiles are counted over images, planes of outputs, rows and columns of
 /// tiles. A unit is a block of channels; of inputs, a block of channels under one piece of one plane of the kernel.
@@ -64,7 +76,8 @@ struct WinogradJob {
     float* y;
     float const* bias;
     float const* residual;
-    int64_t in_rows, in_cols, out_rows, out_cols, row_pad, col_pad;
+    int64_t in_rows, in_cols, row_pad, col_pad;
+    WinogradWeave weave;
     int64_t in_planes, out_planes, plane_stride, plane_dilation, plane_pad;
     int64_t tile_rows, tile_cols;  ///< tiles of one plane
     int64_t phase_rows,

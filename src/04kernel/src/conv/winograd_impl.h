@@ -171,7 +171,7 @@ struct Planes {
     struct Target {
         float* y;
         int64_t offset, row_step, step;
-        int64_t rows, cols;  ///< that lie inside the output
+        Inside<outputs> rows, cols;
     };
 
     /// Transforms along columns, to [row][column].
@@ -191,19 +191,21 @@ struct Planes {
 
     template <bool Whole, class Result>
     RG_SIMD static void output_rows(float const* half, Target const& to, Mask mask, Result&& result) {
-        int64_t const rows = Whole ? outputs : to.rows, cols = Whole ? outputs : to.cols;
+        int64_t const first_row = Whole ? 0 : to.rows.begin, rows = Whole ? outputs : to.rows.end;
+        int64_t const first_col = Whole ? 0 : to.cols.begin, cols = Whole ? outputs : to.cols.end;
         int64_t const step = to.step, row_step = to.row_step;
-        int64_t at = to.offset;
+        int64_t at = to.offset + first_row * row_step;
         float* const out = to.y;
+        half += first_row * inputs * W;
 #pragma GCC unroll 1
-        for (int64_t r = 0; r < rows; ++r, half += inputs * W, at += row_step) {
+        for (int64_t r = first_row; r < rows; ++r, half += inputs * W, at += row_step) {
             Vec d[inputs], y[outputs];
 #pragma GCC unroll 9
             for (int c = 0; c < inputs; ++c) d[c] = held(Vec::load(half + c * W));
             output_1d(d, y);
 #pragma GCC unroll 9
             for (int c = 0; c < outputs; ++c) {
-                if (!Whole && c >= cols) break;
+                if (!Whole && (c < first_col || c >= cols)) continue;
                 select(mask, result(y[c], at + c * step), Vec::zero()).store(out + at + c * step);
             }
         }
@@ -214,7 +216,7 @@ struct Planes {
         Mask const mask = a.mask;
         float const *before = a.before, *after = a.after;
         auto limited = [&](Vec v) __attribute__((always_inline)) { return min(range.high, max(range.low, v)); };
-        if (to.rows < outputs || to.cols < outputs)
+        if (!to.rows.whole() || !to.cols.whole())
             output_rows<false>(
                 half, to, mask, [&](Vec v, int64_t at) __attribute__((always_inline)) {
                     if (before) v = v + Vec::load(before + at);
@@ -253,28 +255,34 @@ struct Planes {
         alignas(64) float half[outputs * inputs * W];
         for (int64_t b = j.first_unit; b < j.end_unit; ++b) {
             Place at(j, j.first_tile);
-            int lanes = b + 1 == j.blocks ? j.last_lanes : W;
-            After const a(j, b, lanes);
+            auto const& weave = j.weave;
+            int64_t const channel = b % weave.blocks, phase = b / weave.blocks;
+            int64_t const phase_row = weave.first_row + phase / weave.cols;
+            int64_t const phase_col = weave.first_col + phase % weave.cols;
+            int lanes = channel + 1 == weave.blocks ? j.last_lanes : W;
+            After const a(j, channel, lanes);
             Stream m(j, b);
             for (int64_t t = 0; t < j.tiles; ++t, m.next(), at.next(j)) {
-                int64_t row = first_of<outputs>(at.row, j.phase_rows, j.row_dilation);
-                int64_t col = first_of<outputs>(at.col, j.phase_cols, j.col_dilation);
-                int64_t plane = ((at.image * j.image_blocks + b) * j.out_planes + at.plane) * j.out_rows;
+                int64_t row = first_of<outputs>(at.row, j.phase_rows, j.row_dilation) * weave.rows + phase_row;
+                int64_t col = first_of<outputs>(at.col, j.phase_cols, j.col_dilation) * weave.cols + phase_col;
+                int64_t row_step = j.row_dilation * weave.rows, col_step = j.col_dilation * weave.cols;
+                int64_t plane = ((at.image * j.image_blocks + channel) * j.out_planes + at.plane) * weave.out_rows;
                 Target const to{j.y,
-                                ((plane + row) * j.out_cols + col) * W,
-                                j.row_dilation * j.out_cols * W,
-                                j.col_dilation * W,
-                                inside_of<outputs>(row, j.row_dilation, j.out_rows),
-                                inside_of<outputs>(col, j.col_dilation, j.out_cols)};
+                                ((plane + row) * weave.out_cols + col) * W,
+                                row_step * weave.out_cols * W,
+                                col_step * W,
+                                {row, row_step, weave.out_rows},
+                                {col, col_step, weave.out_cols}};
                 if (j.far) prefetch_second(to, j.residual);
                 output_columns(m, a.bias, half);
                 output_tile(half, to, a);
                 if (simple(j.activation.kind)) continue;
                 float const* residual = j.residual_last ? j.residual : nullptr;
-                for (int64_t r = 0; r < to.rows && to.cols > 0; ++r) {
-                    int64_t offset = to.offset + r * to.row_step;
+                int64_t const cols = to.cols.end - to.cols.begin;
+                for (int64_t r = to.rows.begin; r < to.rows.end && cols > 0; ++r) {
+                    int64_t offset = to.offset + r * to.row_step + to.cols.begin * to.step;
                     activate_stored(j.y + offset, residual ? residual + offset : nullptr, to.step,
-                                    static_cast<int>(to.cols), lanes, j.activation);
+                                    static_cast<int>(cols), lanes, j.activation);
                 }
             }
         }
@@ -289,6 +297,7 @@ RG_SIMD WinogradIsa const& planes_of(WinogradForm const& form) {
     if (form.stride == 2) return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>;
     if (taps == 7) return kPlanes<2, 1, 7>;
     if (taps == 4) return kPlanes<5, 1, 4>;
+    if (taps == 2) return outputs == 3 ? kPlanes<3, 1, 2> : kPlanes<5, 1, 2>;
     if (taps == 5) return outputs == 2 ? kPlanes<2, 1, 5> : kPlanes<4, 1, 5>;
     return outputs == 2 ? kPlanes<2, 1> : outputs == 4 ? kPlanes<4, 1> : kPlanes<6, 1>;
 }

@@ -88,17 +88,16 @@ public:
 
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
     auto taps = std::max(kernel_rows, kernel_cols), across = std::min(kernel_rows, kernel_cols);
-    if (taps < 3 || (stride != 1 && (stride != 2 || taps > 3 || across < 3))) return std::nullopt;
-    auto piece = taps == 3 ? 3 : piece_of(taps);
+    if (taps < 2 || (stride != 1 && (stride != 2 || taps != 3 || across < 3))) return std::nullopt;
+    auto piece = taps <= 3 ? taps : piece_of(taps), made = taps == 2 ? 5 : taps == 3 ? 4 : 9 - piece;
     if (across == 1) {
-        auto made = taps == 3 ? 4 : 9 - piece;
         if (kernel_rows > 1) return WinogradForm{{taps, 1}, {made, 1}, {piece, 1}};
         return WinogradForm{{1, taps}, {1, made}, {1, piece}};
     }
     bool whole = outputs == 2 && (taps == 5 || taps == 7);
     if (whole) piece = taps;
-    bool fits =
-        taps == 3 ? outputs == 2 || outputs == 4 || (outputs == 6 && stride == 1) : whole || outputs == 9 - piece;
+    bool fits = outputs == made || whole || (taps == 2 && outputs == 3) ||
+                (taps == 3 && (outputs == 2 || (outputs == 6 && stride == 1)));
     if (!fits || across != taps) return std::nullopt;
     return WinogradForm{{taps, taps}, {outputs, outputs}, {piece, piece}, stride};
 }

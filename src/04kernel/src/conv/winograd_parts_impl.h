@@ -14,10 +14,13 @@ RG_SIMD void input_1d(Vec const (&d)[4], Vec (&t)[4]) {
     t[3] = d[3] - d[1];
 }
 
-/// Aᵀ m.
-RG_SIMD void output_1d(Vec const (&m)[4], Vec (&y)[2]) {
+/// Aᵀ m for two or three outputs.
+template <int outputs>
+RG_SIMD void output_1d(Vec const (&m)[4], Vec (&y)[outputs]) {
     y[0] = m[0] + m[1] + m[2];
-    y[1] = m[1] - m[2] + m[3];
+    y[1] = m[1] - m[2];
+    if constexpr (outputs == 3) y[2] = m[1] + m[2];
+    y[outputs - 1] = y[outputs - 1] + m[3];
 }
 
 /// Bᵀ d with the points 0, ±1, ±2, ∞.
@@ -32,16 +35,17 @@ RG_SIMD void input_1d(Vec const (&d)[6], Vec (&t)[6]) {
     t[5] = fma(four, d[1], fnma(five, d[3], d[5]));
 }
 
-/// Aᵀ m for two or four outputs.
+/// Aᵀ m for two, four or five outputs.
 template <int outputs>
 RG_SIMD void output_1d(Vec const (&m)[6], Vec (&y)[outputs]) {
     Vec s1 = m[1] + m[2], s2 = m[3] + m[4], d1 = m[1] - m[2], d2 = m[3] - m[4];
     y[0] = m[0] + s1 + s2;
     y[1] = fma(Vec::set(2.f), d2, d1);
-    if constexpr (outputs == 4) {
+    if constexpr (outputs >= 4) {
         y[2] = fma(Vec::set(4.f), s2, s1);
         y[3] = fma(Vec::set(8.f), d2, d1);
     }
+    if constexpr (outputs == 5) y[4] = fma(Vec::set(16.f), s2, s1);
     y[outputs - 1] = y[outputs - 1] + m[5];
 }
 
@@ -116,14 +120,20 @@ RG_SIMD int64_t first_of(int64_t tile, int64_t phase_tiles, int64_t dilation) {
     if (dilation == 1) return tile * outputs;
     return tile / phase_tiles + tile % phase_tiles * outputs * dilation;
 }
-/// Rows (columns) of a tile that lie inside the output.
+/// Rows (columns) [begin, end) of a tile that lie inside the output: the first is `first`, others a step apart.
 template <int outputs>
-RG_SIMD int64_t inside_of(int64_t first, int64_t dilation, int64_t size) {
-    int64_t count = size - first;
-    if (dilation > 1) count = (count + dilation - 1) / dilation;
-    if (count < 0) count = 0;
-    return count < outputs ? count : outputs;
-}
+struct Inside {
+    int64_t begin, end;
+
+    RG_SIMD Inside(int64_t first, int64_t step, int64_t size) {
+        end = size - first;
+        if (step > 1) end = (end + step - 1) / step;
+        begin = first < 0 ? (step - 1 - first) / step : 0;
+        if (end > outputs) end = outputs;
+        if (begin > end) begin = end;
+    }
+    RG_SIMD bool whole() const { return begin == 0 && end == outputs; }
+};
 
 /// Position of a tile.
 struct Place {

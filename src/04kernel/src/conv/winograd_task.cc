@@ -57,6 +57,15 @@ ChunkList winograd_chunks(Geometry const& g, WinogradForm const& form, int block
 
 WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue const& epilogue, TileIsa const& tile,
                            WinogradIsa const& isa, int threads, std::shared_ptr<mem_manager::Blob const> packed)
+    : WinogradTask(g, form, epilogue, tile, isa, threads, std::move(packed),
+                   {.out_rows = g.out[1], .out_cols = g.out[2], .blocks = ceil_div(g.out_channels, tile.block)},
+                   g.out_channels,
+                   2. * static_cast<double>(g.batch * g.group * g.out_channels * g.out_size()) *
+                       static_cast<double>(g.in_channels * g.taps())) {}
+
+WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue const& epilogue, TileIsa const& tile,
+                           WinogradIsa const& isa, int threads, std::shared_ptr<mem_manager::Blob const> packed,
+                           WinogradWeave const& weave, int64_t channels, double operations)
     : g_(g),
       form_(form),
       epilogue_(epilogue),
@@ -71,10 +80,13 @@ WinogradTask::WinogradTask(Geometry const& g, WinogradForm const& form, Epilogue
       out_blocks_(ceil_div(g.out_channels, tile.block)),
       tile_rows_(g.dilation[1] * phase_tiles(g, form, 1)),
       tile_cols_(g.dilation[2] * phase_tiles(g, form, 2)),
+      weave_(weave),
+      channels_(channels),
+      operations_(operations),
       v_(places(form, in_blocks_ * sources() * plan_.block_tiles * tile.block)),
       m_(places(form, out_blocks_ * plan_.block_tiles * tile.block)),
       reads_ahead_(g.kernel[0] == 1 && form.products() * list_.floats * static_cast<int64_t>(sizeof(float)) >
-                                         static_cast<int64_t>(cpu_features().l2 / 2)),
+                                           static_cast<int64_t>(cpu_features().l2 / 2)),
       far_(!form.strided() &&
            are_far(g.batch * g.group * (g.in_channels * g.in_size() + g.out_channels * g.out_size()) *
                    static_cast<int64_t>(sizeof(float)))) {}
@@ -85,11 +97,6 @@ size_t WinogradTask::workspace_bytes() const {
 
 size_t WinogradTask::scratch_bytes() const {
     return plan_.shared ? 0 : static_cast<size_t>(scratch_floats()) * sizeof(float);
-}
-
-double WinogradTask::operations() const {
-    return 2. * static_cast<double>(g_.batch * g_.group * g_.out_channels * g_.out_size()) *
-           static_cast<double>(g_.in_channels * g_.taps());
 }
 
 WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t block) const {
@@ -111,10 +118,9 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
             input(operands_.residual, y),
             g_.in[1],
             g_.in[2],
-            g_.out[1],
-            g_.out[2],
             g_.pad[1],
             g_.pad[2],
+            weave_,
             g_.in[0],
             g_.out[0],
             g_.stride[0],
@@ -140,7 +146,7 @@ WinogradJob WinogradTask::job(void* const* arguments, int64_t group, int64_t blo
             nullptr,
             v_[1],
             v_.data(),
-            static_cast<int32_t>(g_.out_channels - (out_blocks_ - 1) * list_.block),
+            static_cast<int32_t>(channels_ - (weave_.blocks - 1) * list_.block),
             epilogue_.residual_last,
             epilogue_.activation,
             far_};
@@ -167,7 +173,7 @@ void WinogradTask::multiply(int64_t group, int64_t product, Chunk const& chunk, 
 
 void WinogradTask::to_outputs(WinogradJob& j, float* m) const {
     j.transformed = m, j.product_stride = m_[1], j.products = m_.data();
-    j.blocks = out_blocks_, j.image_blocks = out_blocks_ * g_.group;
+    j.blocks = out_blocks_, j.image_blocks = weave_.blocks * g_.group;
 }
 
 void WinogradTask::run_private(void* const* arguments, runtime::RunContext const& context) const {

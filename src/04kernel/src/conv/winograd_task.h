@@ -27,11 +27,16 @@ class WinogradTask final : public runtime::Task {
 public:
     WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
                  std::shared_ptr<mem_manager::Blob const> packed);
+    /// The convolution of all phases of a transposed one of one group, whose channels are phases of `channels` of Y in
+    /// whole blocks. No planes.
+    WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
+                 std::shared_ptr<mem_manager::Blob const> packed, WinogradWeave const&, int64_t channels,
+                 double operations);
     void run(void* const* arguments, runtime::RunContext const&) const override;
     size_t workspace_bytes() const override;
     size_t scratch_bytes() const override;
     uint64_t unread_inputs() const override { return 2; }
-    double operations() const override;
+    double operations() const override { return operations_; }
 
 private:
     WinogradJob job(void* const* arguments, int64_t group, int64_t block) const;
@@ -56,6 +61,9 @@ private:
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
     int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
+    WinogradWeave weave_;
+    int64_t channels_;  ///< of Y, of a group
+    double operations_;
     std::vector<int64_t> v_, m_;  ///< floats to each product of transformed inputs and of outputs, and to the end
     bool reads_ahead_;            ///< weights follow each other and exceed what L2 keeps of them
     bool far_;                    ///< see `are_far`; of X and Y, not where a stride spreads what tiles read

@@ -3,7 +3,9 @@
 #include "common/cpu_features.h"
 #include "conv/test_harness.h"
 
+#include <algorithm>
 #include <cfloat>
+#include <set>
 
 namespace refactor::kernel {
 
@@ -47,9 +49,9 @@ Tensor reference(Case const& c, std::vector<Tensor> const& inputs, ConvTranspose
     return loaded(bench.output(), y.dims, Layout::Plain);
 }
 
-/// Tolerance as in conv_test.cc: K/2 eps Σ|x w| for a sum of K products, a few ulps for the activation.
-/// Returns whether tiles ran.
-bool check(Case const& c, std::mt19937& rng) {
+/// Tolerance as in conv_test.cc: K/2 eps Σ|x w| for a sum of K products, a few ulps for the activation, and 64 eps of
+/// the largest Σ|x w| where Winograd's transforms mix outputs. Returns the ids of the kernels that ran.
+std::set<std::string> check(Case const& c, std::mt19937& rng) {
     auto const& epilogue = c.info.epilogue;
     std::vector<Tensor> inputs{Tensor::random(c.x, rng), Tensor::random(c.w, rng)}, magnitudes;
     if (c.info.may_round)
@@ -64,7 +66,8 @@ bool check(Case const& c, std::mt19937& rng) {
     auto bound = reference(c, magnitudes, linear);
     auto terms = static_cast<double>(element_count(c.w) / c.w[1] / c.info.group);
     ThreadPool pool(2);
-    bool tiles = false;
+    std::set<std::string> ran;
+    auto largest = static_cast<double>(*std::max_element(bound.values.begin(), bound.values.end()));
     for (auto isa : {Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Avx512Amx})
         for (auto layout : {Layout::Plain, Layout::Blocked8, Layout::Blocked16, Layout::Blocked32}) {
             if (isa > cpu_features().isa) continue;
@@ -88,17 +91,18 @@ bool check(Case const& c, std::mt19937& rng) {
                 Bench bench(*kernel, arguments, y, pool);
                 if (!bench.task) continue;
                 bench.run();
-                tiles |= kernel->id() == kEmulated;
+                ran.insert(kernel->id());
+                auto mixed = kernel->id().find("winograd") == std::string::npos ? 0. : 64 * FLT_EPSILON * largest;
                 auto got = loaded(bench.output(), c.y, layout);
                 for (size_t i = 0; i < want.values.size(); ++i) {
                     EXPECT_NEAR(got.values[i], want.values[i],
-                                1.1 * FLT_EPSILON * (terms * 0.5 + 8) * bound.values[i] +
+                                mixed + 1.1 * FLT_EPSILON * (terms * 0.5 + 8) * bound.values[i] +
                                     (narrow ? 1. / 256 : 4 * FLT_EPSILON) * std::abs(want.values[i]));
-                    if (testing::Test::HasFailure()) return tiles;
+                    if (testing::Test::HasFailure()) return ran;
                 }
             }
         }
-    return tiles;
+    return ran;
 }
 
 TEST(ConvTranspose, AllCandidatesMatchTheReference) {
@@ -134,12 +138,46 @@ TEST(ConvTranspose, AllCandidatesMatchTheReference) {
                                           : bits >> 5 & 1 ? ActivationKind::Silu
                                                           : ActivationKind::None;
         c.constant_weights = bits >> 6 & 3, c.info.may_round = bits >> 8 & 1;
-        by_tiles += check(c, rng);
+        by_tiles += check(c, rng).contains(kEmulated);
         if (HasFailure()) return;
     }
     if (cpu_features().isa >= Isa::Avx512) {
         EXPECT_GT(by_tiles, 0);
     }
+}
+
+/// Phases of 2 × 2 to 4 × 4 taps, and of more along one axis, some of which have fewer.
+TEST(ConvTranspose, PhasesOfSeveralTaps) {
+    auto seed = test_seed();
+    SCOPED_TRACE(seed_text(seed));
+    std::mt19937 rng(static_cast<uint32_t>(seed));
+    auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
+    std::set<std::string> ran;
+    for (auto const& [kernel, stride] :
+         {std::pair<int64_t, int64_t>{4, 2}, {3, 2}, {5, 2}, {6, 2}, {8, 2}, {5, 3}, {16, 8}, {11, 2}, {7, 1}})
+        for (auto const& [rank, line] : {std::pair<size_t, bool>{1, true}, {2, false}, {2, true}}) {
+            Case c;
+            c.x = {pick(1, 2), pick(1, 40)}, c.w = {c.x[1], pick(1, 37)}, c.y = {c.x[0], c.w[1]};
+            auto& window = c.info.window;
+            for (size_t i = 0; i < rank; ++i) {
+                bool const flat = line && i == 1;
+                c.w.push_back(flat ? 1 : kernel), c.x.push_back(pick(1, 14));
+                window.strides.push_back(flat ? 1 : stride), window.dilations.push_back(1);
+                auto full = (c.x.back() - 1) * window.strides[i] + c.w.back();
+                auto spare = std::min<int64_t>(flat ? 0 : kernel, (full - 1) / 2);
+                window.pads_begin.push_back(pick(0, spare)), window.pads_end.push_back(pick(0, spare));
+                c.y.push_back(full - window.pads_begin[i] - window.pads_end[i] + pick(0, window.strides[i] - 1));
+            }
+            c.info.epilogue.bias = pick(0, 1), c.info.epilogue.residual = pick(0, 2) == 0;
+            c.info.epilogue.residual_last = pick(0, 1);
+            constexpr ActivationKind kKinds[] = {ActivationKind::None, ActivationKind::Relu, ActivationKind::Silu};
+            c.info.epilogue.activation.kind = kKinds[pick(0, 2)];
+            ran.merge(check(c, rng));
+            if (HasFailure()) return;
+        }
+    for (std::string form : {"f3", "f4", "f5", "line"})
+        for (auto [isa, name] : {std::pair{Isa::Avx2, "avx2"}, {Isa::Avx512, "avx512"}})
+            EXPECT_EQ(ran.contains("conv_transpose:cpu:winograd_" + form + ":f32:" + name), cpu_features().isa >= isa);
 }
 
 /// Of one tap and a stride of 2 along an axis every other output has no tap, and so no weights.
