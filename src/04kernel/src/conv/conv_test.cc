@@ -148,6 +148,33 @@ TEST_F(ConvTest, StrideOfTwo) {
     }
 }
 
+/// Of which every phase of the input is convolved by itself.
+TEST_F(ConvTest, StridesOfLargeWindows) {
+    std::vector<Case> cases;
+    for (auto const& [taps, stride] :
+         {std::pair<int64_t, int64_t>{4, 2}, {5, 2}, {6, 2}, {8, 2}, {5, 3}, {16, 4}, {3, 2}})
+        for (int form = 0; form < 4; ++form) {
+            auto const rank = form == 0 ? size_t{1} : form == 3 ? size_t{3} : size_t{2};
+            auto c = random_case(rng_, rank, 1, pick(rng_, 1, 40), pick(rng_, 1, 40));
+            auto& window = c.info.window;
+            c.constant_weights = true;
+            for (size_t axis = 0; axis < rank; ++axis) {
+                bool const across = form == 2 && axis == 1, depth = axis + 2 < rank;
+                c.w[2 + axis] = across ? 1 : depth ? 3 : taps;
+                c.x[2 + axis] = depth ? 4 : pick(rng_, taps, 3 * taps + 30);
+                window.strides[axis] = across || depth ? 1 : stride, window.dilations[axis] = 1;
+                window.pads_begin[axis] = across ? 0 : pick(rng_, 0, c.w[2 + axis] - 1);
+                window.pads_end[axis] = across ? 0 : pick(rng_, 0, c.w[2 + axis] - 1);
+            }
+            cases.push_back(c);
+        }
+    auto ran = check_all(cases, rng_);
+    for (std::string form : {"f3", "f4", "f5", "f2s2", "line"}) {
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2) << form;
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512) << form;
+    }
+}
+
 TEST_F(ConvTest, Depthwise) {
     std::vector<Case> cases;
     for (int i = 0; i < 6; ++i)

@@ -97,11 +97,12 @@ TEST(ConvPack, WinogradTransformsFilters) {
         int64_t rows, cols, outputs, depth, in, out, stride = 1;
     };
     for (auto const& z :
-         {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40}, Case{3, 3, 4, 3, 5, 9},
-          Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7}, Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2},
-          Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33},
-          Case{7, 7, 5, 1, 5, 20}, Case{4, 4, 5, 2, 3, 9}, Case{2, 2, 5, 1, 9, 20}, Case{2, 1, 0, 1, 3, 9},
-          Case{1, 11, 0, 1, 9, 20}, Case{10, 1, 0, 1, 3, 33}}) {
+         {Case{3, 3, 2, 1, 19, 21},    Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40},    Case{3, 3, 4, 3, 5, 9},
+          Case{1, 3, 0, 1, 17, 24},    Case{5, 1, 0, 1, 9, 7},  Case{1, 7, 0, 1, 3, 50},    Case{3, 3, 2, 1, 19, 21, 2},
+          Case{3, 3, 4, 1, 8, 40, 2},  Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20},    Case{7, 7, 2, 1, 9, 33},
+          Case{7, 7, 5, 1, 5, 20},     Case{4, 4, 5, 2, 3, 9},  Case{4, 4, 5, 1, 3, 20, 2}, Case{5, 5, 4, 1, 9, 9, 2},
+          Case{1, 10, 0, 1, 5, 20, 5}, Case{2, 2, 5, 1, 9, 20}, Case{2, 1, 0, 1, 3, 9},     Case{1, 11, 0, 1, 9, 20},
+          Case{10, 1, 0, 1, 3, 33}}) {
         auto form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
         Geometry g;
         g.in_channels = z.in, g.out_channels = z.out;
@@ -124,16 +125,19 @@ TEST(ConvPack, WinogradTransformsFilters) {
                     for (int64_t p = 0; p < form.products(); ++p) {
                         auto m = chunk.first * block + lane, c = i % planes, source = i / planes;
                         auto plane = source / form.pieces(), piece = source % form.pieces();
-                        auto row = piece / form.pieces(1) * form.piece[0], col = piece % form.pieces(1) * form.piece[1];
+                        auto row = form.first_tap(0, piece / form.pieces(1));
+                        auto col = form.first_tap(1, piece % form.pieces(1));
                         bool inside = m < z.out && c < z.in;
                         auto const* filter = w.data() + ((m * z.in + c) * z.depth + plane) * taps;
                         long double sum = 0, size = 0;
-                        for (auto r = row; inside && r < std::min(row + form.piece[0], z.rows); ++r)
-                            for (auto k = col; k < std::min(col + form.piece[1], z.cols); ++k) {
-                                auto u = g_along(0, p / form.products(1), r - row) *
-                                         g_along(1, p % form.products(1), k - col) * filter[r * z.cols + k];
-                                sum += u, size += std::fabs(u);
-                            }
+                        for (int64_t t = 0; inside && t < form.piece[0] * form.piece[1]; ++t) {
+                            auto i0 = t / form.piece[1], i1 = t % form.piece[1];
+                            auto tap_row = row + i0 * form.step, tap_col = col + i1 * form.step;
+                            if (tap_row >= z.rows || tap_col >= z.cols) continue;
+                            auto u = g_along(0, p / form.products(1), i0) * g_along(1, p % form.products(1), i1) *
+                                     filter[tap_row * z.cols + tap_col];
+                            sum += u, size += std::fabs(u);
+                        }
                         auto at = p * list.floats + chunk.weights + i * chunk.blocks * block + lane;
                         // Sums are of f64: what is left is the rounding to f32.
                         ASSERT_NEAR(packed[static_cast<size_t>(at)], static_cast<double>(sum),

@@ -35,10 +35,11 @@ class WinogradKernel final : public NamedKernel {
         auto form = form_of(*g);
         if (!form) return Err{Rejection{"has no tiles of these outputs for such kernels"}};
         for (int axis = 1; axis < 3; ++axis) {
-            if (g->stride[axis] != stride_)
-                return Err{Rejection{"is for kernels of height and width with stride " + std::to_string(stride_)}};
+            auto stride = g->kernel[axis] == 1 ? 1 : stride_;
+            if (g->stride[axis] != stride)
+                return Err{Rejection{"is for one stride along the axes of the kernel, and 1 along others"}};
             if (g->kernel[axis] == 1) g->dilation[axis] = 1;
-            if (g->dilation[axis] != 1 && form->strided()) return Err{Rejection{"is for dilation 1"}};
+            if (g->dilation[axis] != 1 && stride_ > 1) return Err{Rejection{"is for dilation 1 if there is a stride"}};
             if (g->kernel[axis] == 1 && (g->pad[axis] != 0 || g->pad_end[axis] != 0))
                 return Err{Rejection{"does not pad an axis that the kernel does not cover"}};
         }
@@ -87,17 +88,16 @@ public:
     }
 };
 
-bool all_one(Dims const& dims) {
-    for (auto d : dims)
-        if (d != 1) return false;
-    return true;
-}
-
 /// Whether the kernel runs along one axis.
 bool is_line(Dims const& w) {
     int64_t axes = 0;
     for (size_t i = 2; i < w.size(); ++i) axes += w[i] != 1;
     return axes == 1;
+}
+
+/// The stride along an axis of the window; 1 if none is given.
+int64_t stride_along(ConvInfo const& info, size_t axis) {
+    return axis < info.window.strides.size() ? info.window.strides[axis] : 1;
 }
 
 /// Whether there are tiles of `outputs`² for a plane of taps.
@@ -106,8 +106,8 @@ bool has_tiles(int64_t rows, int64_t cols, int64_t outputs, int64_t stride) {
     return form && form->plane();
 }
 
-/// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis.
-KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t outputs, int64_t stride) {
+/// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis. `strided`: of 3 × 3 taps by a stride of 2.
+KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t outputs, bool strided = false) {
     if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
     auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
     if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
@@ -117,27 +117,26 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
     if (x.layout != blocked || y.layout != blocked)
         return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
     auto rank = w.dims.size();
-    auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
     bool const line = outputs == 0;
-    bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0) && all_one(info.window.strides)
-                     : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride);
+    auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
+    auto longest =
+        rank < 3 ? 0 : static_cast<size_t>(std::max_element(w.dims.begin() + 2, w.dims.end()) - w.dims.begin()) - 2;
+    auto stride = rank < 3 ? 1 : stride_along(info, line ? longest : rank - 3);
+    bool const of_three = rank >= 4 && w.dims[rank - 2] == 3 && w.dims[rank - 1] == 3;
+    bool fits = line ? is_line(w.dims) && winograd_form(1, taps, 0, stride)
+                     : rank >= 4 && has_tiles(w.dims[rank - 2], w.dims[rank - 1], outputs, stride) &&
+                           (of_three && stride == 2) == strided;
     if (!fits)
-        return Err{Rejection{line ? "is for kernels of 2 or more taps along one axis with stride 1"
+        return Err{Rejection{line ? "is for kernels of 2 or more taps along one axis"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
-                                        " outputs for kernels of such height and width"}};
-    auto strided = [&](size_t axis) {
-        auto const& strides = info.window.strides;
-        return (axis < strides.size() ? strides[axis] : 1) == stride;
-    };
-    if (!line && !(strided(rank - 4) && strided(rank - 3)))
-        return Err{Rejection{"is for kernels of height and width with stride " + std::to_string(stride)}};
+                                        " outputs for kernels of such height, width and stride"}};
     int64_t const block = isa == Isa::Avx512 ? 16 : 8;
     if (info.group > 1 && (w.dims[1] % block || w.dims[0] % (info.group * block)))
         return Err{Rejection{"is for groups of whole blocks of " + std::to_string(block) + " channels"}};
     if (outputs == 6 && w.dims[1] * (rank > 4 ? w.dims[2] : 1) > kMostChannelsOfSix)
         return Err{Rejection{"is for sums over at most " + std::to_string(kMostChannelsOfSix) + " channels"}};
     if (!w.constant) return Err{Rejection{"needs constant weights"}};
-    auto name = line ? "line" : "f" + std::to_string(outputs) + (stride > 1 ? "s" + std::to_string(stride) : "");
+    auto name = line ? "line" : "f" + std::to_string(outputs) + (strided ? "s2" : "");
     auto id = "conv:cpu:winograd_" + name + ":f32:" + std::string(name_of(isa));
     return std::unique_ptr<Kernel>(
         std::make_unique<WinogradKernel>(std::move(id), info, isa, outputs, stride, w.constant));
@@ -145,20 +144,21 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
 
 }  // namespace
 
-#define RG_WINOGRAD(FORM, OUTPUTS, STRIDE)                                                     \
+#define RG_WINOGRAD(FORM, ...)                                                                 \
     KernelResult conv_winograd_##FORM##_avx512(ConvInfo const& info, Request const& request) { \
-        return make(info, request, Isa::Avx512, OUTPUTS, STRIDE);                              \
+        return make(info, request, Isa::Avx512, __VA_ARGS__);                                  \
     }                                                                                          \
     KernelResult conv_winograd_##FORM##_avx2(ConvInfo const& info, Request const& request) {   \
-        return make(info, request, Isa::Avx2, OUTPUTS, STRIDE);                                \
+        return make(info, request, Isa::Avx2, __VA_ARGS__);                                    \
     }
-RG_WINOGRAD(f2, 2, 1)
-RG_WINOGRAD(f4, 4, 1)
-RG_WINOGRAD(f5, 5, 1)
-RG_WINOGRAD(f6, 6, 1)
-RG_WINOGRAD(f2s2, 2, 2)
-RG_WINOGRAD(f4s2, 4, 2)
-RG_WINOGRAD(line, 0, 1)
+RG_WINOGRAD(f2, 2)
+RG_WINOGRAD(f3, 3)
+RG_WINOGRAD(f4, 4)
+RG_WINOGRAD(f5, 5)
+RG_WINOGRAD(f6, 6)
+RG_WINOGRAD(f2s2, 2, true)
+RG_WINOGRAD(f4s2, 4, true)
+RG_WINOGRAD(line, 0)
 #undef RG_WINOGRAD
 
 }  // namespace refactor::kernel

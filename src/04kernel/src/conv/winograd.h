@@ -1,6 +1,7 @@
 #pragma once
 #include "kernel/epilogue.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +25,9 @@
 // channels do. A tile of 5 × 5 outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel for 7 × 7, which
 // are four pieces.
 //
+// Any other stride s makes s × s phases of the input, of which each is convolved with every s-th tap by a stride of 1:
+// as pieces, they add up. Four taps with a stride of 2 take 5.76 products a pixel instead of 16, five 9 instead of 25.
+//
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps, or five of 2, from 6 inputs by 6
 // products instead of 12 or 10; four of 5 taps, or five of 4, from 8 inputs by 8 products instead of 20, which 7 taps
 // take twice for five.
@@ -36,12 +40,16 @@ struct WinogradForm {
     int64_t tile[2];    ///< outputs: rows, columns
     int64_t piece[2];   ///< taps that a filter is made of: rows, columns; those behind the kernel are zero
     int64_t stride = 1;
+    int64_t step = 1;  ///< a stride as well, if pieces are the phases of the input: taps and inputs so far apart
 
     bool plane() const { return kernel[0] > 1 && kernel[1] > 1; }
     int64_t taps() const { return kernel[0] * kernel[1]; }
     bool strided() const { return stride > 1; }
     /// Pieces of the kernel along an axis.
-    int64_t pieces(int axis) const { return (kernel[axis] + piece[axis] - 1) / piece[axis]; }
+    int64_t pieces(int axis) const {
+        return step > 1 ? std::min(step, kernel[axis]) : (kernel[axis] + piece[axis] - 1) / piece[axis];
+    }
+    int64_t first_tap(int axis, int64_t of_piece) const { return step > 1 ? of_piece : of_piece * piece[axis]; }
     int64_t pieces() const { return pieces(0) * pieces(1); }
     int64_t products(int axis) const { return tile[axis] + piece[axis] - 1; }
     /// Filters of a piece; inputs of a tile as well, unless it is strided.
@@ -56,7 +64,7 @@ struct WinogradForm {
     }
 };
 /// That of a square kernel of 2 taps or more with tiles of `outputs`²: 2, 4 or 6 of 3 × 3 (2 or 4 with a stride of 2),
-/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7. Of 2 taps or more along one axis whatever `outputs`.
+/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7, 3 of phases of 2 × 2. Of 2 taps or more along one axis whatever `outputs`.
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs,
                                           int64_t stride = 1);
 
@@ -83,9 +91,11 @@ struct WinogradJob {
     int64_t phase_rows,
         phase_cols;  ///< and of one phase: with a dilation d, every d-th row (column) is one of d planes
     int64_t row_dilation, col_dilation;
-    bool along_rows;                 ///< of a kernel along one axis: the axis is that of rows
-    int64_t pieces, pieces_across;   ///< of the kernel, and of a row of it
-    int64_t piece_rows, piece_cols;  ///< rows (columns) of the input between pieces
+    int64_t step;                          ///< of the form
+    int64_t in_rows_apart, in_cols_apart;  ///< rows (columns) between inputs of a tile
+    bool along_rows;                       ///< of a kernel along one axis: the axis is that of rows
+    int64_t pieces, pieces_across;         ///< of the kernel, and of a row of it
+    int64_t piece_rows, piece_cols;        ///< rows (columns) of the input between pieces
     int64_t first_tile, tiles;
     int64_t blocks;                ///< of channels of the group
     int64_t image_blocks;          ///< of channels of the tensor: from one image to the next

@@ -11,6 +11,8 @@ namespace {
 
 /// Filters of tiles of 6 × 6 take 1.8 times the memory of those of 4 × 4, so that they have to be ahead by this.
 constexpr double kMarginOfSix = 1.05;
+/// Those of 5 × 5 outputs of 2 × 2 taps take 9 times the memory of weights, of 3 × 3 outputs 4 times.
+constexpr double kMarginOfFive = 1.15;
 /// With a stride, filters take the memory that they take without one, for fewer products that are left out.
 constexpr double kMarginOfStride = 1.08;
 /// With a stride most filters multiply several inputs of a tile. What a register tile takes to begin and end is 8 steps
@@ -56,7 +58,9 @@ double winograd_time(Geometry const& g, WinogradForm const& form, Isa isa, int t
     auto time =
         std::max((products + transforms) / cost.threads, reading) + 0.25 * std::min(products / cost.threads, reading);
     if (form.tile[0] == 4 && form.strided()) return kMarginOfStride * time;
-    return form.plane() && form.tile[0] == 6 ? kMarginOfSix * time : time;
+    if (!form.plane()) return time;
+    if (form.tile[0] == 5 && form.piece[0] == 2) return kMarginOfFive * time;
+    return form.tile[0] == 6 ? kMarginOfSix * time : time;
 }
 
 }  // namespace refactor::kernel

@@ -59,15 +59,15 @@ struct Planes {
         int64_t ahead;             ///< floats to the same row of the tiles below; 0: these are not asked for
 
         RG_SIMD Rows(WinogradJob const& j, float const* plane, int64_t row, int64_t col, int64_t columns) {
-            int64_t const dilation = j.col_dilation;
+            int64_t const dilation = j.in_cols_apart;
             step = dilation * W;
             first = col < 0 ? (-col + dilation - 1) / dilation : 0;
             end = col < j.in_cols ? (j.in_cols - 1 - col) / dilation + 1 : 0;
             if (end > columns) end = columns;
             if (first > end) first = end;
-            ahead = j.far ? kStep * j.row_dilation * j.in_cols * W : 0;
+            ahead = j.far ? kStep * j.in_rows_apart * j.in_cols * W : 0;
             for (int r = 0; r < inputs; ++r) {
-                int64_t y = row + r * j.row_dilation;
+                int64_t y = row + r * j.in_rows_apart;
                 bool const inside = y >= 0 && y < j.in_rows;
                 present |= inside << r;
                 x[r] = plane + ((inside ? y : 0) * j.in_cols + col) * W;
@@ -147,8 +147,8 @@ struct Planes {
                 }
                 float const* plane =
                     j.x + ((at.image * j.image_blocks + b) * j.in_planes + z) * j.in_rows * j.in_cols * W;
-                int64_t row = stride * first_of<outputs>(at.row, j.phase_rows, j.row_dilation) + row_shift;
-                int64_t col = stride * first_of<outputs>(at.col, j.phase_cols, j.col_dilation) + col_shift;
+                int64_t row = stride * j.step * first_of<outputs>(at.row, j.phase_rows, j.row_dilation) + row_shift;
+                int64_t col = stride * j.step * first_of<outputs>(at.col, j.phase_cols, j.col_dilation) + col_shift;
                 transform_run(Rows(j, plane, row, col, (n - 1) * kStep + inputs), n, v);
             }
         }

@@ -16,7 +16,7 @@ struct Lines {
 
     static void input(WinogradJob const& j) {
         int64_t const length = j.along_rows ? j.in_rows : j.in_cols, pad = j.along_rows ? j.row_pad : j.col_pad;
-        int64_t const dilation = j.along_rows ? j.row_dilation : j.col_dilation;
+        int64_t const dilation = j.along_rows ? j.in_rows_apart : j.in_cols_apart;
         int64_t const place = j.along_rows ? j.in_cols * W : W, step = dilation * place;
         int64_t const between = j.along_rows ? j.piece_rows : j.piece_cols;
         for (int64_t unit = j.first_unit; unit < j.end_unit; ++unit) {
@@ -24,7 +24,7 @@ struct Lines {
             int64_t const b = unit % j.blocks, shift = unit / j.blocks * between - pad;
             float* v = j.transformed + unit * j.tiles * W;
             for (int64_t t = 0; t < j.tiles; ++t, v += W, at.next(j)) {
-                int64_t first = first_output(j, at) + shift;
+                int64_t first = first_output(j, at) * j.step + shift;
                 float const* x = j.x + (at.image * j.image_blocks + b) * j.in_rows * j.in_cols * W +
                                  (j.along_rows ? at.col * W : at.row * j.in_cols * W) + first * place;
                 auto inside = [&](int64_t i) __attribute__((always_inline)) {

@@ -32,11 +32,11 @@ class FilterPacker {
         if (form_.pieces() == 1)
             return transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, channels, present * taps_,
                                    reinterpret_cast<uint32_t*>(g), lanes);
-        auto first_row = piece / form_.pieces(1) * form_.piece[0], rows = form_.piece[0];
-        auto first_col = piece % form_.pieces(1) * form_.piece[1], cols = form_.piece[1];
+        auto first_row = form_.first_tap(0, piece / form_.pieces(1)), rows = form_.piece[0];
+        auto first_col = form_.first_tap(1, piece % form_.pieces(1)), cols = form_.piece[1];
         for (int64_t c = 0; c < present; ++c)
             for (int64_t k = 0; k < rows * cols; ++k, g += lanes) {
-                auto row = first_row + k / cols, col = first_col + k % cols;
+                auto row = first_row + k / cols * form_.step, col = first_col + k % cols * form_.step;
                 bool inside = row < form_.kernel[0] && col < form_.kernel[1];
                 auto const* from = w + c * taps_ + row * form_.kernel[1] + col;
                 for (int64_t lane = 0; lane < lanes; ++lane)
@@ -88,24 +88,33 @@ public:
 
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
     auto taps = std::max(kernel_rows, kernel_cols), across = std::min(kernel_rows, kernel_cols);
-    if (taps < 2 || (stride != 1 && (stride != 2 || taps != 3 || across < 3))) return std::nullopt;
-    auto piece = taps <= 3 ? taps : piece_of(taps), made = taps == 2 ? 5 : taps == 3 ? 4 : 9 - piece;
+    bool const strided = stride == 2 && taps == 3 && across == 3;
+    // Of a stride, the taps of a phase are a piece.
+    auto step = strided ? 1 : stride, length = (taps + step - 1) / step;
+    if (length < 2 || (step > 1 && length > 5)) return std::nullopt;
+    auto piece = length <= 3 || step > 1 ? length : piece_of(length), made = piece == 2   ? 5
+                                                                             : piece == 3 ? 4
+                                                                                          : 9 - piece;
     if (across == 1) {
-        if (kernel_rows > 1) return WinogradForm{{taps, 1}, {made, 1}, {piece, 1}};
-        return WinogradForm{{1, taps}, {1, made}, {1, piece}};
+        if (kernel_rows > 1) return WinogradForm{{taps, 1}, {made, 1}, {piece, 1}, 1, step};
+        return WinogradForm{{1, taps}, {1, made}, {1, piece}, 1, step};
     }
-    bool whole = outputs == 2 && (taps == 5 || taps == 7);
+    bool whole = outputs == 2 && step == 1 && (taps == 5 || taps == 7);
     if (whole) piece = taps;
-    bool fits = outputs == made || whole || (taps == 2 && outputs == 3) ||
-                (taps == 3 && (outputs == 2 || (outputs == 6 && stride == 1)));
+    bool of_three = taps == 3 && step == 1 && (outputs == 2 || (outputs == 6 && !strided));
+    bool fits = outputs == made || whole || of_three || (piece == 2 && outputs == 3);
     if (!fits || across != taps) return std::nullopt;
-    return WinogradForm{{taps, taps}, {outputs, outputs}, {piece, piece}, stride};
+    return WinogradForm{{taps, taps}, {outputs, outputs}, {piece, piece}, strided ? 2 : 1, step};
 }
 
 std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
     auto name = form.plane() ? "winograd_f" + std::to_string(form.tile[0]) + "x" + std::to_string(form.kernel[0])
                              : "winograd_line" + std::to_string(form.taps());
-    return name + (form.strided() ? "s" : "") + ":" + std::to_string(list.block);
+    return name +
+           (form.strided()  ? "s"
+            : form.step > 1 ? "p" + std::to_string(form.step)
+                            : "") +
+           ":" + std::to_string(list.block);
 }
 
 FilterTransform::FilterTransform(WinogradForm const& form) {

@@ -12,9 +12,8 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Filters take 4 times the memory of weights, or 9 times with 5 × 5 outputs of 2 × 2 taps, for which they have to be
-/// ahead by this.
-constexpr double kMargin = 1.1, kMarginOfFive = 1.2;
+/// Filters take several times the memory of weights, for which they have to be ahead by this.
+constexpr double kMargin = 1.1;
 
 /// The phases of a transposed convolution with stride s, each of which reads the same taps: output s u + r - pad is the
 /// sum over t of x[u - t] w[r + s t]. That is one convolution with stride 1, whose channels are those of all phases.
@@ -96,8 +95,7 @@ public:
         auto merged = phases(*g);
         if (!merged) return Err{merged.error()};
         auto bytes = 4. * static_cast<double>(args.inputs[0]->stored_count() + args.outputs[0]->stored_count());
-        auto margin = merged->form.piece[0] == 2 && merged->form.tile[0] == 5 ? kMarginOfFive : kMargin;
-        return margin * winograd_time(merged->conv, merged->form, isa_, args.threads, bytes);
+        return kMargin * winograd_time(merged->conv, merged->form, isa_, args.threads, bytes);
     }
 
     TaskResult bind(BindArgs const& args) const override {
