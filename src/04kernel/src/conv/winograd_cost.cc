@@ -14,7 +14,7 @@ constexpr double kMarginOfSix = 1.05;
 /// Those of 5 × 5 outputs of 2 × 2 taps take 9 times the memory of weights, of 3 × 3 outputs 4 times.
 constexpr double kMarginOfFive = 1.15;
 /// Those of four pieces of 7 × 7 taps 5.2 times, of 2 × 2 outputs 1.3 times.
-constexpr double kMarginOfPieces = 1.3;
+constexpr double kMarginOfPieces = 1.5;
 /// With a stride, filters take the memory that they take without one, for fewer products that are left out.
 constexpr double kMarginOfStride = 1.08;
 /// With a stride most filters multiply several inputs of a tile. What a register tile takes to begin and end is 8 steps
