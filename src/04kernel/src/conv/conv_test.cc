@@ -119,7 +119,7 @@ TEST_F(ConvTest, LargeWindows) {
             cases.push_back(c);
         }
     auto ran = check_all(cases, rng_);
-    for (std::string form : {"f2", "f4", "f5"}) {
+    for (std::string form : {"f2", "f3", "f4", "f5"}) {
         EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2);
         EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512);
     }

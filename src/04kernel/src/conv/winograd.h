@@ -18,15 +18,14 @@
 // n of odd inputs as they are, all of these by one filter. Of 9 products a pixel 6.25 are left with n = 2 and 5.06 with
 // 4 (points 0, 1, and -1, 2), for as many filters as without a stride.
 //
-// Kernels of other sizes take the same points. F(5×5, 2×2) takes those of n = 4, for 1.44 products a pixel instead of
-// 4, F(2×2, 5×5) for 9 instead of 25; F(4×4, 5×5) and F(2×2, 7×7) take those of n = 6, for 4 instead of 25 and 16
-// instead of
-// 49. Larger ones are cut into pieces of 4 or 5 taps along an axis, whichever makes fewer products: pieces add up as
-// channels do. A tile of 5 × 5 outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel for 7 × 7, which
-// are four pieces.
+// Kernels of other sizes take the same points. F(3×3, 2×2) takes those of n = 2, for 1.78 products a pixel instead of
+// 4, F(2×2, 5×5) those of n = 4, for 9 instead of 25, F(4×4, 5×5) and F(2×2, 7×7) those of n = 6, for 4 instead of 25
+// and 16 instead of 49. Larger ones are cut into pieces of 4 or 5 taps along an axis, whichever makes fewer products:
+// pieces add up as channels do. A tile of 5 × 5 outputs takes 64 products of each piece of 4 × 4 taps: 10.24 a pixel
+// for 7 × 7, which are four pieces. (F(5×5, 2×2), for 1.44 products, has ten times the error of F(3×3, 2×2).)
 //
 // Any other stride s makes s × s phases of the input, of which each is convolved with every s-th tap by a stride of 1:
-// as pieces, they add up. Four taps with a stride of 2 take 5.76 products a pixel instead of 16, five 9 instead of 25.
+// as pieces, they add up. Four taps with a stride of 2 take 7.1 products a pixel instead of 16, five 9 instead of 25.
 //
 // A kernel along one axis takes the same in one dimension: four outputs of 3 taps, or five of 2, from 6 inputs by 6
 // products instead of 12 or 10; four of 5 taps, or five of 4, from 8 inputs by 8 products instead of 20, which 7 taps
@@ -64,7 +63,7 @@ struct WinogradForm {
     }
 };
 /// That of a square kernel of 2 taps or more with tiles of `outputs`²: 2, 4 or 6 of 3 × 3 (2 or 4 with a stride of 2),
-/// 4 or 5 of others, 2 of 5 × 5 and 7 × 7, 3 of phases of 2 × 2. Of 2 taps or more along one axis whatever `outputs`.
+/// 4 or 5 of pieces of 5 or 4, 2 of 5 × 5 and 7 × 7, 3 of 2 × 2. Of 2 taps or more along one axis whatever `outputs`.
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs,
                                           int64_t stride = 1);
 

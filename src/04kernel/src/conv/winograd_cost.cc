@@ -11,9 +11,7 @@ namespace {
 
 /// Filters of tiles of 6 × 6 take 1.8 times the memory of those of 4 × 4, so that they have to be ahead by this.
 constexpr double kMarginOfSix = 1.05;
-/// Those of 5 × 5 outputs of 2 × 2 taps take 9 times the memory of weights, of 3 × 3 outputs 4 times.
-constexpr double kMarginOfFive = 1.15;
-/// Those of four pieces of 7 × 7 taps 5.2 times, of 2 × 2 outputs 1.3 times.
+/// Those of four pieces of 7 × 7 taps take 5.2 times the memory of weights, of tiles of 2 × 2 outputs 1.3 times.
 constexpr double kMarginOfPieces = 1.5;
 /// With a stride, filters take the memory that they take without one, for fewer products that are left out.
 constexpr double kMarginOfStride = 1.08;
@@ -61,7 +59,6 @@ double winograd_time(Geometry const& g, WinogradForm const& form, Isa isa, int t
         std::max((products + transforms) / cost.threads, reading) + 0.25 * std::min(products / cost.threads, reading);
     if (form.tile[0] == 4 && form.strided()) return kMarginOfStride * time;
     if (!form.plane()) return time;
-    if (form.tile[0] == 5 && form.piece[0] == 2) return kMarginOfFive * time;
     if (form.step == 1 && form.pieces() > 1) return kMarginOfPieces * time;
     return form.tile[0] == 6 ? kMarginOfSix * time : time;
 }

@@ -68,7 +68,7 @@ RG_SIMD FilterFunction filters_of(WinogradForm const& form) {
     if (form.plane()) {
         if (form.piece[0] == 7) return transform_planes<7, 8>;
         if (form.piece[0] == 4) return transform_planes<4, 8>;
-        if (form.piece[0] == 2) return outputs == 3 ? transform_planes<2, 4> : transform_planes<2, 6>;
+        if (form.piece[0] == 2) return transform_planes<2, 4>;
         if (form.piece[0] == 5) return outputs == 2 ? transform_planes<5, 6> : transform_planes<5, 8>;
         return outputs == 2 ? transform_planes<3, 4> : outputs == 4 ? transform_planes<3, 6> : transform_planes<3, 8>;
     }

@@ -297,7 +297,7 @@ RG_SIMD WinogradIsa const& planes_of(WinogradForm const& form) {
     if (form.stride == 2) return outputs == 2 ? kPlanes<2, 2> : kPlanes<4, 2>;
     if (taps == 7) return kPlanes<2, 1, 7>;
     if (taps == 4) return kPlanes<5, 1, 4>;
-    if (taps == 2) return outputs == 3 ? kPlanes<3, 1, 2> : kPlanes<5, 1, 2>;
+    if (taps == 2) return kPlanes<3, 1, 2>;
     if (taps == 5) return outputs == 2 ? kPlanes<2, 1, 5> : kPlanes<4, 1, 5>;
     return outputs == 2 ? kPlanes<2, 1> : outputs == 4 ? kPlanes<4, 1> : kPlanes<6, 1>;
 }

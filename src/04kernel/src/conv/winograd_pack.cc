@@ -92,17 +92,16 @@ std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_co
     // Of a stride, the taps of a phase are a piece.
     auto step = strided ? 1 : stride, length = (taps + step - 1) / step;
     if (length < 2 || (step > 1 && length > 5)) return std::nullopt;
-    auto piece = length <= 3 || step > 1 ? length : piece_of(length), made = piece == 2   ? 5
-                                                                             : piece == 3 ? 4
-                                                                                          : 9 - piece;
+    auto piece = length <= 3 || step > 1 ? length : piece_of(length);
     if (across == 1) {
+        auto made = piece == 2 ? 5 : piece == 3 ? 4 : 9 - piece;
         if (kernel_rows > 1) return WinogradForm{{taps, 1}, {made, 1}, {piece, 1}, 1, step};
         return WinogradForm{{1, taps}, {1, made}, {1, piece}, 1, step};
     }
     bool whole = outputs == 2 && step == 1 && (taps == 5 || taps == 7);
     if (whole) piece = taps;
     bool of_three = taps == 3 && step == 1 && (outputs == 2 || (outputs == 6 && !strided));
-    bool fits = outputs == made || whole || of_three || (piece == 2 && outputs == 3);
+    bool fits = whole || of_three || outputs == (piece == 2 ? 3 : piece == 3 ? 4 : 9 - piece);
     if (!fits || across != taps) return std::nullopt;
     return WinogradForm{{taps, taps}, {outputs, outputs}, {piece, piece}, strided ? 2 : 1, step};
 }
