@@ -88,6 +88,7 @@ public:
 
 std::optional<WinogradForm> winograd_form(int64_t kernel_rows, int64_t kernel_cols, int64_t outputs, int64_t stride) {
     auto taps = std::max(kernel_rows, kernel_cols), across = std::min(kernel_rows, kernel_cols);
+    if (stride < 1) return std::nullopt;
     bool const strided = stride == 2 && taps == 3 && across == 3;
     // Of a stride, the taps of a phase are a piece.
     auto step = strided ? 1 : stride, length = (taps + step - 1) / step;
