@@ -2,7 +2,6 @@
 #include "conv/winograd_pack.h"
 #include "conv/winograd_task.h"
 #include "conv_transpose/conv_transpose.h"
-#include "conv_transpose/phases_task.h"
 
 #include <algorithm>
 
@@ -40,11 +39,10 @@ class WinogradPhasesKernel final : public NamedKernel {
         for (int a = 1; a < 3; ++a) {
             auto s = g.stride[a];
             if (g.dilation[a] != 1) return Err{Rejection{"is for dilation 1"}};
+            if (g.pad[a] < 0) return Err{Rejection{"does not handle negative pads"}};
             conv.kernel[a] = conv.all_taps[a] = ceil_div(g.kernel[a], s), conv.stride[a] = 1;
-            auto u = g.in[a] + conv.kernel[a], u_end = int64_t{0};
-            for (int64_t r = 0; r < s; ++r)
-                if (AxisPhase phase(g, a, r); phase.count > 0)
-                    u = std::min(u, phase.first_u), u_end = std::max(u_end, phase.first_u + phase.count);
+            // Of all phases together.
+            auto u = g.pad[a] / s, u_end = (g.out[a] - 1 + g.pad[a]) / s + 1;
             conv.out[a] = u_end - u, conv.pad[a] = conv.kernel[a] - 1 - u, conv.pad_end[a] = 0;
             first[a] = u * s - g.pad[a];
         }
