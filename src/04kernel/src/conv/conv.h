@@ -27,6 +27,8 @@ std::string why_not_rounded(bool may_round, int64_t group, Request const&);
 std::string conv_operand_mismatch(Epilogue const&, Request const&);
 /// The same, and why this is no request for the CPU.
 std::string conv_mismatch(Epilogue const&, Request const&);
+/// The same, and why Winograd's algorithm is not for it: f32 in the blocks of its vectors, constant weights, not exact.
+std::string winograd_mismatch(Epilogue const&, Request const&, Isa);
 /// The same for a kernel of f32 whose X, or Y and residual, may be bf16 in blocks of 32 channels.
 std::string rounded_conv_mismatch(Epilogue const&, Request const&);
 using ConvGeometry = Result<Geometry, Rejection> (*)(Window const&, int64_t group, BindArgs const&);

@@ -108,14 +108,8 @@ bool has_tiles(int64_t rows, int64_t cols, int64_t outputs, int64_t stride) {
 
 /// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis. `strided`: of 3 × 3 taps by a stride of 2.
 KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t outputs, bool strided = false) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
-    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
-    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    if (request.precision == Precision::Exact) return Err{Rejection{"has a larger error than exact precision allows"}};
-    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (x.layout != blocked || y.layout != blocked)
-        return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (auto reason = winograd_mismatch(info.epilogue, request, isa); !reason.empty()) return Err{Rejection{reason}};
+    auto const& w = request.inputs[1];
     auto rank = w.dims.size();
     bool const line = outputs == 0;
     auto taps = rank < 3 ? 0 : element_count(std::span<int64_t const>(w.dims).subspan(2));
@@ -135,7 +129,6 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
         return Err{Rejection{"is for groups of whole blocks of " + std::to_string(block) + " channels"}};
     if (outputs == 6 && w.dims[1] * (rank > 4 ? w.dims[2] : 1) > kMostChannelsOfSix)
         return Err{Rejection{"is for sums over at most " + std::to_string(kMostChannelsOfSix) + " channels"}};
-    if (!w.constant) return Err{Rejection{"needs constant weights"}};
     auto name = line ? "line" : "f" + std::to_string(outputs) + (strided ? "s2" : "");
     auto id = "conv:cpu:winograd_" + name + ":f32:" + std::string(name_of(isa));
     return std::unique_ptr<Kernel>(
@@ -143,6 +136,17 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
 }
 
 }  // namespace
+
+std::string winograd_mismatch(Epilogue const& epilogue, Request const& request, Isa isa) {
+    if (auto reason = conv_mismatch(epilogue, request); !reason.empty()) return reason;
+    auto const &x = request.inputs[0], &y = request.outputs[0];
+    if (request.isa < isa) return "needs " + std::string(name_of(isa));
+    if (x.dtype != DataType::F32) return "handles f32, got " + std::string(name_of(x.dtype));
+    if (request.precision == Precision::Exact) return "has a larger error than exact precision allows";
+    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
+    if (x.layout != blocked || y.layout != blocked) return "expects X and Y in the blocked layout of its vectors";
+    return request.inputs[1].constant ? "" : "needs constant weights";
+}
 
 #define RG_WINOGRAD(FORM, ...)                                                                 \
     KernelResult conv_winograd_##FORM##_avx512(ConvInfo const& info, Request const& request) { \

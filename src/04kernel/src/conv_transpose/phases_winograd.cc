@@ -120,20 +120,12 @@ public:
 
 /// `outputs`: of a tile of planes, to a side; 0 for kernels along one axis.
 KernelResult make(ConvTransposeInfo const& info, Request const& request, Isa isa, int64_t outputs) {
-    if (auto reason = conv_mismatch(info.epilogue, request); !reason.empty()) return Err{Rejection{reason}};
-    auto const &x = request.inputs[0], &w = request.inputs[1], &y = request.outputs[0];
-    if (request.isa < isa) return Err{Rejection{"needs " + std::string(name_of(isa))}};
-    if (x.dtype != DataType::F32) return Err{Rejection{"handles f32, got " + std::string(name_of(x.dtype))}};
-    if (request.precision == Precision::Exact) return Err{Rejection{"has a larger error than exact precision allows"}};
-    auto blocked = isa == Isa::Avx512 ? Layout::Blocked16 : Layout::Blocked8;
-    if (x.layout != blocked || y.layout != blocked)
-        return Err{Rejection{"expects X and Y in the blocked layout of its vectors"}};
+    if (auto reason = winograd_mismatch(info.epilogue, request, isa); !reason.empty()) return Err{Rejection{reason}};
     if (info.group != 1) return Err{Rejection{"is for one group, got " + std::to_string(info.group)}};
-    if (!w.constant) return Err{Rejection{"needs constant weights"}};
     auto id = "conv_transpose:cpu:winograd_" + (outputs ? "f" + std::to_string(outputs) : "line") +
               ":f32:" + std::string(name_of(isa));
     return std::unique_ptr<Kernel>(
-        std::make_unique<WinogradPhasesKernel>(std::move(id), info, isa, outputs, w.constant));
+        std::make_unique<WinogradPhasesKernel>(std::move(id), info, isa, outputs, request.inputs[1].constant));
 }
 
 }  // namespace
