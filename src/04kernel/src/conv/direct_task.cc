@@ -46,9 +46,8 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
       x_units_(ceil_div(rounded.x ? g_.in_channels : g.in_channels, unit_)),
       operations_(2. * static_cast<double>(g.batch * g.out_channels * g.out_size() * g.taps()) *
                   static_cast<double>(g.in_channels / g.group)),
-      skipped_(skipped_taps(g_, planar, isa, rounded)),
-      skips_(skipped_.any()) {
-    list_.tap_major = skips_;
+      skipped_(skipped_taps(g_, planar, isa, rounded)) {
+    list_.tap_major = skipped_.any();
     if (skipped_.columns) {
         column_runs_ = column_runs(g_);
         auto most = static_cast<int64_t>(cpu_features().l2 / sizeof(float) / 2);
@@ -77,7 +76,7 @@ DirectTask::DirectTask(Geometry const& g, Epilogue const& epilogue, TileIsa cons
                     auto offset = phases_are_planes_ ? offset_in_planes(plane, h, v)
                                   : copies_          ? (row + shift % g_.stride[2]) * pitch + shift / g_.stride[2]
                                                      : row * pitch + shift;
-                    taps_[static_cast<size_t>(skips_ ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
+                    taps_[static_cast<size_t>(skipped_.any() ? tap * units + u : u * g_.taps() + tap)] = offset * unit_;
                 }
 }
 
@@ -96,7 +95,7 @@ void DirectTask::plan_input() {
     bool flat = g_.taps() == 1 && !g_.padded() && g_.stride[2] == 1 && std::equal(g_.in, g_.in + 3, g_.out);
     bool one_plane = g_.kernel[0] == 1 && g_.pad[0] == 0 && g_.pad_end[0] == 0;
     // Of the other axes no padding is read.
-    bool in_place = skips_ && one_plane && (skipped_.columns || (g_.pad[2] == 0 && g_.pad_end[2] == 0));
+    bool in_place = skipped_.any() && one_plane && (skipped_.columns || (g_.pad[2] == 0 && g_.pad_end[2] == 0));
     copies_ = (isa_->channels > 1 && !rounded_.x) || in_parts() || g_.stride[2] != 1 || (g_.padded() && !in_place);
     planes_ = g_.out[0], rows_ = g_.out[1], columns_ = g_.out[2];
     if (flat) {
@@ -113,7 +112,7 @@ void DirectTask::plan_input() {
         phases_ = g_.stride[2], phase_mask_ = 0;
         for (int64_t v = 0; v < g_.kernel[2]; ++v) phase_mask_ |= int64_t{1} << v * g_.dilation[2] % phases_ % 64;
         reach_ = (g_.kernel[2] - 1) * g_.dilation[2] / phases_;
-        if (!skips_ && g_.stride[1] == 1 && g_.kernel[1] > 1) row_step_ = g_.dilation[1];
+        if (!skipped_.any() && g_.stride[1] == 1 && g_.kernel[1] > 1) row_step_ = g_.dilation[1];
         rows_ = ceil_div(g_.out[1], row_step_);
     }
 }
@@ -219,7 +218,7 @@ void DirectTask::plan_parts() {
         panel_steps_ = part_units_ / 2 * g_.taps();
         return;
     }
-    if (skips_ || isa_->columns > 8) return;
+    if (skipped_.any() || isa_->columns > 8) return;
     // AVX2: a vector of weights serves so few positions that it is read again all the time: as much of them as two L1
     // hold, which stays in L2 beside the input and arrives in time from there.
     auto unit_floats = unit_ * g_.taps() * 2 * list_.block;
@@ -363,7 +362,7 @@ void DirectTask::run_task(int64_t task, float* scratch, Pointers const& p) const
 }
 
 void DirectTask::run_rows(RowJob const& job, Band const& band, Chunk const& chunk) const {
-    if (!skips_) return isa_->rows(job);
+    if (!skipped_.any()) return isa_->rows(job);
     for (int64_t row = 0, end; row < band.rows; row = end) {
         TapRun run(g_, band.plane, band.row + row);
         for (end = row + 1; end < band.rows && TapRun(g_, band.plane, band.row + end) == run;) ++end;

@@ -78,7 +78,6 @@ private:
     int64_t x_units_;  ///< of X, whose channels may be two in a lane of the copy
     double operations_;
     SkippedTaps skipped_;
-    bool skips_;                             ///< any
     SmallVector<ColumnRun, 4> column_runs_;  ///< if columns skip taps
     bool by_window_rows_ = false;            ///< then: weights are multiplied row by row of the window everywhere
     bool far_;                               ///< of Y and the residual: see `are_far`
