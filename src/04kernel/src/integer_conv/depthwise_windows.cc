@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace refactor::kernel {
 namespace {
@@ -23,6 +24,7 @@ DepthwiseWindows::DepthwiseWindows(IntegerConvShape const& s) : s_(s) {
     for (int64_t z = 0; z < s.kernel[0]; ++z)
         for (int64_t i = 0; i < (shares ? covered : height); ++i)
             taps_[0].push_back(z * s.dilation[0]), taps_[1].push_back(shares ? i : i * dilation);
+    choose_parts();
 }
 
 int64_t DepthwiseWindows::step(int axis) const {
@@ -31,8 +33,19 @@ int64_t DepthwiseWindows::step(int axis) const {
     return bytes;
 }
 
-bool DepthwiseWindows::fits() const {
-    return quads_ * ((s_.kernel[along_] - 1) * s_.dilation[along_] + 1) <= kDepthwiseQuads;
+/// What is interleaved at a time: quads of all columns under some windows, which neighbours share. More of either leave
+/// less room for the other. In cycles of a window: 8 to interleave a quad, 4 to put aside and take back sums of a row.
+void DepthwiseWindows::choose_parts() {
+    auto extent = (s_.kernel[along_] - 1) * s_.dilation[along_] + 1, stride = s_.stride[along_];
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto quads = std::min(quads_, kDepthwiseQuads / extent); quads > 0; --quads) {
+        auto windows = std::min(s_.out[along_], (kDepthwiseQuads / quads - extent) / stride + 1);
+        if (quads < quads_) windows = std::min(windows, kDepthwiseWaiting / outputs_);
+        auto columns = static_cast<double>((windows - 1) * stride + extent);
+        auto cost = 8. * static_cast<double>(quads_) * columns / static_cast<double>(windows) +
+                    4. * static_cast<double>((ceil_div(quads_, quads) - 1) * outputs_);
+        if (cost < least) least = cost, quads_at_once_ = quads, windows_at_once_ = windows;
+    }
 }
 
 std::string DepthwiseWindows::format() const {
@@ -73,6 +86,7 @@ void DepthwiseWindows::point(int64_t z, int64_t first, int64_t count, uint8_t co
                              uint8_t* y, DepthwiseRow* rows, DepthwiseStrips& t) const {
     t.strips = count, t.rows = rows, t.border = border;
     t.quads = quads_, t.taps = s_.kernel[along_];
+    t.quads_at_once = quads_at_once_, t.windows_at_once = windows_at_once_;
     t.stride = s_.stride[along_], t.dilation = s_.dilation[along_], t.first = -s_.pad[along_];
     t.in_columns = s_.in[along_], t.out_columns = s_.out[along_];
     t.outputs = outputs_, t.out_rows = s_.out[across_] - first * outputs_;

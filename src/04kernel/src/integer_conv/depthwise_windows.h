@@ -11,16 +11,18 @@ class DepthwiseWindows {
     int across_ = 1, along_ = 2;    ///< axes of the image: from row to row, from column to column
     std::vector<int64_t> taps_[2];  ///< of every row of a strip: places on axes 0 and `across_`
     int64_t quads_ = 0, outputs_ = 0;
+    int64_t quads_at_once_ = 0, windows_at_once_ = 0;
     IntegerConvShape s_;
 
     int64_t step(int axis) const;  ///< bytes of X
+    void choose_parts();
 
 public:
     DepthwiseWindows() = default;
     explicit DepthwiseWindows(IntegerConvShape const&);
 
     /// Whether the columns of a window fit the room that there is for them.
-    bool fits() const;
+    bool fits() const { return quads_at_once_ > 0; }
     int64_t quads() const { return quads_; }
     int64_t strips() const { return (s_.out[across_] + outputs_ - 1) / outputs_; }  ///< of an image
     int64_t images() const { return s_.out[0]; }                                    ///< along the axis in front of both

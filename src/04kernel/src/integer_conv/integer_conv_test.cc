@@ -146,8 +146,15 @@ TEST(IntegerConv, CandidatesAgreeOnDepthwiseBytes) {
           // Windows of one pixel, whose dilation means nothing.
           Convolution{{1, 96, 18, 20}, {96, 1, 1, 1}, {1, 1}, {2, 2}, {3, 1}, {1, 1}, 96},
           Convolution{{1, 40, 20}, {40, 1, 1}, {1}, {2}, {0}, {2}, 40},
+          // Columns of windows that are multiplied in parts, of four, two and one rows.
+          Convolution{{1, 16, 10, 24}, {16, 1, 9, 23}, {1, 1}, {1, 1}, {4, 11}, {4, 11}, 16},
+          Convolution{{1, 70, 5, 19}, {70, 1, 17, 17}, {1, 1}, {1, 1}, {8, 8}, {8, 8}, 70},
+          Convolution{{1, 64, 3, 5}, {64, 1, 31, 31}, {1, 1}, {1, 1}, {15, 15}, {15, 15}, 64},
+          Convolution{{1, 40, 9, 21}, {40, 1, 13, 9}, {2, 2}, {1, 2}, {6, 8}, {6, 8}, 40},
+          Convolution{{1, 34, 3, 40}, {34, 1, 51, 5}, {1, 1}, {1, 1}, {25, 2}, {25, 2}, 34},
+          Convolution{{1, 33, 2, 3, 11}, {33, 1, 5, 7, 7}, {1, 1, 1}, {1, 1, 1}, {2, 3, 3}, {2, 3, 3}, 33},
           // Columns of a window that there is no room for.
-          Convolution{{1, 16, 10, 24}, {16, 1, 9, 23}, {1, 1}, {1, 1}, {4, 11}, {4, 11}, 16}})
+          Convolution{{1, 16, 4, 84}, {16, 1, 2, 70}, {1, 1}, {1, 1}, {1, 11}, {0, 11}, 16}})
         check_depthwise(p, random);
 }
 

@@ -38,17 +38,20 @@ struct DepthwiseRow {
 
 /// Four pixels of 64 channels, and how many of those columns of a strip are interleaved before they are multiplied.
 constexpr int64_t kQuadBytes = 256, kDepthwiseQuads = 64;
+/// Rows of windows whose sums wait for more quads.
+constexpr int64_t kDepthwiseWaiting = 64;
 
 /// Strips of a depthwise convolution with W of bytes. A strip is `outputs` rows of positions; rows may run along either
 /// axis of the image.
 struct DepthwiseStrips {
     int64_t channels, strips;
-    DepthwiseRow const* rows;  ///< [strips][quads][4]: those under the windows of a strip
-    uint8_t const* border;     ///< channels of a pixel outside of X
-    uint8_t flip;              ///< bytes of X are exclusive-ored with it
-    int64_t quads, taps;       ///< of four rows; columns of a window
-    int64_t stride, dilation;  ///< columns of X between windows, and between columns of a window
-    int64_t first;             ///< column of X where the first window begins
+    DepthwiseRow const* rows;                ///< [strips][quads][4]: those under the windows of a strip
+    uint8_t const* border;                   ///< channels of a pixel outside of X
+    uint8_t flip;                            ///< bytes of X are exclusive-ored with it
+    int64_t quads, taps;                     ///< of four rows; columns of a window
+    int64_t quads_at_once, windows_at_once;  ///< that are interleaved before they are multiplied
+    int64_t stride, dilation;                ///< columns of X between windows, and between columns of a window
+    int64_t first;                           ///< column of X where the first window begins
     int64_t in_columns, out_columns;
     int64_t outputs, out_rows;  ///< 1, 2 or 4; rows of Y that there are, of all strips
     /// [channels / 64][taps][quads][outputs][4][64], see `integer_depthwise_vnni.h`; the last 32 channels or fewer

@@ -8,6 +8,14 @@
 namespace refactor::kernel {
 namespace {
 
+/// Not loaded again wherever it is used.
+RG_SIMD __m512i in_register(__m512i x) {
+#ifndef RG_EMULATE_AVX512
+    asm("" : "+v"(x));
+#endif
+    return x;
+}
+
 /// 64 channels of strips, or with `kHalves` up to 32 of two parts of them at once. `kRows`: of windows.
 template <int kRows, bool kHalves, bool kWhole, StripStore kStore>
 class StripBlock {
@@ -73,47 +81,102 @@ class StripBlock {
         }
     }
 
-    /// Other windows: `count` from `begin` on, whose columns are interleaved before they are multiplied.
-    RG_SIMD void run_buffered(int64_t strip, int64_t begin, int64_t count) const {
-        alignas(64) uint8_t buffer[kDepthwiseQuads * kQuadBytes];
-        int64_t const column_bytes = t_.quads * kQuadBytes, extent = (t_.taps - 1) * t_.dilation + 1;
-        for (int64_t q = 0; q < t_.quads; ++q) {
-            Columns<kHalves, kWhole> columns(t_, t_.rows + (strip * t_.quads + q) * 4, pixels_, channel_,
-                                             begin * t_.stride + t_.first, count * t_.stride);
+    /// Windows of a strip from `begin` on, and the quads of their columns that are multiplied at a time.
+    struct Part {
+        int64_t strip, begin, count, first, quads;
+    };
+    /// Columns of a part, interleaved: [columns][quads].
+    RG_SIMD void interleave_part(Part const& p, uint8_t* buffer) const {
+        int64_t const columns = (p.count - 1) * t_.stride + (t_.taps - 1) * t_.dilation + 1;
+        for (int64_t q = 0; q < p.quads; ++q) {
+            Columns<kHalves, kWhole> from(t_, t_.rows + (p.strip * t_.quads + p.first + q) * 4, pixels_, channel_,
+                                          p.begin * t_.stride + t_.first, p.count * t_.stride);
             uint8_t* to = buffer + q * kQuadBytes;
-            for (int64_t i = 0; i < (count - 1) * t_.stride + extent; ++i, to += column_bytes) {
+            for (int64_t i = 0; i < columns; ++i, to += p.quads * kQuadBytes) {
                 __m512i quad[4];
-                columns.next(quad);
+                from.next(quad);
 #pragma GCC unroll 4
                 for (int k = 0; k < 4; ++k) _mm512_store_si512(to + 64 * k, quad[k]);
             }
         }
-        uint8_t* y = t_.y + strip * kRows * t_.y_row + begin * t_.y_column + channel_ * kElement;
-        int64_t const rows = t_.out_rows - strip * kRows;
-        for (int64_t i = 0; i < count; ++i, y += t_.y_column) {
-            __m512i c[kRows][4];
+    }
+    /// Windows i and the `kCount` - 1 behind it, which share what is read of W.
+    template <int kCount>
+    RG_SIMD void add_windows(__m512i (&c)[kCount][kRows][4], Part const& p, uint8_t const* column) const {
+        int64_t const bytes = p.quads * kQuadBytes, apart = t_.stride * bytes;
+        int8_t const* w = weights_ + p.first * kRows * kQuadBytes;
+        int64_t const skipped = (t_.quads - p.quads) * kRows * kQuadBytes;
+        for (int64_t tap = 0; tap < t_.taps; ++tap, column += t_.dilation * bytes, w += skipped)
+            for (int64_t q = 0; q < p.quads; ++q, w += kRows * kQuadBytes) {
+                __m512i x[kCount][4];
+#pragma GCC unroll 2
+                for (int i = 0; i < kCount; ++i)
 #pragma GCC unroll 4
-            for (int r = 0; r < kRows; ++r)
+                    for (int k = 0; k < 4; ++k)
+                        x[i][k] = in_register(_mm512_load_si512(column + q * kQuadBytes + i * apart + k * 64));
 #pragma GCC unroll 4
-                for (int k = 0; k < 4; ++k) c[r][k] = add_[k];
-            int8_t const* w = weights_;
-            uint8_t const* column = buffer + i * t_.stride * column_bytes;
-            for (int64_t tap = 0; tap < t_.taps; ++tap, column += t_.dilation * column_bytes)
-                for (int64_t q = 0; q < t_.quads; ++q, w += kRows * kQuadBytes) {
-                    __m512i x[4];
+                for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
                     for (int k = 0; k < 4; ++k) {
-                        x[k] = _mm512_load_si512(column + q * kQuadBytes + k * 64);
-#ifndef RG_EMULATE_AVX512
-                        asm("" : "+v"(x[k]));  // else it is loaded for every row
-#endif
+                        __m512i of_w = _mm512_loadu_si512(w + r * kQuadBytes + k * 64);
+                        if (kCount > 1) of_w = in_register(of_w);
+#pragma GCC unroll 2
+                        for (int i = 0; i < kCount; ++i) c[i][r][k] = _mm512_dpbusd_epi32(c[i][r][k], x[i][k], of_w);
                     }
-#pragma GCC unroll 4
-                    for (int r = 0; r < kRows; ++r) add_quad(c[r], x, w + r * kQuadBytes);
-                }
+            }
+    }
+    /// `kWaits`: a window's quads are not all of the part.
+    template <int kCount, bool kWaits>
+    RG_SIMD void multiply_part(Part const& p, int64_t begin, uint8_t const* buffer, __m512i* sums) const {
+        constexpr int kSums = kRows * 4;
+        __m512i c[kCount][kRows][4];
+        sums += begin * kSums;
+#pragma GCC unroll 2
+        for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+            for (int j = 0; j < kSums; ++j)
+                c[i][j / 4][j % 4] = kWaits && p.first > 0 ? sums[i * kSums + j] : add_[j % 4];
+        add_windows<kCount>(c, p, buffer + begin * t_.stride * p.quads * kQuadBytes);
+        if (kWaits && p.first + p.quads < t_.quads) {
+#pragma GCC unroll 2
+            for (int i = 0; i < kCount; ++i)
+#pragma GCC unroll 16
+                for (int j = 0; j < kSums; ++j) sums[i * kSums + j] = c[i][j / 4][j % 4];
+            return;
+        }
+        uint8_t* y = t_.y + p.strip * kRows * t_.y_row + (p.begin + begin) * t_.y_column + channel_ * kElement;
+        int64_t const rows = t_.out_rows - p.strip * kRows;
+#pragma GCC unroll 2
+        for (int i = 0; i < kCount; ++i, y += t_.y_column)
 #pragma GCC unroll 4
             for (int r = 0; r < kRows; ++r)
-                if (r < rows) store(c[r], y + r * t_.y_row, count * t_.y_column, begin + count + i < t_.out_columns);
+                if (r < rows)
+                    store(c[i][r], y + r * t_.y_row, p.count * t_.y_column,
+                          p.begin + p.count + begin + i < t_.out_columns);
+    }
+    template <int kCount, bool kWaits>
+    RG_SIMD void multiply_part(Part const& p, uint8_t const* buffer, __m512i* sums) const {
+        int64_t i = 0;
+        for (; i + kCount <= p.count; i += kCount) multiply_part<kCount, kWaits>(p, i, buffer, sums);
+        if (i < p.count) multiply_part<1, kWaits>(p, i, buffer, sums);
+    }
+
+    /// Other windows: `count` from `begin` on, whose columns are interleaved before they are multiplied; if there is no
+    /// room for all, some quads at a time, while the sums wait.
+    RG_SIMD void run_buffered(int64_t strip, int64_t begin, int64_t count) const {
+        alignas(64) uint8_t buffer[kDepthwiseQuads * kQuadBytes];
+        // Sums of two windows leave too few registers where rows are many.
+        constexpr int kCount = kRows > 2 ? 1 : 2;
+        Part part{strip, begin, count, 0, t_.quads_at_once};
+        if (t_.quads_at_once == t_.quads) {
+            interleave_part(part, buffer);
+            return multiply_part<kCount, false>(part, buffer, nullptr);
+        }
+        __m512i sums[kDepthwiseWaiting * 4];
+        for (; part.first < t_.quads; part.first += part.quads) {
+            if (t_.quads - part.first < part.quads) part.quads = t_.quads - part.first;
+            interleave_part(part, buffer);
+            multiply_part<kCount, true>(part, buffer, sums);
         }
     }
 
@@ -137,8 +200,6 @@ public:
 
     RG_SIMD void run() const {
         bool three = t_.taps == 3 && t_.quads == 1 && t_.dilation == 1;
-        // As many windows as there is room for their columns.
-        int64_t most = (kDepthwiseQuads / t_.quads - (t_.taps - 1) * t_.dilation - 1) / t_.stride + 1;
         for (int64_t s = 0; s < t_.strips; ++s) {
             if (kRows == 2 && three && t_.stride == 1) {
                 run_three<1>(s);
@@ -150,7 +211,7 @@ public:
             }
             for (int64_t begin = 0; begin < t_.out_columns;) {
                 int64_t left = t_.out_columns - begin, part = kHalves ? (left + 1) / 2 : left;
-                int64_t count = part < most ? part : most;
+                int64_t count = part < t_.windows_at_once ? part : t_.windows_at_once;
                 run_buffered(s, begin, count);
                 begin += kHalves ? 2 * count : count;
             }
