@@ -8,8 +8,8 @@ namespace refactor::kernel {
 namespace {
 
 constexpr int64_t kPairChannels = 16;
-/// Of windows for which weights are copied to the stack, 4 KiB.
-constexpr int64_t kMostTaps = 128;
+/// Of windows for which weights are copied to the stack, 32 KiB; and of those that are found for each position.
+constexpr int64_t kMostTaps = 1024, kMostTapsInPlace = 128;
 
 /// Numbers of 16 channels from `p` on in the order of the two vectors.
 RG_SIMD void load_unpacked(void const* p, __m256i (&v)[2]) {

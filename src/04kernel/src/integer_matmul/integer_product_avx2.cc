@@ -26,7 +26,7 @@ namespace refactor::kernel {
 IntegerFunctions const& integer_functions_avx2() {
     static constexpr IntegerFunctions kAll{
         RG_GROUP, kWidth,  kPanel,    kRows,    multiply,         depthwise_of_words, terms,         widen,
-        sum,      nullptr, pack_rows, winograd, winograd_filters, depthwise_in_place, kPairChannels, kMostTaps};
+        sum,      nullptr, pack_rows, winograd, winograd_filters, depthwise_in_place, kPairChannels, kMostTapsInPlace};
     return kAll;
 }
 
