@@ -20,9 +20,13 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return dot_words(c, a, b); }
 namespace refactor::kernel {
 
 IntegerFunctions const& integer_functions_avx512() {
-    static constexpr IntegerFunctions kAll = [] {
+    static IntegerFunctions const kAll = [] {
         auto functions = kFunctions;
         functions.pack_rows = pack_rows;
+        // Two taps in a dword: without VNNI half of the instructions.
+        auto const& pairs = integer_functions_avx2();
+        functions.depthwise = pairs.depthwise, functions.depthwise_in_place = pairs.depthwise_in_place;
+        functions.least_in_place = pairs.least_in_place, functions.most_taps_in_place = pairs.most_taps_in_place;
         return functions;
     }();
     return kAll;
