@@ -66,8 +66,8 @@ Case random_case(std::mt19937& rng, size_t rank, int64_t group, int64_t in_group
     return c;
 }
 
-Case square_case(std::mt19937& rng, int64_t kernel, int64_t stride, int64_t group, int64_t in_group,
-                 int64_t out_group) {
+[[maybe_unused]] Case square_case(std::mt19937& rng, int64_t kernel, int64_t stride, int64_t group, int64_t in_group,
+                                  int64_t out_group) {
     auto c = random_case(rng, 2, group, in_group, out_group);
     for (size_t i = 0; i < 2; ++i) {
         c.w[2 + i] = kernel, c.info.window.strides[i] = stride, c.info.window.dilations[i] = 1;

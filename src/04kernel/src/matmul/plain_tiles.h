@@ -45,7 +45,8 @@ template <bool adds>
 /// The first tiles of `rows` that need no more than `plain_tiles`.
 int64_t count_plain(Block const& t, Finish const& f, int64_t rows, int64_t columns) {
     if (t.source != ProductSource::Packed || !t.near || t.a_k != 1 || columns != kPanel || rows < kRows) return 0;
-    if (f.load || !f.last || t.alpha != 1 || t.bias || t.activation.kind != ActivationKind::None) return 0;
+    if (f.load || !f.last || t.alpha != 1 || t.bias || t.row_bias || t.activation.kind != ActivationKind::None)
+        return 0;
     return rows % kRows ? (rows - 3) / kRows : rows / kRows;
 }
 

@@ -44,6 +44,7 @@ struct ProductBlockOf {
     int64_t y_row;
     T const* bias;  ///< null: none
     bool scalar_bias;
+    T const* row_bias;  ///< for `multiply` alone, with an alpha of 1: one for each row; null: none
     T const* residual;  ///< null: none; steps as Y
     bool residual_last;
     float alpha;

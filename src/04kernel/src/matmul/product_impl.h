@@ -21,7 +21,7 @@ template <int rows, int vectors, RowsOf source>
 [[gnu::noinline]] void tile(int64_t k, Element const* a, int64_t a_row, int64_t a_k, Element const* b, int64_t b_row,
                             Element* y, int64_t y_row, int tail, Finish const& f, Ahead ahead) {
     Vec c[rows][vectors];
-    clear(c);
+    start(c, f.row_bias);
     TileLines<rows, vectors> lines(y, f.residual, y_row);
     if constexpr (kNarrows)
         if (f.lines) lines = {f.lines, nullptr, f.lines_row, f.lines_vector};
@@ -118,6 +118,7 @@ void multiply_panel(Block const& t, Range const& r, int64_t j, Element const* b,
         Element* y = narrows ? wide : t.y + at;
         int64_t y_row = narrows ? kPanel : t.y_row;
         if (residual) f.residual = residual + at;
+        if (t.row_bias && !f.load) f.row_bias = t.row_bias + i;
         if (narrows) f.lines = reinterpret_cast<Element const*>(t.narrow_y + at);
         tiles[rows][vectors](r.k, t.a + i * t.a_row + r.depth * t.a_k, t.a_row, t.a_k, b, b_row, y, y_row, tail, f,
                              ahead);

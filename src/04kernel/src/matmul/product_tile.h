@@ -49,6 +49,7 @@ struct Finish {
     /// Lines to ask for, so far apart, of what others make of the results; null: those of the tile.
     Element const* lines = nullptr;
     int64_t lines_row = 0, lines_vector = 0;
+    Element const* row_bias = nullptr;  ///< what sums of each row begin with; null: zeros
 };
 
 RG_SIMD Vec load_part(Element const* p, int tail) { return tail == kWidth ? Vec::load(p) : Vec::load_first(p, tail); }

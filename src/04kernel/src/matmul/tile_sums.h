@@ -13,6 +13,16 @@ RG_SIMD void clear(Vec (&c)[rows][vectors]) {
         for (int v = 0; v < vectors; ++v) c[i][v] = Vec::zero();
 }
 
+/// Sums that begin with a number for each row; null: with zeros.
+template <int rows, int vectors>
+RG_SIMD void start(Vec (&c)[rows][vectors], Element const* of_rows) {
+    if (!of_rows) return clear(c);
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) c[i][v] = Vec::set(of_rows[i]);
+}
+
 /// Adds to rows × vectors their sums over `k`. `b` gives the vectors of B for one k after the other, and hears how many
 /// follow.
 template <int rows, int vectors, class B>

@@ -148,6 +148,16 @@ bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv, int6
     return std::max(*in, *out) < block && (*out <= kFew || y.back().constant().value_or(0) >= kLongRow);
 }
 
+/// A convolution of which every output reads one position, as those of row-major matrices.
+bool is_pointwise(NodePtr node) {
+    auto const* conv = info_of<kernel::ConvInfo>(*node->value.op);
+    if (!conv || !node->value.op->params().empty()) return false;
+    auto const &w = node->input(1)->value.shape, &x = node->input(0)->value.shape, &y = node->output()->value.shape;
+    for (size_t axis = 2; axis < w.size(); ++axis)
+        if (!(w[axis] == DimExpr(1)) || !(x[axis] == y[axis])) return false;
+    return true;
+}
+
 Ability ability_of(NodePtr node, int64_t block) {
     auto const& op = *node->value.op;
     auto window = [&](bool convolution) {
@@ -239,22 +249,36 @@ class Selection {
         return node && abilities_.contains(node) && !abilities_.at(node).plain_output;
     }
 
-    /// What a convolution of few outputs takes longer with X row-major, lanes being columns, than with blocks, lanes
-    /// being channels, in bytes that are reordered in that time; at most those of X.
-    double row_major_price(NodePtr node) const {
-        constexpr double kBytesPerNs = 16;
+    /// What a convolution takes longer with row-major tensors, lanes being columns, than with blocks, lanes being
+    /// channels, in bytes that are reordered in that time; at most `most`. Y is row-major both times if `plain_output`.
+    double row_major_price(NodePtr node, Ability const& ability, double most) const {
+        constexpr double kBytesPerNs = 24;
         std::vector<kernel::Operand> inputs;
         for (auto* input : node->inputs()) inputs.push_back(operand_of(input, sizes_.dims_of(input)));
         auto output = operand_of(node->output(), sizes_.dims_of(node->output()));
-        auto time = [&](Layout of_x) {
-            inputs[0].layout = of_x;
+        auto time = [&](Layout layout) {
+            for (size_t i = 0; i < inputs.size(); ++i)
+                if (ability.follows[i]) inputs[i].layout = layout;
+            if (!ability.plain_output) output.layout = layout;
             auto found = node->value.op->candidates(
                 {inputs, {&output, 1}, "cpu", context_.isa, context_.threads, context_.options.precision});
             return fastest(found, inputs, output, context_.threads);
         };
         auto rows = time(Layout::Plain), blocks = time(layout_);
-        auto whole = sizes_.bytes_of(node->input(0));
-        return rows && blocks ? std::clamp((*rows - *blocks) * kBytesPerNs, 0., whole) : whole;
+        return rows && blocks ? std::min((*rows - *blocks) * kBytesPerNs, most) : most;
+    }
+
+    /// Row-major convolutions reorder what they read and write themselves, unless there are few outputs or each reads
+    /// one position; a little more breaks ties.
+    void add_convolution(NodePtr node, uint32_t vertex, Ability const& ability) {
+        auto of_x = ability.follows[0] ? sizes_.bytes_of(node->input(0)) : 0;
+        auto of_y = ability.plain_output ? 0 : sizes_.bytes_of(node->output());
+        auto price = of_x + of_y;
+        if (ability.follows[0] && (ability.plain_output || is_pointwise(node)))
+            price = row_major_price(node, ability, price);
+        if (ability.plain_output) price = std::max(price, 0.);
+        if (price >= 0) return cut_.add_arc(MinimumCut::kSource, vertex, price * 1.25);
+        cut_.add_arc(vertex, MinimumCut::kSink, -price);
     }
 
     void add_node(NodePtr node) {
@@ -267,13 +291,7 @@ class Selection {
         if (!ability.blocked) {
             cut_.add_arc(vertex, MinimumCut::kSink, MinimumCut::kUncuttable);
         } else if (ability.convolution) {
-            // Row-major convolutions reorder what they read and write themselves, unless there are few outputs; a
-            // little more breaks ties.
-            auto of_x = !ability.follows[0]    ? 0
-                        : ability.plain_output ? row_major_price(node)
-                                               : sizes_.bytes_of(node->input(0));
-            auto inside = of_x + (ability.plain_output ? 0 : sizes_.bytes_of(node->output()));
-            cut_.add_arc(MinimumCut::kSource, vertex, inside * 1.25);
+            add_convolution(node, vertex, ability);
         } else if (ability.parts_of_blocks) {
             double copied = 0;
             for (auto* output : node->outputs()) copied += sizes_.bytes_of(output);

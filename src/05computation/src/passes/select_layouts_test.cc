@@ -85,7 +85,7 @@ TEST(SelectLayouts, MakesBlocksOfFewChannelsBehindLongSums) {
     TestGraph g(20);
     auto* x = g.input({1, 64, 14, 14});
     auto* wide = convolve(g, x, 64, 3);
-    g.output(convolve(g, join(g, {wide, convolve(g, wide, 1, 5)}), 64, 1));
+    g.output(convolve(g, join(g, {wide, convolve(g, wide, 1, 5)}), 64, 3));
     auto types = compare_passes(g, {{1, 64, 14, 14}}, 2000 * kEps * 64);
     EXPECT_EQ(count(types, "Reorder"), cpu_features().isa >= Isa::Avx2 ? 3 : 0) << "of X, one channel and Y";
 }
@@ -118,6 +118,22 @@ TEST(SelectLayouts, LeavesRowsOfFewChannelsInGroups) {
                        Shape(dims.begin(), dims.end())));
         auto few = channels == 3 || (channels == 6 && width == 300);
         EXPECT_EQ(count(compare_passes(g, {dims}, 600 * kEps), "Reorder"), few ? 0 : two_reorders()) << channels;
+    }
+}
+
+/// Groups that blocks of channels do not divide, of kernels of one element: lanes are positions of rows. Between
+/// others, blocks of which are full, they are blocks like those.
+TEST(SelectLayouts, LeavesRowsOfPointwiseGroups) {
+    for (bool alone : {true, false}) {
+        TestGraph g(25);
+        auto* x = g.input({1, 80, 14, 14});
+        if (!alone) x = convolve(g, x, 80, 3);
+        kernel::ConvInfo info;
+        info.window = {{1, 1}, {1, 1}, {0, 0}, {0, 0}}, info.group = alone ? 4 : 1;
+        auto* y = g.add(info, {x, g.weights({80, 80 / info.group, 1, 1})}, {1, 80, 14, 14});
+        g.output(alone ? y : convolve(g, y, 80, 3));
+        auto types = compare_passes(g, {{1, 80, 14, 14}}, 2000 * kEps * 64);
+        EXPECT_EQ(count(types, "Reorder"), alone ? 0 : two_reorders());
     }
 }
 
