@@ -1,6 +1,8 @@
 #include "conv/check_cases.h"
 #include "conv/shares.h"
 
+#include <array>
+
 namespace refactor::kernel {
 namespace {
 
@@ -71,7 +73,22 @@ TEST_F(ConvTest, GroupsThatBeginInsideOfABlock) {
     std::vector<Case> cases;
     for (int64_t width : {24, 40, 11, 56}) cases.push_back(random_case(rng_, 2, pick(rng_, 2, 5), width, width));
     cases.push_back(random_case(rng_, 2, 3, 24, 8));
-    check_all(cases, rng_);
+    // Winograd takes as many groups together as share blocks: two, all, the last alone; few tiles, which threads share.
+    for (auto const& [groups, in, out] : {std::array<int64_t, 3>{5, 24, 24}, {3, 40, 24}, {2, 7, 19}, {4, 8, 40}})
+        for (int64_t stride : {1, 2}) {
+            cases.push_back(square_case(rng_, 3, stride, groups, in, out));
+            cases.push_back(square_case(rng_, 3, stride, groups, in, out));
+            cases.back().x[2] = cases.back().x[3] = pick(rng_, 3, 7);
+            cases.push_back(square_case(rng_, 5, 1, groups, in, out));
+            cases.push_back(random_case(rng_, 1, groups, in, out));
+            cases.back().w[2] = pick(rng_, 2, 4), cases.back().info.window.strides[0] = stride;
+            for (auto i = cases.size() - 4; i < cases.size(); ++i) cases[i].constant_weights = true;
+        }
+    auto ran = check_all(cases, rng_);
+    for (std::string form : {"f2", "f4", "f6", "f2s2", "f4s2", "line"}) {
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx2"), cpu_features().isa >= Isa::Avx2);
+        EXPECT_EQ(ran.contains("conv:cpu:winograd_" + form + ":f32:avx512"), cpu_features().isa >= Isa::Avx512);
+    }
 }
 
 /// Winograd takes groups one after the other; with few tiles the threads share each.

@@ -16,7 +16,7 @@ ChunkList::ChunkList(int block_, bool planar_, int64_t in, int64_t out, int64_t 
       taps(taps_) {
     auto unit = planar ? 1 : block;
     auto in_group = in / group, out_group = out / group, blocks = (out + block - 1) / block;
-    bool aligned = group == 1 || (in_group % unit == 0 && out_group % block == 0);
+    bool aligned = !parts_of_blocks();
     chunks.reserve(static_cast<size_t>(blocks));
     for (int64_t first = 0; first < blocks;) {
         int64_t count = 1;

@@ -28,6 +28,10 @@ struct ChunkList {
     /// `whole_units`: weights of units that are not full come with zeros.
     ChunkList(int block, bool planar, int64_t in_channels, int64_t out_channels, int64_t group, int64_t taps,
               bool whole_units = false);
+    /// Whether groups do not coincide with blocks.
+    bool parts_of_blocks() const {
+        return group > 1 && (in_channels / group % (planar ? 1 : block) || out_channels / group % block);
+    }
     int64_t in_units() const { return planar ? in_channels : (in_channels + block - 1) / block; }
     /// Where weights are read: element (group, m in group, c in group, tap) at `group * group_stride + m * m_stride + c
     /// * c_stride + taps[tap]`.

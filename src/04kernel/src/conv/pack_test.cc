@@ -94,22 +94,26 @@ TEST(ConvPack, WinogradTransformsFilters) {
     if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "needs AVX2";
     int const block = cpu_features().isa >= Isa::Avx512 ? 16 : 8;
     struct Case {
-        int64_t rows, cols, outputs, depth, in, out, stride = 1;
+        int64_t rows, cols, outputs, depth, in, out, stride = 1, group = 1;
     };
     for (auto const& z :
-         {Case{3, 3, 2, 1, 19, 21},    Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40},    Case{3, 3, 4, 3, 5, 9},
-          Case{1, 3, 0, 1, 17, 24},    Case{5, 1, 0, 1, 9, 7},  Case{1, 7, 0, 1, 3, 50},    Case{3, 3, 2, 1, 19, 21, 2},
-          Case{3, 3, 4, 1, 8, 40, 2},  Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20},    Case{7, 7, 2, 1, 9, 33},
-          Case{7, 7, 5, 1, 5, 20},     Case{4, 4, 5, 2, 3, 9},  Case{4, 4, 3, 1, 3, 20, 2}, Case{5, 5, 4, 1, 9, 9, 2},
-          Case{1, 10, 0, 1, 5, 20, 5}, Case{2, 2, 3, 1, 9, 20}, Case{2, 1, 0, 1, 3, 9},     Case{1, 11, 0, 1, 9, 20},
-          Case{10, 1, 0, 1, 3, 33}}) {
+         {Case{3, 3, 2, 1, 19, 21}, Case{3, 3, 4, 1, 8, 32}, Case{3, 3, 6, 1, 5, 40}, Case{3, 3, 4, 3, 5, 9},
+          Case{1, 3, 0, 1, 17, 24}, Case{5, 1, 0, 1, 9, 7}, Case{1, 7, 0, 1, 3, 50}, Case{3, 3, 2, 1, 19, 21, 2},
+          Case{3, 3, 4, 1, 8, 40, 2}, Case{5, 5, 2, 1, 9, 17}, Case{5, 5, 4, 2, 3, 20}, Case{7, 7, 2, 1, 9, 33},
+          Case{7, 7, 5, 1, 5, 20}, Case{4, 4, 5, 2, 3, 9}, Case{4, 4, 3, 1, 3, 20, 2}, Case{5, 5, 4, 1, 9, 9, 2},
+          Case{1, 10, 0, 1, 5, 20, 5}, Case{2, 2, 3, 1, 9, 20}, Case{2, 1, 0, 1, 3, 9}, Case{1, 11, 0, 1, 9, 20},
+          Case{10, 1, 0, 1, 3, 33},
+          // Groups that begin inside of a block, of more than a block, and of whole ones.
+          Case{3, 3, 4, 1, 72, 72, 1, 3}, Case{3, 3, 2, 1, 20, 92, 1, 4}, Case{1, 3, 0, 1, 33, 21, 1, 3},
+          Case{3, 3, 4, 1, 24, 60, 2, 2}, Case{5, 5, 4, 2, 32, 64, 1, 2}}) {
         auto form = *winograd_form(z.rows, z.cols, z.outputs, z.stride);
         Geometry g;
-        g.in_channels = z.in, g.out_channels = z.out;
+        g.in_channels = z.in, g.out_channels = z.out, g.group = z.group;
         g.kernel[0] = g.all_taps[0] = z.depth;
         auto list = winograd_chunks(g, form, block);
-        auto taps = form.taps(), sources = z.depth * form.pieces(), planes = list.in_channels / sources;
-        auto w = random_weights(z.out * z.in * z.depth * taps);
+        auto taps = form.taps(), sources = z.depth * form.pieces(), of_group = list.in_channels / z.group;
+        auto planes = of_group / sources, channels = z.in / z.group, outputs = z.out / z.group;
+        auto w = random_weights(z.out * channels * z.depth * taps);
         std::vector<float> packed(static_cast<size_t>(form.products() * list.floats), NAN);
         pack_winograd(form, list, g, w.data(), packed.data());
         FilterTransform transform(form);
@@ -119,31 +123,36 @@ TEST(ConvPack, WinogradTransformsFilters) {
             return form.strided() ? strided_g_of(transform, products, i, k)
                                   : g_of(transform, products, form.piece[axis], i, k);
         };
-        for (auto const& chunk : list.chunks)
-            for (int64_t i = 0; i < list.in_channels; ++i)
+        auto parts = winograd_parts(list, sources);
+        auto part = parts.begin();
+        for (int64_t number = 0; auto const& chunk : list.chunks) {
+            if (number++ == part->chunk_end) ++part;
+            for (int64_t i = 0; i < (chunk.in_blocks - 1) * block + chunk.tail - chunk.head; ++i)
                 for (int64_t lane = 0; lane < chunk.blocks * block; ++lane)
                     for (int64_t p = 0; p < form.products(); ++p) {
-                        auto m = chunk.first * block + lane, c = i % planes, source = i / planes;
+                        auto m = chunk.first * block + lane, row = chunk.in_first * block + chunk.head + i;
+                        auto c = row % of_group % planes, source = row % of_group / planes;
                         auto plane = source / form.pieces(), piece = source % form.pieces();
-                        auto row = form.first_tap(0, piece / form.pieces(1));
-                        auto col = form.first_tap(1, piece % form.pieces(1));
-                        bool inside = m < z.out && c < z.in;
-                        auto const* filter = w.data() + ((m * z.in + c) * z.depth + plane) * taps;
+                        auto first_row = form.first_tap(0, piece / form.pieces(1));
+                        auto first_col = form.first_tap(1, piece % form.pieces(1));
+                        bool inside = m < z.out && c < channels && m / outputs == row / of_group;
+                        auto const* filter = w.data() + ((m * channels + c) * z.depth + plane) * taps;
                         long double sum = 0, size = 0;
                         for (int64_t t = 0; inside && t < form.piece[0] * form.piece[1]; ++t) {
                             auto i0 = t / form.piece[1], i1 = t % form.piece[1];
-                            auto tap_row = row + i0 * form.step, tap_col = col + i1 * form.step;
+                            auto tap_row = first_row + i0 * form.step, tap_col = first_col + i1 * form.step;
                             if (tap_row >= z.rows || tap_col >= z.cols) continue;
                             auto u = g_along(0, p / form.products(1), i0) * g_along(1, p % form.products(1), i1) *
                                      filter[tap_row * z.cols + tap_col];
                             sum += u, size += std::fabs(u);
                         }
-                        auto at = p * list.floats + chunk.weights + i * chunk.blocks * block + lane;
+                        auto at = part->weights_of(form, p, chunk) + i * chunk.blocks * block + lane;
                         // Sums are of f64: what is left is the rounding to f32.
                         ASSERT_NEAR(packed[static_cast<size_t>(at)], static_cast<double>(sum),
                                     static_cast<double>(0x1.001p-24L * std::fabs(sum) + 0x1p-50L * size))
                             << "product " << p << " of " << form.products() << ", input " << i << ", lane " << lane;
                     }
+        }
     }
 }
 

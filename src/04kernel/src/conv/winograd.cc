@@ -27,7 +27,6 @@ class WinogradKernel final : public NamedKernel {
     std::optional<WinogradForm> form_of(Geometry const& g) const {
         return winograd_form(g.kernel[1], g.kernel[2], outputs_, stride_);
     }
-    /// With the channels of one group.
     Result<Geometry, Rejection> geometry(BindArgs const& args) const {
         auto g = conv_geometry(info_.window, info_.group, args);
         if (!g) return g;
@@ -48,7 +47,11 @@ class WinogradKernel final : public NamedKernel {
         else if (g->kernel[0] != 1 || g->in[0] != 1 || g->out[0] != 1)
             return Err{Rejection{"is for planes and rows of them"}};
         if (g->pad[0] < 0 || g->pad[1] < 0 || g->pad[2] < 0) return Err{Rejection{"does not handle negative pads"}};
-        g->in_channels /= g->group, g->out_channels /= g->group;
+        auto block = tile().block;
+        bool whole = g->in_channels / g->group % block == 0 && g->out_channels / g->group % block == 0;
+        if (g->group > 1 && !whole && g->kernel[0] * form->pieces() > 1)
+            return Err{Rejection{"is for groups of whole blocks of " + std::to_string(block) +
+                                 " channels if kernels are cut or have depth"}};
         return g;
     }
 
@@ -74,14 +77,10 @@ public:
         if (!g) return Err{g.error()};
         auto form = *form_of(*g);
         auto list = winograd_chunks(*g, form, tile().block);
-        auto floats = form.products() * list.floats, filters = g->out_channels * g->in_channels;
-        for (auto taps : g->all_taps) filters *= taps;
-        auto format = winograd_format(form, list) + g->cropped() + (g->group > 1 ? ":" + std::to_string(g->group) : "");
-        auto bytes = static_cast<size_t>(g->group * floats) * sizeof(float);
+        auto format = winograd_format(form, list) + g->cropped();
+        auto bytes = static_cast<size_t>(form.products() * list.floats) * sizeof(float);
         auto packed = args.packs.get(*weights_, format, bytes, [&](void const* from, void* to) {
-            for (int64_t i = 0; i < g->group; ++i)
-                pack_winograd(form, list, *g, static_cast<float const*>(from) + i * filters,
-                              static_cast<float*>(to) + i * floats);
+            pack_winograd(form, list, *g, static_cast<float const*>(from), static_cast<float*>(to));
         });
         return std::unique_ptr<runtime::Task>(std::make_unique<WinogradTask>(
             *g, form, info_.epilogue, tile(), winograd_isa(form, isa_), args.threads, std::move(packed)));
@@ -124,9 +123,6 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
         return Err{Rejection{line ? "is for kernels of 2 or more taps along one axis"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
                                         " outputs for kernels of such height, width and stride"}};
-    int64_t const block = isa == Isa::Avx512 ? 16 : 8;
-    if (info.group > 1 && (w.dims[1] % block || w.dims[0] % (info.group * block)))
-        return Err{Rejection{"is for groups of whole blocks of " + std::to_string(block) + " channels"}};
     if (outputs == 6 && w.dims[1] * (rank > 4 ? w.dims[2] : 1) > kMostChannelsOfSix)
         return Err{Rejection{"is for sums over at most " + std::to_string(kMostChannelsOfSix) + " channels"}};
     auto name = line ? "line" : "f" + std::to_string(outputs) + (strided ? "s2" : "");

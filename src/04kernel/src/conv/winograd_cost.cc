@@ -19,6 +19,8 @@ constexpr double kMarginOfStride = 1.08;
 /// of k. (Zen 3, one thread, 16 to 512 channels: 0.85 to 1.3 of the time, direct 0.92 to 1.09; of 11 layers what is
 /// chosen is the fastest, but for three, where that is 4 to 9 % faster. Not measured on AVX-512.)
 constexpr double kStepsOfStride = 8, kPeakOfStride = 0.93;
+/// The same where blocks hold parts of groups, which are computed one by one from few channels.
+constexpr double kStepsOfGroups = 12;
 
 }  // namespace
 
@@ -34,25 +36,26 @@ double winograd_time(Geometry const& g, WinogradForm const& form, Isa isa, int t
     bool const whole = isa == Isa::Avx512 && cpu_features().whole_512;
     auto count = static_cast<double>(form.products()), inputs = static_cast<double>(form.inputs()),
          outputs = static_cast<double>(form.tile[0] * form.tile[1]);
-    WinogradPlan plan(g, form, threads);
+    auto const sources = g.kernel[0] * form.pieces();
+    auto const list = winograd_chunks(g, form, static_cast<int>(block));
+    auto const parts = winograd_parts(list, sources);
+    WinogradPlan plan(g, form, list, parts, threads);
     auto round = [&](int64_t a) { return static_cast<double>((a + block - 1) / block * block); };
-    auto groups = static_cast<double>(g.group), tiles = groups * static_cast<double>(plan.tiles),
-         out = round(g.out_channels);
-    // Blocks of channels of several sources are read whole.
-    auto sources = static_cast<double>(g.kernel[0] * form.pieces());
-    auto in = sources > 1 ? round(g.in_channels) * sources : static_cast<double>(g.in_channels);
+    auto tiles = static_cast<double>(plan.tiles), filters = static_cast<double>(list.floats);
+    auto in = round(g.in_channels) * static_cast<double>(sources), out = round(g.out_channels);
     // Each block of tiles reads all transformed weights; few tiles a block leave few accumulators a weight (four
     // lose an eighth, measured on Zen 4; nine a quarter on Zen 5, whose products are done in half the time).
     auto filled = std::min(1., static_cast<double>(plan.block_tiles + 3) / (whole ? 16 : 8));
-    auto products = 2. * inputs * tiles * in * out / (0.85 * filled * cost.flops);
+    auto products = 2. * inputs * tiles * filters / (0.85 * filled * cost.flops);
     products *= CostModel::share_of_blocks(static_cast<int>(block), g.out_channels);
-    if (form.strided()) products *= 0.85 / kPeakOfStride * (in + kStepsOfStride) / in;
-    auto weights = 4. * groups * count * in * out;
+    auto depth = filters / out;  // of a sum
+    if (list.parts_of_blocks()) products *= (depth + kStepsOfGroups) / depth;
+    if (form.strided()) products *= 0.85 / kPeakOfStride * (depth + kStepsOfStride) / depth;
+    auto weights = 4. * count * filters;
     auto reading = weights * static_cast<double>(plan.blocks) / cost.reading(weights);
     // Bytes of inputs or outputs and of their transforms, all from L2 or L3.
     auto fresh = outputs * static_cast<double>(form.stride * form.stride);  // inputs that a tile does not share
-    auto transforms =
-        4. * tiles * ((inputs + fresh) * round(g.in_channels) * sources + (inputs + outputs) * out) / (0.5 * cost.l2);
+    auto transforms = 4. * tiles * ((inputs + fresh) * in + (inputs + outputs) * out) / (0.5 * cost.l2);
     // Elsewhere the rate of the transforms allows for what X and Y take from further away.
     if (whole) transforms += bytes / (2 * cost.bandwidth(bytes));
     auto time =

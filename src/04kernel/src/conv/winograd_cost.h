@@ -8,7 +8,7 @@ namespace refactor::kernel {
 /// The transforms of a form.
 WinogradIsa const& winograd_isa(WinogradForm const&, Isa);
 
-/// ns of a convolution, whose channels are those of a group; `bytes`: of X and Y.
+/// ns of a convolution; `bytes`: of X and Y.
 double winograd_time(Geometry const&, WinogradForm const&, Isa, int threads, double bytes);
 
 }  // namespace refactor::kernel

@@ -1,6 +1,7 @@
 #include "conv/winograd_pack.h"
 
 #include "conv/winograd_filters.h"
+#include "conv/winograd_task.h"
 #include "movement/transpose_small.h"
 
 #include <algorithm>
@@ -23,64 +24,77 @@ class FilterPacker {
     WinogradForm const& form_;
     ChunkList const& list_;
     Geometry const& g_;
+    WinogradPart const& part_;
     FilterTransform transform_;
     FilterFunction function_;
-    int64_t taps_ = form_.taps(), filters_ = g_.in_channels * g_.all_taps[0] * taps_;
+    int64_t taps_ = form_.taps(), channels_ = g_.in_channels / g_.group,  ///< of a group
+        filters_ = channels_ * g_.all_taps[0] * taps_;
 
+    /// Output channels of a chunk that are of one group.
+    struct Lanes {
+        int64_t first, count, all;
+    };
     /// Taps of a piece of `present` channels to [channel][tap of the piece][lane].
-    void gather(float const* w, int64_t piece, int64_t lanes, int64_t channels, int64_t present, float* g) const {
+    void gather(float const* w, int64_t piece, Lanes const& lanes, int64_t present, float* g) const {
+        g += lanes.first;
         if (form_.pieces() == 1)
-            return transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, channels, present * taps_,
-                                   reinterpret_cast<uint32_t*>(g), lanes);
+            return transpose_words(reinterpret_cast<uint32_t const*>(w), filters_, lanes.count, present * taps_,
+                                   reinterpret_cast<uint32_t*>(g), lanes.all);
         auto first_row = form_.first_tap(0, piece / form_.pieces(1)), rows = form_.piece[0];
         auto first_col = form_.first_tap(1, piece % form_.pieces(1)), cols = form_.piece[1];
         for (int64_t c = 0; c < present; ++c)
-            for (int64_t k = 0; k < rows * cols; ++k, g += lanes) {
+            for (int64_t k = 0; k < rows * cols; ++k, g += lanes.all) {
                 auto row = first_row + k / cols * form_.step, col = first_col + k % cols * form_.step;
                 bool inside = row < form_.kernel[0] && col < form_.kernel[1];
                 auto const* from = w + c * taps_ + row * form_.kernel[1] + col;
-                for (int64_t lane = 0; lane < lanes; ++lane)
-                    g[lane] = inside && lane < channels ? from[lane * filters_] : 0;
+                for (int64_t lane = 0; lane < lanes.count; ++lane) g[lane] = inside ? from[lane * filters_] : 0;
             }
     }
 
     /// A piece of input channels of a chunk, from the one in `row` of its weights on: `count`, of which `present`
     /// exist, whose filters begin at `w`.
-    void pack_some(Chunk const& chunk, int64_t row, int64_t count, int64_t present, int64_t piece, float const* w,
-                   float* packed) const {
+    void pack_some(Chunk const& chunk, Lanes const& lanes, int64_t row, int64_t count, int64_t present, int64_t piece,
+                   float const* w, float* packed) const {
         float g[kDeep * kMostTaps * kMostLanes], u[kMostProducts * kDeep * kMostLanes];
-        auto lanes = int64_t{chunk.blocks} * list_.block, step = count * lanes;
-        auto taps = form_.piece[0] * form_.piece[1];
-        auto channels = std::min(lanes, list_.out_channels - int64_t{chunk.first} * list_.block);
-        if (channels < lanes || present < count) std::fill_n(g, step * taps, 0.f);
-        gather(w, piece, lanes, channels, present, g);
+        auto step = count * lanes.all, taps = form_.piece[0] * form_.piece[1];
+        if (lanes.count < lanes.all || present < count) std::fill_n(g, step * taps, 0.f);
+        gather(w, piece, lanes, present, g);
         for (int64_t i = 0; i < count; ++i)
-            for (int64_t at = 0; at < lanes; at += list_.block)
-                function_(transform_, g + i * taps * lanes + at, lanes, u + i * lanes + at, step);
-        auto* to = packed + chunk.weights + row * lanes;
-        for (int64_t p = 0; p < form_.products(); ++p) std::copy_n(u + p * step, step, to + p * list_.floats);
+            for (int64_t at = 0; at < lanes.all; at += list_.block)
+                function_(transform_, g + i * taps * lanes.all + at, lanes.all, u + i * lanes.all + at, step);
+        for (int64_t p = 0; p < form_.products(); ++p)
+            std::copy_n(u + p * step, step, packed + part_.weights_of(form_, p, chunk) + row * lanes.all);
     }
 
 public:
-    FilterPacker(WinogradForm const& form, ChunkList const& list, Geometry const& g)
+    FilterPacker(WinogradForm const& form, ChunkList const& list, Geometry const& g, WinogradPart const& part)
         : form_(form),
           list_(list),
           g_(g),
+          part_(part),
           transform_(form),
           function_((list.block == 16 ? winograd_filters_avx512 : winograd_filters_avx2)(form)) {}
     void pack(Chunk const& chunk, float const* w, float* packed) const {
         auto depth = g_.all_taps[0], pieces = form_.pieces(), sources = g_.kernel[0] * pieces;
-        auto channels = list_.in_channels / sources;
+        auto of_group = list_.in_channels / list_.group, channels = of_group / sources;
         // With depth the filters of two channels are not next to each other.
         auto most = depth == 1 ? kDeep : 1;
-        w += (chunk.first * list_.block * g_.in_channels * depth + g_.first_tap[0]) * taps_;
-        for (int64_t source = 0; source < sources; ++source)
-            for (int64_t c = 0, count; c < channels; c += count) {
-                count = std::min(most, channels - c);
-                auto present = std::clamp<int64_t>(g_.in_channels - c, 0, count);
-                auto first = std::min(c, g_.in_channels - 1) * depth + source / pieces;
-                pack_some(chunk, source * channels + c, count, present, source % pieces, w + first * taps_, packed);
-            }
+        auto all = int64_t{chunk.blocks} * list_.block, first = int64_t{chunk.first} * list_.block;
+        auto end = std::min(first + all, list_.out_channels), outputs = list_.out_channels / list_.group;
+        auto row = int64_t{0};
+        for (auto m = first; m < end; row += of_group) {
+            Lanes const lanes{m - first, std::min(end, (m / outputs + 1) * outputs) - m, all};
+            auto const* of_m = w + m * filters_ + g_.first_tap[0] * taps_;
+            for (int64_t source = 0; source < sources; ++source)
+                for (int64_t c = 0, count; c < channels; c += count) {
+                    count = std::min(most, channels - c);
+                    auto present = std::clamp<int64_t>(channels_ - c, 0, count);
+                    auto tap = std::min(c, channels_ - 1) * depth + source / pieces;
+                    pack_some(chunk, lanes, row + source * channels + c, count, present, source % pieces,
+                              of_m + tap * taps_, packed);
+                }
+            m += lanes.count;
+        }
     }
 };
 
@@ -114,7 +128,7 @@ std::string winograd_format(WinogradForm const& form, ChunkList const& list) {
            (form.strided()  ? "s"
             : form.step > 1 ? "p" + std::to_string(form.step)
                             : "") +
-           ":" + std::to_string(list.block);
+           ":" + std::to_string(list.block) + (list.group > 1 ? ":" + std::to_string(list.group) : "");
 }
 
 FilterTransform::FilterTransform(WinogradForm const& form) {
@@ -130,8 +144,10 @@ FilterTransform::FilterTransform(WinogradForm const& form) {
 }
 
 void pack_winograd(WinogradForm const& form, ChunkList const& list, Geometry const& g, float const* w, float* packed) {
-    FilterPacker packer(form, list, g);
-    for (auto const& chunk : list.chunks) packer.pack(chunk, w, packed);
+    for (auto const& part : winograd_parts(list, g.kernel[0] * form.pieces())) {
+        FilterPacker packer(form, list, g, part);
+        for (auto i = part.chunk; i < part.chunk_end; ++i) packer.pack(list.chunks[static_cast<size_t>(i)], w, packed);
+    }
 }
 
 }  // namespace refactor::kernel

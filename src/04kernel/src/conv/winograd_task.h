@@ -7,22 +7,38 @@
 
 namespace refactor::kernel {
 
-/// How the tiles of a convolution, of one of its groups, are divided into blocks whose transformed inputs and products
-/// stay in cache between the three steps.
+/// The chunks of each of the products. Input channels of a group are those of every piece of every plane of the kernel,
+/// one after the other and, if it has several, in whole blocks.
+ChunkList winograd_chunks(Geometry const&, WinogradForm const&, int block);
+
+/// Neighbouring groups whose blocks of channels hold none of other groups: one group of whole blocks, two of 24
+/// channels in blocks of 16. The last part may have fewer.
+struct WinogradPart {
+    int64_t groups;
+    int64_t in_first, in_blocks, out_first, out_blocks;  ///< blocks of channels
+    int64_t chunk, chunk_end;                            ///< of the list
+    int64_t weights, floats;                             ///< of the list, those of other parts in front of them
+
+    /// Of a chunk, behind those of all products of parts in front.
+    int64_t weights_of(WinogradForm const& form, int64_t product, Chunk const& c) const {
+        return form.products() * weights + product * floats + c.weights - weights;
+    }
+};
+/// `sources`: planes of the kernel times pieces.
+std::vector<WinogradPart> winograd_parts(ChunkList const&, int64_t sources);
+
+/// How the tiles of a convolution are divided into blocks whose transformed inputs and products, of a part of the
+/// channels, stay in cache between the three steps.
 struct WinogradPlan {
     int64_t tiles, block_tiles, blocks;
     bool shared;  ///< threads share every step of a block; otherwise each thread takes blocks of its own
 
-    WinogradPlan(Geometry const&, WinogradForm const&, int threads);
+    WinogradPlan(Geometry const&, WinogradForm const&, ChunkList const&, std::vector<WinogradPart> const&, int threads);
 };
 
-/// The chunks of each of the products. Input channels are those of every piece of every plane of the kernel, one after
-/// the other and, if it has several, in whole blocks.
-ChunkList winograd_chunks(Geometry const&, WinogradForm const&, int block);
-
-/// Winograd on blocked layouts. The channels of the geometry are those of one of its groups, whole blocks if there are
-/// several; the weights of a group are all of its products. A kernel with depth, or of several pieces, is one whose
-/// input channels are those of all its planes and pieces: the products sum over all.
+/// Winograd on blocked layouts. Groups that are not whole blocks have kernels of one piece of one plane. A kernel with
+/// depth, or of several pieces, is one whose input channels are those of all its planes and pieces: the products sum
+/// over all.
 class WinogradTask final : public runtime::Task {
 public:
     WinogradTask(Geometry const&, WinogradForm const&, Epilogue const&, TileIsa const&, WinogradIsa const&, int threads,
@@ -39,11 +55,11 @@ public:
     double operations() const override { return operations_; }
 
 private:
-    WinogradJob job(void* const* arguments, int64_t group, int64_t block) const;
-    /// One of the products of one chunk, of the input units of the job.
-    void multiply(int64_t group, int64_t product, Chunk const&, float const* v, float* m, WinogradJob const&) const;
-    void to_outputs(WinogradJob&, float* m) const;
-    void share_block(void* const* arguments, int64_t group, int64_t block, runtime::RunContext const&) const;
+    WinogradJob job(void* const* arguments, WinogradPart const&, int64_t block) const;
+    /// One of the products of a part, of the input units of the job.
+    void multiply(WinogradPart const&, int64_t product, float const* v, float* m, WinogradJob const&) const;
+    void to_outputs(WinogradJob&, WinogradPart const&, float* m) const;
+    void share_block(void* const* arguments, WinogradPart const&, int64_t block, runtime::RunContext const&) const;
     void run_private(void* const* arguments, runtime::RunContext const&) const;
     void run_shared(void* const* arguments, runtime::RunContext const&) const;
     /// Pieces of all planes of the kernel.
@@ -57,12 +73,13 @@ private:
     TileIsa const* tile_;
     WinogradIsa const* isa_;
     ChunkList list_;
+    std::vector<WinogradPart> parts_;
     WinogradPlan plan_;
     int threads_;
     std::shared_ptr<mem_manager::Blob const> packed_;
-    int64_t in_blocks_, out_blocks_, tile_rows_, tile_cols_;
+    int64_t tile_rows_, tile_cols_;
     WinogradWeave weave_;
-    int64_t channels_;  ///< of Y, of a group
+    int64_t channels_;  ///< of Y
     double operations_;
     std::vector<int64_t> v_, m_;  ///< floats to each product of transformed inputs and of outputs, and to the end
     bool reads_ahead_;            ///< weights follow each other and exceed what L2 keeps of them
