@@ -19,8 +19,9 @@ constexpr double kMarginOfStride = 1.08;
 /// of k. (Zen 3, one thread, 16 to 512 channels: 0.85 to 1.3 of the time, direct 0.92 to 1.09; of 11 layers what is
 /// chosen is the fastest, but for three, where that is 4 to 9 % faster. Not measured on AVX-512.)
 constexpr double kStepsOfStride = 8, kPeakOfStride = 0.93;
-/// The same where blocks hold parts of groups, which are computed one by one from few channels.
-constexpr double kStepsOfGroups = 12;
+/// The same where blocks hold parts of groups, which are computed one by one from few channels. Filters then take five
+/// times the memory of weights, for which they have to be ahead by this.
+constexpr double kStepsOfGroups = 16, kMarginOfGroups = 1.1;
 
 }  // namespace
 
@@ -60,6 +61,7 @@ double winograd_time(Geometry const& g, WinogradForm const& form, Isa isa, int t
     if (whole) transforms += bytes / (2 * cost.bandwidth(bytes));
     auto time =
         std::max((products + transforms) / cost.threads, reading) + 0.25 * std::min(products / cost.threads, reading);
+    if (list.parts_of_blocks()) time *= kMarginOfGroups;
     if (form.tile[0] == 4 && form.strided()) return kMarginOfStride * time;
     if (!form.plane()) return time;
     if (form.step == 1 && form.pieces() > 1) return kMarginOfPieces * time;
