@@ -34,7 +34,8 @@ struct ProductBlockOf {
     T const* b;
     int64_t b_row;       ///< between rows of B as it is stored (not used for panels)
     int64_t panel_rows;  ///< k of the panels of which the first `k` are used; 0: `k`
-    bool near;           ///< panels are in L2, or rows that are streamed in L3: they need not be asked for
+    bool near;           ///< panels, or A of `multiply_columns`, are in L2, or rows that are streamed in L3: they need
+                         ///< not be asked for
     int64_t elements;    ///< not 0: A is f32 with so many along k, which counts pairs, made in `scratch` on the way
     ProductSource source;
     WeightType weight_type;  ///< for Widen and `multiply_few`, whose panels are at `weights`

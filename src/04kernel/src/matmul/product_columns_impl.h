@@ -8,8 +8,12 @@
 namespace refactor::kernel {
 namespace {
 
-/// Rows times columns dot products; rows past `present` are the last one again. B is [columns, K].
-template <int rows, int columns>
+/// Elements of A that memory takes to bring while others are multiplied.
+constexpr int64_t kColumnsAhead = 2048;
+
+/// Rows times columns dot products; rows past `present` are the last one again. B is [columns, K]. `far`: rows that
+/// follow are asked for.
+template <int rows, int columns, bool far = false>
 RG_SIMD void dot_tile(Block const& t, Element const* a, int64_t present, Element const* b, int64_t b_row,
                       Vec (&sums)[kWidth]) {
     Element const* from[rows];
@@ -17,7 +21,11 @@ RG_SIMD void dot_tile(Block const& t, Element const* a, int64_t present, Element
     for (int r = 0; r < rows; ++r) from[r] = a + smaller(r, present - 1) * t.a_row;
 #pragma GCC unroll 16
     for (int i = 0; i < kWidth; ++i) sums[i] = Vec::zero();
+    int64_t const tile = rows * t.a_row, ahead = far ? (kColumnsAhead + tile - 1) / tile * tile : 0;
     auto step = [&](int64_t p, auto load) __attribute__((always_inline)) {
+        if constexpr (far)
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; ++r) __builtin_prefetch(from[r] + p + ahead);
         Vec x[rows];
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) x[r] = held(load(from[r] + p));
@@ -36,7 +44,7 @@ RG_SIMD void dot_tile(Block const& t, Element const* a, int64_t present, Element
         step(p, [&](Element const* at) __attribute__((always_inline)) { return Vec::load_first(at, left); });
 }
 
-template <int columns>
+template <int columns, bool far>
 void multiply_columns(Block const& t, Element const* b, int64_t b_row) {
     constexpr int rows = kWidth / columns;
     bool after;
@@ -49,7 +57,7 @@ void multiply_columns(Block const& t, Element const* b, int64_t b_row) {
         int64_t const present = smaller(rows, t.m - i), at = i * columns;
         int const lanes = static_cast<int>(present * columns);
         Vec sums[kWidth];
-        dot_tile<rows, columns>(t, t.a + i * t.a_row, present, b, b_row, sums);
+        dot_tile<rows, columns, far>(t, t.a + i * t.a_row, present, b, b_row, sums);
         Vec y = fma(sums_of(sums), alpha, bias);
         Vec const residual = f.residual ? Vec::load_first(f.residual + at, lanes) : Vec::zero();
         if (!f.residual_last) y = y + residual;
@@ -80,7 +88,8 @@ void turn_columns(Block const& t, Element* to, int64_t wide) {
 template <int columns = kWidth / 2>
 void multiply_columns_of(Block const& t, Element const* b, int64_t b_row) {
     if constexpr (columns >= 2) {
-        if (t.n == columns) return multiply_columns<columns>(t, b, b_row);
+        if (t.n == columns)
+            return (t.near ? multiply_columns<columns, false> : multiply_columns<columns, true>)(t, b, b_row);
         multiply_columns_of<columns - 1>(t, b, b_row);
     }
 }

@@ -203,6 +203,8 @@ public:
         // Asking for lines of caches takes as long as reading them.
         auto bytes = static_cast<size_t>(shape_.batches * shape_.k * shape_.n) * sizeof(T);
         if (streamed) block_.near = bytes < cpu_features().l3 / 2;
+        if (columns)
+            block_.near = static_cast<size_t>(shape_.batches * shape_.m * shape_.k) * sizeof(T) < cpu_features().l2;
         if (columns && packed_) block_.b_row = round_up(shape.k, functions_.width);
         choose_blocks();
         split();
