@@ -22,10 +22,14 @@ class SimdTask final : public runtime::Task {
     bool maximum_, plain_;
     int64_t planes_, positions_;  ///< planes: of channels if Plain, else of blocks
 
-    /// `count` planes behind each other.
-    void short_planes(float const* x, float* y, int64_t count) const {
+    /// `count` Plain planes behind each other.
+    void plain_planes(float const* x, float* y, int64_t count) const {
         auto const& rows = isa_->block == 16 ? row_functions_avx512() : row_functions_avx2();
-        rows.short_rows(maximum_ ? RowOp::Max : RowOp::Sum, x, count, positions_, nullptr, y);
+        auto op = maximum_ ? RowOp::Max : RowOp::Sum;
+        if (positions_ <= kShortPlane)
+            rows.short_rows(op, x, count, positions_, nullptr, y);
+        else
+            for (int64_t p = 0; p < count; ++p) y[p] = rows.partial(op, x + p * positions_, positions_, 0);
         if (!maximum_) rows.finish(RowEnd::Divide, y, count, static_cast<float>(positions_), nullptr);
     }
     /// Planes a task.
@@ -47,14 +51,13 @@ public:
     void run(void* const* arguments, runtime::RunContext const& context) const override {
         auto* x = static_cast<float const*>(arguments[0]);
         auto* y = static_cast<float*>(arguments[1]);
-        int64_t const unit = plain_ ? 1 : isa_->block, count = group();
+        auto const count = group();
         context.pool.parallel_for((planes_ + count - 1) / count, [&](int64_t task, int) {
-            if (plain_ && positions_ <= kShortPlane)
-                return short_planes(x + task * count * positions_, y + task * count,
+            if (plain_)
+                return plain_planes(x + task * count * positions_, y + task * count,
                                     std::min(count, planes_ - task * count));
             for (auto p = task * count; p < std::min(planes_, (task + 1) * count); ++p) {
-                GlobalPoolJob job{x + p * positions_ * unit, y + p * unit, positions_, maximum_};
-                (plain_ ? isa_->whole_plain : isa_->whole_blocked)(job);
+                isa_->whole_blocked({x + p * positions_ * isa_->block, y + p * isa_->block, positions_, maximum_});
             }
         });
     }

@@ -16,6 +16,9 @@ using mem_manager::Blob;
 /// Up to this many rows B is read in place: packing a panel costs about as much as 4 rows of products.
 constexpr int64_t kFewRows = 16;
 
+/// From so many rows and so deep on, panels are packed of rows that fall on few sets of L1.
+constexpr int64_t kManyRows = 64, kCrowdedDepth = 32;
+
 /// Up to this many rows dot products of long rows are as fast where a vector holds the sums of four by four.
 constexpr int64_t kRowsOfDots = 32, kLongDots = 256;
 
@@ -75,8 +78,12 @@ class ProductTask final : public runtime::Task {
         return static_cast<size_t>(shape_.k * shape_.n) * sizeof(T) <= cpu_features().l2 / part &&
                shape_.n * int64_t{sizeof(T)} % 4096;
     }
-    /// Packing gains nothing.
-    bool stays_in_cache() const { return fits(4); }
+    /// Packing gains nothing. Lines of a panel whose rows are a quarter of a page apart fall on few sets of L1, which
+    /// counts if many rows read them.
+    bool stays_in_cache() const {
+        bool crowded = shape_.n * int64_t{sizeof(T)} % 1024 == 0 && shape_.k >= kCrowdedDepth;
+        return fits(4) && !(crowded && shape_.m >= kManyRows);
+    }
     /// Few rows that rows of B, read where they lie, are added to one after the other.
     bool is_streamed() const {
         auto tiled = shape_.m >= kTiledRows && (shape_.n <= kTiledPanels * functions_.panel || fits(2));

@@ -58,7 +58,6 @@ struct PoolIsa {
     PoolStrips<float> strips;
     PoolLines<float> lines;
     void (*whole_blocked)(GlobalPoolJob const&);  ///< x: [positions][block], y: [block]
-    void (*whole_plain)(GlobalPoolJob const&);    ///< x: [positions], y: one float
 };
 /// The same for blocks of bf16, as their bits.
 struct PoolIsaBf16 {
