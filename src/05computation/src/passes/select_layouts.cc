@@ -1,10 +1,9 @@
 #include "passes/select_layouts.h"
 
 #include "kernel/ops/conv.h"
-#include "kernel/ops/elementwise.h"
 #include "kernel/ops/movement.h"
-#include "kernel/ops/reduce.h"
 #include "passes/estimates.h"
+#include "passes/layout_ability.h"
 #include "passes/minimum_cut.h"
 
 #include <algorithm>
@@ -15,193 +14,6 @@ namespace refactor::computation {
 namespace {
 
 using kernel::Layout;
-
-/// What one node can do with blocked operands.
-struct Ability {
-    bool blocked = false;              ///< may be labelled blocked at all
-    bool convolution = false;          ///< reorders inside if it is not
-    bool parts_of_blocks = false;      ///< copies where row-major parts would be runs of bytes
-    bool plain_output = false;         ///< writes row-major whatever it reads
-    bool needs_blocks = false;         ///< reorders, or is slow, if what it reads is row-major
-    SmallVector<uint8_t, 16> follows;  ///< by input: 1 if it has the node's layout, 0 if it stays row-major
-};
-
-bool has_channels(EdgePtr edge) {
-    return edge && edge->value.shape.size() >= 3 && edge->value.shape.size() <= 5 && edge->value.dtype == DataType::F32;
-}
-
-bool is_scalar(EdgePtr edge) {
-    for (auto const& size : edge->value.shape)
-        if (!(size == DimExpr(1))) return false;
-    return true;
-}
-
-/// One value per channel, [C, 1…] or [1, C, 1…], for an output with `rank` axes and C channels.
-bool is_per_channel(EdgePtr edge, size_t rank, DimExpr const& channels) {
-    auto const& shape = edge->value.shape;
-    if (shape.size() > rank || shape.size() + 1 < rank) return false;
-    for (size_t i = 0; i < shape.size(); ++i)
-        if (!(shape[i] == (i + rank - shape.size() == 1 ? channels : DimExpr(1)))) return false;
-    return true;
-}
-
-/// One value for all channels, [1 or N, 1, spatial…] or fewer axes, for an output of `shape`.
-bool is_of_one_channel(EdgePtr edge, Shape const& shape) {
-    auto const& own = edge->value.shape;
-    if (own.size() > shape.size()) return false;
-    auto lead = shape.size() - own.size();
-    for (size_t i = 0; i < own.size(); ++i)
-        if (!(own[i] == DimExpr(1)) && (i + lead == 1 || !(own[i] == shape[i + lead]))) return false;
-    return true;
-}
-
-Ability elementwise_ability(NodePtr node) {
-    Ability ability;
-    auto const& shape = node->output()->value.shape;
-    for (auto* output : node->outputs())
-        if (!has_channels(output)) return {};
-    for (auto* input : node->inputs()) {
-        if (is_scalar(input) || is_per_channel(input, shape.size(), shape[1])) {
-            ability.follows.push_back(0);
-        } else if (has_channels(input) && !input->is_source() && input->value.shape.size() == shape.size() &&
-                   input->value.shape[1] == shape[1]) {
-            ability.follows.push_back(1);
-        } else if (is_of_one_channel(input, shape)) {
-            ability.follows.push_back(0);
-        } else {
-            return {};
-        }
-    }
-    ability.blocked = true;
-    return ability;
-}
-
-Ability concat_ability(NodePtr node) {
-    Ability ability;
-    auto const* info = info_of<kernel::ConcatInfo>(*node->value.op);
-    ability.blocked = info->axis == 1 && has_channels(node->output()), ability.needs_blocks = true;
-    for (auto* input : node->inputs()) {
-        ability.blocked &= has_channels(input) && !input->is_source();
-        ability.follows.push_back(1);
-    }
-    return ability;
-}
-
-/// Cuts along the channels; where these are not whole blocks, they are copied lane by lane.
-Ability split_ability(NodePtr node, int64_t block) {
-    Ability ability;
-    ability.blocked = info_of<kernel::SplitInfo>(*node->value.op)->axis == 1 && has_channels(node->input(0)) &&
-                      !node->input(0)->is_source();
-    ability.follows.push_back(1);
-    for (auto* output : node->outputs()) {
-        ability.blocked &= has_channels(output);
-        if (!ability.blocked) return {};
-        auto channels = output->value.shape[1].constant();
-        ability.blocked &= channels.has_value();
-        ability.parts_of_blocks |= channels && *channels % block;
-    }
-    return ability;
-}
-
-/// Cuts whole blocks of channels or all of them, and anything of other axes; or channels alone, lane by lane.
-Ability slice_ability(NodePtr node, int64_t block) {
-    auto const& op = *node->value.op;
-    auto const* info = info_of<kernel::SliceInfo>(op);
-    if (!has_channels(node->input(0)) || node->input(0)->is_source() || info->steps[1] != 1) return {};
-    auto const &x = node->input(0)->value.shape, &y = node->output()->value.shape;
-    Ability ability;
-    ability.blocked = true;
-    ability.follows.push_back(1);
-    if (x[1] == y[1]) return ability;
-    auto first = op.params()[1].constant(), count = y[1].constant(), all = x[1].constant();
-    if (!first || !count || !all) return {};
-    ability.parts_of_blocks = *first % block || (*count % block && *first + *count != *all);
-    for (size_t axis = 0; ability.parts_of_blocks && axis < x.size(); ++axis)
-        if (axis != 1 && (!(x[axis] == y[axis]) || info->steps[axis] != 1)) return {};
-    return ability;
-}
-
-/// Over the channels alone; lanes behind the last are zeros, which extremes and products must not see.
-Ability reduce_ability(NodePtr node, int64_t block) {
-    using enum kernel::ReduceKind;
-    auto const* info = info_of<kernel::ReduceInfo>(*node->value.op);
-    auto* x = node->input(0);
-    if (info->axes != Dims{1} || info->kind == LogSumExp || !node->value.op->params().empty() || !has_channels(x) ||
-        x->is_source())
-        return {};
-    auto channels = x->value.shape[1].constant();
-    bool whole = info->kind != Max && info->kind != Min && info->kind != Prod;
-    if (!channels || *channels == 0 || (*channels % block && !whole)) return {};
-    Ability ability;
-    ability.blocked = ability.plain_output = true;
-    ability.follows.push_back(1);
-    return ability;
-}
-
-/// Groups of so few channels in all (filters of images and sounds) that lanes of a block would be empty: lanes are
-/// columns of row-major tensors. Short rows repay that only where most lanes would be.
-bool has_few_channels_in_groups(NodePtr node, kernel::ConvInfo const& conv, int64_t block) {
-    constexpr int64_t kFew = 4, kLongRow = 256;
-    auto const &x = node->input(0)->value.shape, &y = node->output()->value.shape;
-    auto in = x[1].constant(), out = y[1].constant();
-    if (conv.group <= 1 || conv.epilogue.residual || !in || !out || *out / conv.group > block / 2) return false;
-    return std::max(*in, *out) < block && (*out <= kFew || y.back().constant().value_or(0) >= kLongRow);
-}
-
-/// A convolution of which every output reads one position, as those of row-major matrices.
-bool is_pointwise(NodePtr node) {
-    auto const* conv = info_of<kernel::ConvInfo>(*node->value.op);
-    if (!conv || !node->value.op->params().empty()) return false;
-    auto const &w = node->input(1)->value.shape, &x = node->input(0)->value.shape, &y = node->output()->value.shape;
-    for (size_t axis = 2; axis < w.size(); ++axis)
-        if (!(w[axis] == DimExpr(1)) || !(x[axis] == y[axis])) return false;
-    return true;
-}
-
-Ability ability_of(NodePtr node, int64_t block) {
-    auto const& op = *node->value.op;
-    auto window = [&](bool convolution) {
-        Ability ability;
-        ability.blocked = has_channels(node->input(0)) && has_channels(node->output());
-        ability.convolution = convolution, ability.needs_blocks = true;
-        for (size_t i = 0; i < node->inputs().size(); ++i) ability.follows.push_back(i == 0);
-        return ability;
-    };
-    if (auto const* conv = info_of<kernel::ConvInfo>(op)) {
-        auto ability = window(true);
-        if (conv->epilogue.residual) ability.follows.back() = 1;
-        auto channels = node->input(0)->value.shape[1].constant();
-        if (conv->group == 1 && channels && *channels < block) ability.follows[0] = 0;
-        if (has_few_channels_in_groups(node, *conv, block)) ability.follows[0] = 0, ability.plain_output = true;
-        return ability;
-    }
-    if (auto const* conv = info_of<kernel::ConvTransposeInfo>(op)) {
-        auto ability = window(true);
-        if (conv->epilogue.residual) ability.follows.back() = 1;
-        return ability;
-    }
-    if (info_of<kernel::PoolInfo>(op)) return node->outputs().size() > 1 ? Ability{} : window(false);
-    if (info_of<kernel::GlobalPoolInfo>(op) || info_of<kernel::GroupNormInfo>(op)) return window(false);
-    if (info_of<kernel::PadInfo>(op)) {
-        auto ability = window(false);
-        for (size_t axis : {0u, 1u})
-            ability.blocked = ability.blocked && op.params()[axis] == DimExpr(0) &&
-                              node->input(0)->value.shape[axis] == node->output()->value.shape[axis];
-        return ability;
-    }
-    if (info_of<kernel::ElementwiseInfo>(op)) return elementwise_ability(node);
-    if (info_of<kernel::ReduceInfo>(op)) return reduce_ability(node, block);
-    if (info_of<kernel::ConcatInfo>(op)) return concat_ability(node);
-    if (info_of<kernel::SplitInfo>(op)) return split_ability(node, block);
-    if (info_of<kernel::SliceInfo>(op)) return slice_ability(node, block);
-    if (info_of<kernel::ResizeInfo>(op)) {
-        auto ability = window(false);
-        auto const &in = node->input(0)->value.shape, &out = node->output()->value.shape;
-        ability.blocked &= in[0] == out[0] && in[1] == out[1];
-        return ability;
-    }
-    return {};
-}
 
 /// What a block costs at each position to be made of row-major channels, in multiply-adds of vectors.
 constexpr double kReorderedPosition = 24;
@@ -222,7 +34,7 @@ bool writes_few_channels(NodePtr node, kernel::ConvInfo const& conv, int64_t blo
     auto layout = block == 16 ? Layout::Blocked16 : Layout::Blocked8;
     auto saving = kernel::few_outputs_saving(layout, sizes[1], taps, sizes[0]);
     for (auto [consumer, slot] : node->output()->consumers()) {
-        auto ability = ability_of(consumer, block);
+        auto ability = layout_ability(consumer, block);
         if (ability.needs_blocks && ability.follows[slot]) return saving > kReorderedPosition;
     }
     return saving > 0;
@@ -233,7 +45,7 @@ class Selection {
     PassContext const& context_;
     AssumedSizes sizes_;
     Layout layout_;
-    std::unordered_map<NodePtr, Ability> abilities_;
+    std::unordered_map<NodePtr, LayoutAbility> abilities_;
     std::unordered_map<NodePtr, uint32_t> vertices_;
     MinimumCut cut_;
     std::vector<bool> side_;
@@ -251,7 +63,7 @@ class Selection {
 
     /// What a convolution takes longer with row-major tensors, lanes being columns, than with blocks, lanes being
     /// channels, in bytes that are reordered in that time; at most `most`. Y is row-major both times if `plain_output`.
-    double row_major_price(NodePtr node, Ability const& ability, double most) const {
+    double row_major_price(NodePtr node, LayoutAbility const& ability, double most) const {
         constexpr double kBytesPerNs = 24;
         std::vector<kernel::Operand> inputs;
         for (auto* input : node->inputs()) inputs.push_back(operand_of(input, sizes_.dims_of(input)));
@@ -270,7 +82,7 @@ class Selection {
 
     /// Row-major convolutions reorder what they read and write themselves, unless there are few outputs or each reads
     /// one position; a little more breaks ties.
-    void add_convolution(NodePtr node, uint32_t vertex, Ability const& ability) {
+    void add_convolution(NodePtr node, uint32_t vertex, LayoutAbility const& ability) {
         auto of_x = ability.follows[0] ? sizes_.bytes_of(node->input(0)) : 0;
         auto of_y = ability.plain_output ? 0 : sizes_.bytes_of(node->output());
         auto price = of_x + of_y;
@@ -283,7 +95,7 @@ class Selection {
 
     void add_node(NodePtr node) {
         auto block = kernel::block_of(layout_);
-        auto ability = ability_of(node, block);
+        auto ability = layout_ability(node, block);
         if (auto const* conv = info_of<kernel::ConvInfo>(*node->value.op))
             ability.plain_output = ability.plain_output || writes_few_channels(node, *conv, block);
         for (auto* output : node->outputs()) ability.blocked &= ability.plain_output || !output->value.keep;
