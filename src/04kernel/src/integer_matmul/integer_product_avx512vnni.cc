@@ -18,7 +18,7 @@ RG_SIMD Lanes dot(Lanes c, Lanes a, Lanes b) { return {_mm512_dpbusd_epi32(c.v, 
 #include "integer_matmul/integer_depthwise_vnni.h"
 #include "integer_matmul/integer_narrow_avx512.h"
 #include "integer_matmul/integer_pack_vnni.h"
-#include "integer_matmul/integer_strips_vnni.h"
+#include "integer_matmul/integer_strips_vnni_impl.h"
 #include "integer_matmul/integer_winograd_impl.h"
 //
 #include "integer_matmul/integer_winograd_filters.h"
