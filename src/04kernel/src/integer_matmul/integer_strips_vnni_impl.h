@@ -198,35 +198,50 @@ public:
             }
     }
 
-    RG_SIMD void run() const {
-        bool three = t_.taps == 3 && t_.quads == 1 && t_.dilation == 1;
-        for (int64_t s = 0; s < t_.strips; ++s) {
-            if (kRows == 2 && three && t_.stride == 1) {
-                run_three<1>(s);
-                continue;
-            }
-            if (kRows == 1 && three && t_.stride == 2) {
-                run_three<2>(s);
-                continue;
-            }
+    /// Whether the columns under a window stay in registers.
+    RG_SIMD static bool keeps_columns(DepthwiseStrips const& t) {
+        bool three = t.taps == 3 && t.quads == 1 && t.dilation == 1;
+        return three && ((kRows == 2 && t.stride == 1) || (kRows == 1 && t.stride == 2));
+    }
+    RG_SIMD void run_kept() const {
+        for (int64_t s = 0; s < t_.strips; ++s) run_three<kRows == 2 ? 1 : 2>(s);
+    }
+    RG_SIMD void run_others() const {
+        for (int64_t s = 0; s < t_.strips; ++s)
             for (int64_t begin = 0; begin < t_.out_columns;) {
                 int64_t left = t_.out_columns - begin, part = kHalves ? (left + 1) / 2 : left;
                 int64_t count = part < t_.windows_at_once ? part : t_.windows_at_once;
                 run_buffered(s, begin, count);
                 begin += kHalves ? 2 * count : count;
             }
-        }
     }
 };
+
+// Functions of their own: together they would leave constants of both without registers.
+template <class Strips>
+[[gnu::noinline]] void run_kept(DepthwiseStrips const& t, ByteBounds const& bounds, int64_t channel) {
+    Strips(t, bounds, channel).run_kept();
+}
+template <class Strips>
+[[gnu::noinline]] void run_others(DepthwiseStrips const& t, ByteBounds const& bounds, int64_t channel) {
+    Strips(t, bounds, channel).run_others();
+}
+template <int kRows, bool kHalves, bool kWhole, StripStore kStore>
+void run_strips(DepthwiseStrips const& t, ByteBounds const& bounds, int64_t channel) {
+    using Strips = StripBlock<kRows, kHalves, kWhole, kStore>;
+    if constexpr (kRows <= 2)
+        if (Strips::keeps_columns(t)) return run_kept<Strips>(t, bounds, channel);
+    run_others<Strips>(t, bounds, channel);
+}
 
 template <int kRows, StripStore kStore>
 void depthwise_rows(DepthwiseStrips const& t, ByteBounds const& bounds) {
     int64_t channel = 0;
-    for (; t.channels - channel >= 64; channel += 64) StripBlock<kRows, false, true, kStore>(t, bounds, channel).run();
+    for (; t.channels - channel >= 64; channel += 64) run_strips<kRows, false, true, kStore>(t, bounds, channel);
     int64_t left = t.channels - channel;
-    if (left > 32) return StripBlock<kRows, false, false, kStore>(t, bounds, channel).run();
-    if (left == 32) return StripBlock<kRows, true, true, kStore>(t, bounds, channel).run();
-    if (left > 0) StripBlock<kRows, true, false, kStore>(t, bounds, channel).run();
+    if (left > 32) return run_strips<kRows, false, false, kStore>(t, bounds, channel);
+    if (left == 32) return run_strips<kRows, true, true, kStore>(t, bounds, channel);
+    if (left > 0) run_strips<kRows, true, false, kStore>(t, bounds, channel);
 }
 
 template <StripStore kStore>
