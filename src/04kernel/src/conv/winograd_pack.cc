@@ -27,8 +27,8 @@ class FilterPacker {
     WinogradPart const& part_;
     FilterTransform transform_;
     FilterFunction function_;
-    int64_t taps_ = form_.taps(), channels_ = g_.in_channels / g_.group,  ///< of a group
-        filters_ = channels_ * g_.all_taps[0] * taps_;
+    int64_t taps_ = form_.taps(), channels_ = g_.in_channels / g_.group;  ///< input channels of a group
+    int64_t filters_ = channels_ * g_.all_taps[0] * taps_;                ///< numbers of an output channel
 
     /// Output channels of a chunk that are of one group.
     struct Lanes {

@@ -125,7 +125,7 @@ class StripBlock {
                     }
             }
     }
-    /// `kWaits`: a window's quads are not all of the part.
+    /// `kWaits`: the part does not have all quads of its windows.
     template <int kCount, bool kWaits>
     RG_SIMD void multiply_part(Part const& p, int64_t begin, uint8_t const* buffer, __m512i* sums) const {
         constexpr int kSums = kRows * 4;

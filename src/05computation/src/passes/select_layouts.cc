@@ -80,13 +80,30 @@ class Selection {
         return rows && blocks ? std::min((*rows - *blocks) * kBytesPerNs, most) : most;
     }
 
+    /// Whether rows may be better for a convolution of one position: lanes of blocks would be empty, or a neighbour has
+    /// rows.
+    bool may_take_rows(NodePtr node, kernel::ConvInfo const& conv) const {
+        auto block = kernel::block_of(layout_);
+        auto const& w = node->input(1)->value.shape;
+        auto outputs = w[0].constant(), channels = w[1].constant();
+        if (!outputs || !channels || *channels % block || *outputs / conv.group % block) return true;
+        auto *x = node->input(0), *y = node->output();
+        if (!writes_either(x) || !abilities_.at(x->producer()).blocked || y->is_output()) return true;
+        for (auto [consumer, slot] : y->consumers()) {
+            auto ability = layout_ability(consumer, block);
+            if (!ability.blocked || slot >= ability.follows.size() || !ability.follows[slot]) return true;
+        }
+        return false;
+    }
+
     /// Row-major convolutions reorder what they read and write themselves, unless there are few outputs or each reads
     /// one position; a little more breaks ties.
     void add_convolution(NodePtr node, uint32_t vertex, LayoutAbility const& ability) {
         auto of_x = ability.follows[0] ? sizes_.bytes_of(node->input(0)) : 0;
         auto of_y = ability.plain_output ? 0 : sizes_.bytes_of(node->output());
         auto price = of_x + of_y;
-        if (ability.follows[0] && (ability.plain_output || is_pointwise(node)))
+        auto const* conv = info_of<kernel::ConvInfo>(*node->value.op);
+        if (ability.follows[0] && (ability.plain_output || (is_pointwise(node) && may_take_rows(node, *conv))))
             price = row_major_price(node, ability, price);
         if (ability.plain_output) price = std::max(price, 0.);
         if (price >= 0) return cut_.add_arc(MinimumCut::kSource, vertex, price * 1.25);
