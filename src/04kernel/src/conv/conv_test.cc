@@ -91,6 +91,33 @@ TEST_F(ConvTest, GroupsThatBeginInsideOfABlock) {
     }
 }
 
+TEST_F(ConvTest, WinogradSaysWhichGroupsItIsFor) {
+    if (cpu_features().isa < Isa::Avx2) GTEST_SKIP() << "this processor lacks AVX2";
+    auto why = [&](int64_t channels, int64_t taps, std::string const& form) {
+        auto c = square_case(rng_, taps, 1, 3, channels, channels);
+        c.info.epilogue = {}, c.constant_weights = true;
+        Expected expected(c, rng_);
+        std::vector<Argument> arguments{argument(expected.inputs[0], Layout::Blocked8, false),
+                                        argument(expected.inputs[1], Layout::Plain, true)};
+        std::vector<Operand> operands{operand_of(arguments[0]), operand_of(arguments[1])};
+        Operand y;
+        static_cast<TensorDesc&>(y) = desc_of(expected.want, Layout::Blocked8);
+        auto found = candidates(c.info, {operands, {&y, 1}, "cpu", Isa::Avx2, 1});
+        for (auto const& kernel : found.kernels)
+            if (kernel->id().find(form) != std::string::npos) {
+                ThreadPool pool(1);
+                return Bench(*kernel, arguments, y, pool).rejection;
+            }
+        for (auto const& r : found.rejections)
+            if (r.reason.find(form + ":avx2") != std::string::npos) return r.reason.substr(r.reason.find(": ") + 2);
+        return std::string("not found");
+    };
+    EXPECT_EQ(why(12, 3, "winograd_f4"), "");
+    EXPECT_EQ(why(1, 3, "winograd_f4"), "is for groups of 2 or more channels, got 1");
+    EXPECT_EQ(why(12, 7, "winograd_f5"),
+              "is for groups of whole blocks of 8 channels if kernels are cut or have depth");
+}
+
 /// Winograd takes groups one after the other; with few tiles the threads share each.
 TEST_F(ConvTest, GroupsOfWholeBlocks) {
     std::vector<Case> cases;

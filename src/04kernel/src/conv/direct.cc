@@ -82,7 +82,7 @@ public:
             ChunkList list(tile_.block, form_.planar, lanes, g->out_channels, g->group, 1, tile_.whole_units);
             depth = static_cast<double>(list.floats) / static_cast<double>(blocks * tile_.block);
             // Blocks that are computed one by one, not two together.
-            if (list.parts_of_blocks()) depth *= tile_.block == 16 ? 1.2 : 1.08;
+            if (list.parts_of_blocks()) flops /= tile_.block == 16 ? 1.2 : 1.08;
         }
         auto positions = g->batch * g->out_size();
         if (tile_.parts > 1)

@@ -123,6 +123,11 @@ KernelResult make(ConvInfo const& info, Request const& request, Isa isa, int64_t
         return Err{Rejection{line ? "is for kernels of 2 or more taps along one axis"
                                   : "has no tiles of " + std::to_string(outputs) + " × " + std::to_string(outputs) +
                                         " outputs for kernels of such height, width and stride"}};
+    // Of fewer channels nearly all lanes of a block are of other groups.
+    int64_t const fewest = (isa == Isa::Avx512 ? 16 : 8) / 4;
+    if (info.group > 1 && w.dims[1] < fewest)
+        return Err{Rejection{"is for groups of " + std::to_string(fewest) + " or more channels, got " +
+                             std::to_string(w.dims[1])}};
     if (outputs == 6 && w.dims[1] * (rank > 4 ? w.dims[2] : 1) > kMostChannelsOfSix)
         return Err{Rejection{"is for sums over at most " + std::to_string(kMostChannelsOfSix) + " channels"}};
     auto name = line ? "line" : "f" + std::to_string(outputs) + (strided ? "s2" : "");
